@@ -1,1 +1,1 @@
-"""REST API v1, served by us: for demos, tests and benchmarks. Imports nothing else of the project."""
+"""A server of REST API v1 for demos, tests and benchmarks. It does not import other packages of the project."""

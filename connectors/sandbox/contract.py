@@ -1,4 +1,4 @@
-"""What API v1 fixes in writing: operations, limits and the table of errors (API 2, 4, 7, 8)."""
+"""The documented constants of API v1: operations, limits and the table of errors (API 2, 4, 7, 8)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MAX_LIMIT = 50
 MAX_CURSOR = 1024
 MAX_BODY = 1024 * 1024
 MAX_ISSUES = 32
-# The contract does not show its own number; no honest body comes near this one.
+# The API's own limit is not documented; no normal body is nested nearly as deep.
 MAX_DEPTH = 64
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -53,9 +53,9 @@ TOKEN_EXPIRED = "token_expired"  # noqa: S105 - a status of the contract, not a 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """The aspects that section 4 gives an operation; its rate-limit descriptor has the operation's name.
+    """The properties of an operation in section 4; its rate-limit descriptor has the operation's name.
 
-    ``required_scope`` is None where any valid key will do.
+    ``required_scope`` is None if any valid key suffices.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
-    """One row of section 7: HTTP status, code, fixed message, the operations it is shown for."""
+    """One row of section 7: HTTP status, code, fixed message, and the operations for which it is documented."""
 
     status: int
     code: Code
@@ -159,8 +159,8 @@ _ROWS = (
 )
 ERRORS: dict[str, ErrorRow] = {row.code: row for row in _ROWS}
 
-# Section 8 applies these to every list operation: rules 4 and 5, and the rate-limit descriptor that 4.2 names.
-# Sections 4.2 and 7 do not show them for the media list.
+# Errors that sections 4.2 and 7 do not list for the media list, but that section 8 (rules 4 and 5, and the rate-limit
+# descriptor of 4.2) applies to every list operation.
 ALSO_ON_MEDIA = (Code.INVALID_CURSOR, Code.INVALID_LIMIT, Code.RATE_LIMITED)
 
 

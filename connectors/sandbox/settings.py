@@ -1,4 +1,4 @@
-"""The settings of a sandbox, frozen."""
+"""The settings of a sandbox, as immutable values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_STORIES = 100
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """At most ``requests`` per window of ``seconds``, for each tenant scope by itself (API 4, 8)."""
+    """At most ``requests`` per window of ``seconds``, for each tenant scope (API 4, 8)."""
 
     requests: int
     seconds: float
@@ -33,20 +33,21 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class FeedSettings:
-    """How posts are listed; as it stands: newest first, and nothing else.
+    """How posts are listed. By default: newest first, without pins, archived posts or wrong times.
 
     order
         ``newest_first``, ``oldest_first``, ``random``, ``by_id`` or ``by_last_edit``.
     pins
-        how many posts stand first, others every third day, 0 to 5; with ``pins_twice`` at their own positions, too.
-    archived, back_dated
-        one post of so many is archived for two days of five, or claims to be 40 days older than it is; 0: none.
-    post_dated
-        one post of so many claims to be 40 days newer than it is, which may lie in the future; 0: none.
+        the number of posts at the top, 0 to 5, which change every third day; with ``pins_twice`` they are also listed
+        at their normal position.
+    archived
+        one in this many posts is hidden for two of five days; 0: none.
+    back_dated, post_dated
+        one in this many posts has a time 40 days too early or too late, possibly in the future; 0: none.
     ties
-        times of publication are rounded down to so many days, so that several posts share one; 0: as they are.
+        times of publication are rounded down to this many days, so that several posts share one; 0: not rounded.
 
-    Raises ValueError for an unknown order and numbers out of bounds.
+    Raises ValueError for an unknown order and for numbers out of range.
     """
 
     order: str = "newest_first"
@@ -74,34 +75,34 @@ class SandboxSettings:
     """All settings of a sandbox.
 
     seed
-        the only source of chance: two sandboxes with equal settings serve equal bytes.
+        the only source of randomness: sandboxes with equal settings serve equal bytes.
     accounts
-        accounts visible at day 0.
+        the number of accounts on day 0.
     posts, stories
-        mean number of posts per account at day 0, and of live stories per account each day.
+        the mean number of posts per account on day 0, and of stories per account on each day.
     day
-        the day it starts at, 0 or more; items' times derive from it.
+        the day at the start, 0 or more.
     first_day
-        the moment day 0 stands for, in epoch seconds; whatever has a time moves with it.
+        the time of day 0, in epoch seconds; all times of items are relative to it.
     change_every
-        out of so many accounts, each day one leaves, one joins and one token expires; 0: none ever.
+        of this many accounts, each day one leaves, one joins and one token expires; 0: never.
     shape
         ``graph``, ``camel``, ``flat``, ``mixed`` (each account one of these three), ``nested``, or ``drift``
         (types and names that change in the middle of a scan).
     feed
         how posts are listed.
     page_extras
-        whether a media page carries a top-level field beside ``items`` and ``next_cursor``.
+        whether a media page has another top-level field in addition to ``items`` and ``next_cursor``.
     account_catalog, selected_account
         rate limits by kind of tenant scope; None: off.
     keys, faults
-        the credentials accepted and the scripted faults, in order.
+        the accepted keys, and the scripted faults in order.
     log_size
-        how many of the last requests are remembered; 0: none.
+        the number of requests in the log; 0: none.
     cache_bytes
-        the most that rendered pages may hold, in bytes.
+        the size of the cache of rendered pages, in bytes.
 
-    Raises ValueError for numbers the catalogue has no room for and for an unknown shape.
+    Raises ValueError for numbers out of range and for an unknown shape.
     """
 
     seed: int = 7

@@ -1,1 +1,1 @@
-"""What the sandbox serves: accounts, media and their changes over time."""
+"""The data that the sandbox serves: accounts, media and their changes over time."""

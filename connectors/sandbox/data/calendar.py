@@ -1,4 +1,4 @@
-"""The sandbox's calendar: day n is a fixed date plus n days, whatever the wall clock says."""
+"""The sandbox's calendar: day n is a fixed date plus n days, independent of the wall clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FIRST_DAY = int(datetime(2025, 3, 1, 2, 0, tzinfo=UTC).timestamp())
 
 
 def instant(day: int) -> int:
-    """Return the moment a day stands for, in epoch seconds: 02:00 UTC of its date."""
+    """Return the time of a day in epoch seconds: 02:00 UTC of its date."""
     return FIRST_DAY + day * DAY
 
 
@@ -22,6 +22,6 @@ def _minute(minutes: int) -> str:
 
 
 def iso(seconds: int) -> str:
-    """Return epoch seconds as ``2017-08-31T18:10:00``, in UTC and without an offset."""
+    """Return epoch seconds as text such as ``2017-08-31T18:10:00``, in UTC without an offset."""
     minutes, rest = divmod(seconds, 60)
     return f"{_minute(minutes)}{rest:02d}"

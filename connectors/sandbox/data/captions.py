@@ -1,4 +1,4 @@
-"""Captions, put together from pieces that were escaped for JSON once."""
+"""Captions, composed of pieces that are escaped for JSON only once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ROUGH_IN = 200
 
 
 def post_caption(words: int, edit: int | None) -> str | None:
-    """Return a post's caption, the inside of a JSON string; None for the few that have none.
+    """Return a post's caption, escaped for a JSON string but without quotes; None for the few posts without one.
 
-    ``words`` chooses it; ``edit`` chooses what was added to it later, None when nothing was.
+    ``words`` selects the caption, ``edit`` the text that was added to it later (None: nothing was added).
     """
     if words % _SILENT_IN == 0:
         return None if edit is None else _EDITS[edit % len(_EDITS)][2:]
@@ -43,5 +43,5 @@ def post_caption(words: int, edit: int | None) -> str | None:
 
 
 def story_caption(words: int) -> str | None:
-    """Return a story's caption, the inside of a JSON string; most have none."""
+    """Return a story's caption, escaped for a JSON string but without quotes; None for stories without one."""
     return _STORY_CAPTIONS[words % len(_STORY_CAPTIONS)] or None

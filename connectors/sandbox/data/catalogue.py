@@ -1,4 +1,4 @@
-"""The catalogue: accounts and media of any size, made a page at a time and never held."""
+"""The catalogue: any number of accounts and media, generated page by page and never kept in memory."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Surface(Protocol):
     """Posts or stories of every account."""
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
-        """Yield what an account shows on a day, newest first, older than ``sequence``."""
+        """Yield the items of an account on a day that are older than ``sequence``, newest first."""
         ...
 
 
 class Page(NamedTuple):
-    """Rendered items, in order, and the anchor the next page starts after; None on the last page."""
+    """Rendered items in order, and the anchor after which the next page starts; None on the last page."""
 
     items: list[str]
     anchor: int | None
 
 
 class Catalogue:
-    """What the service knows, day by day. Everything here is a pure function of the settings.
+    """All accounts and media on each day, as pure functions of the settings.
 
-    Accounts are anchored at their position (growing), media at their sequence (falling): an anchor names
-    an item, not a count, so nothing that comes or goes elsewhere moves a scan.
+    A page's anchor is an account's position (increasing) or an item's sequence (decreasing). It identifies an item, not
+    an offset, so that added and removed items do not shift the pages of a scan.
     """
 
     def __init__(self, settings: SandboxSettings) -> None:
@@ -62,25 +62,25 @@ class Catalogue:
         }
 
     def position(self, account_id: str) -> int:
-        """Return the place of the account with this uuid on whatever day, -1 when there is none."""
+        """Return the position of the account with this UUID, on any day; -1 if there is none."""
         position = self._identity.position(account_id) if UUID.fullmatch(account_id) else -1
         return position if position < MOST_ACCOUNTS else -1
 
     def account_id(self, position: int) -> str:
-        """Return the uuid of the account at a position."""
+        """Return the UUID of the account at a position."""
         return self._identity.account_id(position)
 
     def find(self, account_id: str, day: int) -> Account | None:
-        """Return the account with this uuid when it is in the catalogue on this day."""
+        """Return the account with this UUID if it is in the catalogue on this day, otherwise None."""
         position = self.position(account_id)
         return self._population.account(position, day) if self._population.visible(position, day) else None
 
     def has_listed(self, position: int, day: int) -> bool:
-        """Tell whether the account at this position is in the catalogue on this day, or was and left."""
+        """Return whether the account at this position is, or was earlier, in the catalogue on this day."""
         return 0 <= position < self._population.size(day)
 
     def positions(self, wanted: Collection[str], day: int) -> dict[str, int]:
-        """Return the positions of the ids and usernames that are listed on this day, or were and left."""
+        """Return the positions of those ids and usernames that are, or were earlier, in the catalogue on this day."""
         found = {one: position for one in wanted if self.has_listed(position := self.position(one), day)}
         if len(found) < len(set(wanted)):
             names = set(wanted)
@@ -90,7 +90,7 @@ class Catalogue:
         return found
 
     def accounts(self, day: int, grant: Grant = None, after: int = -1) -> Iterator[Account]:
-        """Yield the accounts of a grant that are visible on this day, after a position."""
+        """Yield the granted accounts after a position that are visible on this day."""
         population = self._population
         if grant is None:
             positions: Iterator[int] = iter(range(after + 1, population.size(day)))
@@ -99,7 +99,7 @@ class Catalogue:
         return (population.account(p, day) for p in positions if population.visible(p, day))
 
     def items(self, account: Account, surface: str, day: int, before: int = START) -> Iterator[str]:
-        """Yield the items of one account and surface as JSON texts, newest first."""
+        """Yield the items of one account and surface as JSON text, newest first."""
         return (text for _, text in self._rendered(account, surface, day, before))
 
     def account_page(self, day: int, grant: Grant, after: int | None, limit: int) -> Page:
@@ -117,7 +117,7 @@ class Catalogue:
         return Page([text for _, text in shown], shown[-1][0] if len(found) > limit else None)
 
     def truth(self, day: int, grant: Grant = None) -> Iterator[tuple[Account, str, str]]:
-        """Yield (account, surface, item as JSON text) for everything a grant reaches on a day."""
+        """Yield (account, surface, item as JSON text) for all items of the granted accounts on a day."""
         for account in self.accounts(day, grant):
             for surface in SURFACES:
                 for item in self.items(account, surface, day):
@@ -125,7 +125,7 @@ class Catalogue:
 
     def _rendered(self, account: Account, surface: str, day: int, before: int) -> Iterator[tuple[int, str]]:
         shape = shape_of(self._shape, account.position)
-        # The network's own number of an account: eleven digits, so never mistaken for an item's.
+        # The social network's number of the account: eleven digits, so that it is never equal to an item's id.
         owner = _OWNERS + account.position
         for item in self._surfaces[surface].before(account.position, day, before):
             shown = item._replace(published=item.published + self._later) if self._later else item

@@ -1,4 +1,4 @@
-"""Chance without a die: numbers that are pure functions of the seed and a few integers."""
+"""Reproducible random numbers: pure functions of the seed and a few integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _EIGHT = Struct("<8Q")
 
 
 class Draw:
-    """A source of seeded numbers; the same integers in give the same numbers out."""
+    """A source of seeded random numbers; the same arguments always return the same numbers."""
 
     __slots__ = ("_key",)
 
@@ -18,11 +18,11 @@ class Draw:
         self._key = blake2b(f"gramhouse sandbox {seed}".encode(), digest_size=32).digest()
 
     def eight(self, topic: int, a: int = 0, b: int = 0, c: int = 0) -> tuple[int, ...]:
-        """Return eight independent numbers of 64 bits."""
+        """Return eight independent 64-bit numbers."""
         return _EIGHT.unpack(blake2b(_FOUR.pack(topic, a, b, c), key=self._key).digest())
 
     def one(self, topic: int, a: int = 0, b: int = 0, c: int = 0) -> int:
-        """Return one number of 64 bits."""
+        """Return one 64-bit number."""
         return self.eight(topic, a, b, c)[0]
 
     def tag(self, data: bytes, size: int) -> bytes:

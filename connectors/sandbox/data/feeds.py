@@ -1,4 +1,4 @@
-"""Posts in another order than newest first, with pins, archived posts and untrue times: the contract allows all."""
+"""Posts in other orders than newest first, with pins, archived posts and wrong times, all of which the API allows."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 _PIN, _ARCHIVE, _DATE, _PLACE = 40, 41, 42, 43
 
-# Pins stay for so many days, archived posts are hidden for two in five, and untrue times differ by so many days.
+# Days: how long a pin stays, the period of which an archived post is hidden for two days, the error of wrong times.
 _PINNED_FOR = 3
 _ARCHIVE_DAYS = 5
 _CLAIMED = 40
 
 
 class ArrangedPosts:
-    """The surface ``posts``, listed as the settings of its feed say.
+    """The surface ``posts``, listed according to the feed's settings.
 
-    An anchor is the sequence of the post that a page ended with, or for a pin -1, -2, ... by its position.
+    An anchor is the sequence of a page's last post; for a pinned post it is -1, -2, ... by its position.
     """
 
     def __init__(self, posts: Posts, feed: FeedSettings, draw: Draw) -> None:
@@ -34,7 +34,7 @@ class ArrangedPosts:
         self._draw = draw
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
-        """Yield what follows an anchor: ``START`` for all of it."""
+        """Yield the posts after an anchor; ``START`` yields all."""
         shown = {item.sequence: item for item in self._shown(position, day)}
         pins = self._pins(position, day, sorted(shown))
         if sequence == START or sequence < 0:
@@ -78,7 +78,7 @@ class ArrangedPosts:
         return pins
 
     def _ranks(self, position: int, day: int) -> dict[int, int]:
-        """Return where each post stands, shown or not: a cursor at one that is gone still leads on."""
+        """Return the rank of each post, including hidden ones, so that a cursor at a hidden post remains valid."""
         every = list(self._posts.ever(position, day))
         draw, order = self._draw, self._feed.order
         if order == "newest_first":
@@ -88,7 +88,7 @@ class ArrangedPosts:
         elif order == "by_id":
             every.sort(key=lambda item: item.id)
         elif order == "by_last_edit":
-            # Each day some posts are edited, and lead the list for as long as no others are.
+            # Each day some posts are edited, and come first on that day.
             every.sort(key=lambda item: (-(draw.one(_PLACE, position, item.sequence, day) % 16 == 0), -item.sequence))
         else:
             every.sort(key=lambda item: draw.one(_PLACE, position, item.sequence))

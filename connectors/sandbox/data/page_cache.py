@@ -1,4 +1,4 @@
-"""Rendered pages, the most recently asked for, never more than so many bytes."""
+"""A cache of the most recently requested pages, with a limit in bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-# What a key, an entry and a bytes object weigh beside the body itself.
+# The memory for a key, an entry and a bytes object, in addition to the body.
 _OVERHEAD = 400
 
 
 class PageCache:
-    """Least recently used pages go first. A capacity of 0 keeps nothing."""
+    """A least-recently-used cache; a capacity of 0 keeps nothing."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -21,14 +21,14 @@ class PageCache:
         self.held = 0
 
     def get(self, key: Hashable) -> bytes | None:
-        """Return a page that is still here."""
+        """Return a cached page, or None."""
         page = self._pages.get(key)
         if page is not None:
             self._pages.move_to_end(key)
         return page
 
     def put(self, key: Hashable, page: bytes) -> None:
-        """Keep a page and let the oldest go until all fit."""
+        """Add a page, and evict the least recently used ones until all fit."""
         known = self._pages.pop(key, None)
         if known is not None:
             self.held -= len(known) + _OVERHEAD
@@ -39,6 +39,6 @@ class PageCache:
             self.held -= len(oldest) + _OVERHEAD
 
     def clear(self) -> None:
-        """Let every page go."""
+        """Remove all pages."""
         self._pages.clear()
         self.held = 0

@@ -1,4 +1,4 @@
-"""Which accounts there are on a day, and what state they are in (API 2, 3)."""
+"""The accounts that exist on a day, and their status (API 2, 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_ACCOUNTS = 1 << 21
 
 
 class Account(NamedTuple):
-    """An element of the account list, and the ``place`` the catalogue knows it by."""
+    """An element of the account list, and its ``position`` in the catalogue."""
 
     position: int
     id: str
@@ -28,7 +28,7 @@ class Account(NamedTuple):
     status: str
 
     def json(self) -> str:
-        """Return the contract's object (API 2); nothing in it needs escaping."""
+        """Return the account's JSON object (API 2); no value needs escaping."""
         return (
             f'{{"id":"{self.id}","ig_username":"{self.ig_username}",'
             f'"public_id":"{self.public_id}","status":"{self.status}"}}'
@@ -38,9 +38,9 @@ class Account(NamedTuple):
 class Population:
     """The accounts as a function of the day.
 
-    Places 0 to ``accounts - 1`` are there on day 0. In every block of ``change_every`` positions, each
-    day one account leaves and one token expires for one to four days; as many join as there are
-    blocks. The account at position 0 neither leaves nor expires: somebody must be there to be asked about.
+    Positions 0 to ``accounts - 1`` exist on day 0. In every block of ``change_every`` positions, each day one account
+    leaves, and one token expires for one to four days; one account joins for each block. The account at position 0
+    neither leaves nor expires, so that there is always one active account.
     """
 
     def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
@@ -54,11 +54,11 @@ class Population:
         self._names = lru_cache(maxsize=16_384)(self._named)
 
     def size(self, day: int) -> int:
-        """Return the number of positions taken by this day; some of them may have been left."""
+        """Return the number of positions used until this day, including those of accounts that have left."""
         return min(self._first_day + self._growth * day, MOST_ACCOUNTS)
 
     def visible(self, position: int, day: int) -> bool:
-        """Tell whether the account at this position is in the catalogue on this day."""
+        """Return whether the account at this position is in the catalogue on this day."""
         if not 0 <= position < self.size(day):
             return False
         return not self._block or position not in self._gone(position // self._block, day)
@@ -75,7 +75,7 @@ class Population:
         return ACTIVE
 
     def username(self, position: int) -> str:
-        """Return the account's name, different for every position."""
+        """Return the account's username, which is unique."""
         return self._names(position)[1]
 
     def _arrives(self, position: int) -> int:
@@ -103,10 +103,10 @@ class Population:
 
 
 def username(position: int) -> str:
-    """Return a username of 1 to 30 characters that no other position has."""
+    """Return a unique username of 1 to 30 characters for a position."""
     pairs = len(FIRST) * len(SECOND)
     lap, n = divmod(position, pairs)
-    # A step that shares no factor with the number of pairs visits each of them once per lap.
+    # The step is coprime to the number of pairs, so each pair is used once per lap.
     first, second = divmod((n * 1847 + 611) % pairs, len(SECOND))
     again, style = divmod(lap, len(USERNAME_STYLES))
     name = USERNAME_STYLES[style].format(

@@ -1,4 +1,4 @@
-"""The posts of one account: the jth post on a day, from nothing but numbers."""
+"""The posts of an account: each is computed from its number and the day."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OLDEST = 10 * 365 * DAY
 _LONGEST_GAP = 2 * DAY
 START = 1 << 62
 
-# Means of 1: the whole catalogue holds `accounts x posts`, though no two accounts look alike.
+# Percentages with a mean of 100, so that the catalogue has about `accounts x posts` posts, differently distributed.
 _SIZES = (10, 30, 40, 50, 60, 70, 80, 90, 100, 100, 110, 120, 130, 150, 190, 270)
 _POSTS_IN_TEN_DAYS = (2, 3, 4, 5, 7, 10, 14, 20)
 _FOLLOWERS = (90, 240, 410, 860, 1_500, 3_200, 9_800, 41_000)
@@ -35,7 +35,7 @@ _CHILD_KINDS = ("IMAGE", "IMAGE", "IMAGE", "VIDEO")
 
 
 def _shown(fate: int, since: int) -> bool:
-    """Tell whether a post is shown so many days after its first. One in ten is deleted, some only for a while."""
+    """Return whether a post is shown ``since`` days after its first. One in ten is deleted, some only temporarily."""
     rest, deathless = divmod(fate, 10)
     rest, dies = divmod(rest, 30)
     away, returns = rest % 2 + 1, rest // 2 % 3 == 0
@@ -43,17 +43,17 @@ def _shown(fate: int, since: int) -> bool:
 
 
 class Child(NamedTuple):
-    """One picture or film of a carousel."""
+    """One image or video of a carousel."""
 
     id: int
     media_type: str
 
 
 class Item(NamedTuple):
-    """A post or a story as it is on one day. A tuple, because fifty are made for every page.
+    """A post or a story on one day. A tuple for speed, because each page needs fifty.
 
-    ``caption`` is the inside of a JSON string, already escaped, or None; ``published`` is in epoch
-    seconds; ``sequence`` grows with time within one account and surface.
+    ``caption`` is escaped for a JSON string, without quotes, or None. ``published`` is in epoch seconds. ``sequence``
+    increases with time within one account and surface.
     """
 
     sequence: int
@@ -72,7 +72,7 @@ class Item(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """What an account's posts have in common."""
+    """The parameters of an account's posts."""
 
     at_first: int
     per_ten_days: int
@@ -81,18 +81,18 @@ class Timeline(NamedTuple):
     followers: int
 
     def total(self, day: int) -> int:
-        """Return how many posts had ever been made by this day."""
+        """Return the number of posts ever made until this day."""
         return min(self.at_first + (day * self.per_ten_days + self.phase) // 10, SEQUENCES)
 
     def day_of(self, sequence: int) -> int:
-        """Return the day a post is first seen on: 0 for all that were there at the beginning."""
+        """Return the first day of a post; 0 for all posts that exist at the beginning."""
         late = sequence - self.at_first
         if late < 0:
             return 0
         return -((self.phase - 10 * (late + 1)) // self.per_ten_days)
 
     def published(self, sequence: int, chance: int) -> int:
-        """Return the epoch second of a post; it grows with the sequence."""
+        """Return when a post was published, in epoch seconds; it increases with the sequence."""
         day = self.day_of(sequence)
         if day == 0:
             return FIRST_DAY - (self.at_first - sequence) * self.gap + chance % self.gap
@@ -110,7 +110,7 @@ class Posts:
         self._identity = identity
 
     def timeline(self, position: int) -> Timeline:
-        """Return the timeline of the account at a position. Place 0 has exactly the mean."""
+        """Return the timeline of the account at a position. Position 0 has exactly the mean number of posts."""
         size, rate, phase, followers, *_ = self._draw.eight(_ACCOUNT, position)
         percent = 100 if position == 0 else _SIZES[size % len(_SIZES)]
         at_first = (self._mean * percent + 50) // 100
@@ -123,7 +123,7 @@ class Posts:
         )
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
-        """Yield the posts there are on this day, newest first, that are older than ``sequence``."""
+        """Yield the posts shown on this day that are older than ``sequence``, newest first."""
         timeline = self.timeline(position)
         eight = self._draw.eight
         for older in range(min(timeline.total(day), sequence) - 1, -1, -1):
@@ -132,7 +132,7 @@ class Posts:
                 yield self._item(position, older, day, timeline, chances)
 
     def ever(self, position: int, day: int) -> Iterator[Item]:
-        """Yield the posts there are, or were, on this day, newest first."""
+        """Yield all posts made until this day, including deleted ones, newest first."""
         timeline = self.timeline(position)
         for sequence in range(timeline.total(day) - 1, -1, -1):
             yield self._item(position, sequence, day, timeline, self._draw.eight(_POST, position, sequence))

@@ -1,4 +1,4 @@
-"""The stories of one account: each lives 24 hours, so every day has its own."""
+"""The stories of an account: each exists for 24 hours, so every day has different ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _COUNT, _STORY = 30, 31
 _SURFACE = 1
-# A day's stories take the sequences day * 256 and up, so that later ones always sort first.
+# A day's stories have the sequences from day * 256 on, so that later ones always have higher sequences.
 _MOST_A_DAY = 256
 
 
@@ -30,7 +30,7 @@ class Stories:
         self._identity = identity
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
-        """Yield the stories alive on this day, newest first, that are older than ``sequence``."""
+        """Yield the stories of this day that are older than ``sequence``, newest first."""
         many = self._draw.one(_COUNT, position, day) % (2 * self._mean + 1)
         first = day * _MOST_A_DAY
         for older in range(min(first + many, sequence) - 1, first - 1, -1):

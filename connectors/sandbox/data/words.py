@@ -1,4 +1,4 @@
-"""The words of the sandbox: pleasant, a little unruly, and the same for every seed."""
+"""The words of which the sandbox generates usernames and captions; they do not depend on the seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECOND = (
     "plates", "pottery", "prints", "records", "rides", "roams", "runs", "sails", "shop", "sketches",
     "stories", "studio", "surf", "table", "teas", "threads", "trails", "travels", "woodwork", "yoga",
 )  # fmt: skip
-# The order matters: plain names come first, and the more unusual ones only in larger catalogues.
+# In order: plain names first, so that unusual ones occur only in larger catalogues.
 USERNAME_STYLES = (
     "{first}.{second}", "{first}_{second}", "{first}{second}", "the.{first}.{second}",
     "{first}.{second}_", "_{first}{second}", "{First}{Second}", "{second}.by.{first}",
@@ -89,7 +89,7 @@ TAGS = (
     "#goldenhour", "#plantsofinstagram 🌿", "#35mm #filmisnotdead", "#foodie #yum", "#ocean #surf",
     "#studiolife", "#weekendvibes", "#travelgram", "#çokgüzel", "#shoplocal",
 )  # fmt: skip
-# What people and machines really post; a reader must not stumble over it.
+# Unusual text that occurs in real posts, which clients must handle.
 ROUGH = (
     "<b>BIG</b> news & <i>small</i> print: <script>alert('brunch')</script>",
     "=SUM(croissants) +1 @everyone",

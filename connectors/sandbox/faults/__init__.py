@@ -1,1 +1,1 @@
-"""Faults on request: refusals, waits, and answers broken on the wire."""
+"""Scripted faults: error responses, delays, and broken responses and connections."""

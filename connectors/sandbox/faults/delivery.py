@@ -1,4 +1,4 @@
-"""How a reply leaves: over ASGI, and, for broken connections, through the transport below it."""
+"""Sends replies over ASGI; for broken connections, it uses the underlying transport."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Receive = Callable[[], Awaitable[Message]]
     Send = Callable[[Message], Awaitable[None]]
 
-# The key of ASGI's ``state`` under which ``serve`` lends the connection's transport.
+# The key in ASGI's ``state`` under which ``serve`` passes the connection's transport.
 TRANSPORT = "sandbox.transport"
 _SPACES = b" " * 65_536
 
@@ -25,9 +25,8 @@ _SPACES = b" " * 65_536
 async def deliver(reply: Reply, correlation_id: str, scope: Scope, receive: Receive, send: Send) -> None:
     """Send a reply.
 
-    A reset is a TCP reset under ``serve``; in process, where there is no connection, it raises
-    ConnectionResetError. A cut closes the connection under ``serve``; in process the body is merely
-    shorter than its Content-Length.
+    With ``serve``, a reset is a TCP reset, and a cut closes the connection. In process, without a connection, a reset
+    raises ConnectionResetError, and after a cut the body is shorter than its Content-Length.
     """
     if reply.ending == "reset":
         await _reset(scope, receive)
@@ -49,7 +48,7 @@ async def deliver(reply: Reply, correlation_id: str, scope: Scope, receive: Rece
 
 
 def header_fields(reply: Reply, correlation_id: str) -> Headers:
-    """Return a reply's headers, with Content-Length and, on all but a proxy's, X-Correlation-ID (API 1)."""
+    """Return a reply's headers with Content-Length and, unless the reply is a proxy's, X-Correlation-ID (API 1)."""
     length = len(reply.body) + reply.padding if reply.promised is None else reply.promised
     headers = [*reply.headers, (b"content-length", b"%d" % length)]
     if reply.correlated:
@@ -68,13 +67,13 @@ async def _reset(scope: Scope, receive: Receive) -> None:
         message = "the sandbox reset this connection, by script"
         raise ConnectionResetError(message)
     connection = transport.get_extra_info("socket")
-    # Lingering for zero seconds turns the close into a reset.
+    # With a linger time of 0 seconds, closing the socket sends a reset.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()
     await _gone(receive)
 
 
 async def _gone(receive: Receive) -> None:
-    # The server must have seen the end, or it would answer in our place.
+    # Wait until the server has noticed the closed connection; otherwise it would send its own response.
     while (await receive())["type"] != "http.disconnect":
         pass

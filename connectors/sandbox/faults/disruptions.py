@@ -1,4 +1,4 @@
-"""Replies that are no page: errors by script, proxies in the way, broken connections."""
+"""Replies that replace a page: scripted errors, responses of proxies, broken connections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _error(action: Action, correlation_id: str, _page: bytes) -> Reply:
 
 
 def _html_502(_action: Action, _correlation_id: str, _page: bytes) -> Reply:
-    # A proxy in front of the service knows nothing of its correlation ids.
+    # A proxy in front of the service does not send correlation ids.
     return Reply(502, _PROXY_PAGE, [(b"content-type", b"text/html")], correlated=False)
 
 
@@ -67,7 +67,7 @@ def _refuse_cursor(_action: Action, correlation_id: str, _page: bytes) -> Reply:
     return json_reply(row.status, envelope(row.code, row.message, correlation_id), code=row.code)
 
 
-# Each takes the action, the correlation id and the true page, which most of them withhold.
+# Arguments: the action, the correlation id and the correct page, which most of them do not send.
 DISRUPTIONS: dict[str, Callable[[Action, str, bytes], Reply]] = {
     "error": _error,
     "html_502": _html_502,

@@ -1,4 +1,4 @@
-"""Scripted faults: which requests they fall on, as data that JSON can carry."""
+"""Rules of scripted faults: what a fault does and which requests it affects, as JSON-compatible data."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ OPERATIONS = {"accounts": "accounts.list", "media": "accounts.media.list", "any"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a fault does; ``kind`` is a name of ``faults.ACTIONS``, the rest is read by some kinds only.
+    """What a fault does. ``kind`` is one of ``script.ACTIONS``; each other field is used by one kind only.
 
     code, status
-        of ``error``: an error code; an unknown one needs its own status (default 400).
+        ``error``: an error code; an unknown code needs a status (default 400).
     retry_after
-        of ``error``: sent verbatim, so a number of seconds, an HTTP date or nonsense; None: 1 with a 429,
-        which always has it (API 7), else absent; False: absent whatever the status.
+        ``error``: sent verbatim, so it may be a number of seconds, an HTTP date or invalid text; None: 1 for a 429,
+        which always has it (API 7), otherwise absent; False: always absent.
     correlated
-        of ``error``: False leaves out X-Correlation-ID and ``error.correlation_id``.
+        ``error``: False omits X-Correlation-ID and ``error.correlation_id``.
     variant
-        of ``malformed_account``: what is wrong with it, a name of ``tampering.MALFORMED``.
+        ``malformed_account``: what is wrong with the account, one of ``tampering.MALFORMED``.
     seconds
-        of ``delay``.
+        ``delay``: the delay.
     url
-        of ``redirect``: its Location.
+        ``redirect``: the Location.
     size
-        of ``oversize``: bytes of body.
+        ``oversize``: bytes of the body.
     """
 
     kind: str
@@ -45,20 +45,20 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One scripted fault: an action, and the requests it falls on. All conditions given must hold.
+    """One scripted fault: an action, and conditions on the requests it affects, all of which must be true.
 
     operation
         ``accounts``, ``media`` or ``any``.
     account_id, surface
-        of the media list only.
+        for the media list only.
     first_page
         True: requests without a cursor; False: requests with one.
     nth, every
-        the nth request, or every nth, counted from 1 for each resource (account list, account x surface).
+        the nth request, or every nth, counted from 1 for each resource (account list, or account x surface).
     probability
-        0 to 1, drawn from the sandbox's seed and the number of the candidate.
+        0 to 1; computed from the sandbox's seed and the number of matching requests so far.
     times
-        how often the rule may fire in all; None: always.
+        how often the rule may fire in total; None: without a limit.
     """
 
     action: Action
@@ -77,7 +77,7 @@ class Rule:
             raise ValueError(message)
 
     def covers(self, operation: str, account_id: str | None, surface: str | None, number: int, *, first: bool) -> bool:
-        """Tell whether the rule's fixed conditions hold for the ``number``-th request of a resource."""
+        """Return whether the conditions, except probability and times, hold for a resource's ``number``-th request."""
         return (
             OPERATIONS[self.operation] in (None, operation)
             and self.account_id in (None, account_id)
@@ -89,7 +89,7 @@ class Rule:
 
 
 def rule_from_json(document: Mapping[str, object]) -> Rule:
-    """Return the rule a JSON object describes: a Rule's fields, ``action`` an object or a bare kind.
+    """Return the rule of a JSON object with a Rule's fields; ``action`` is an object, or just its kind.
 
     Raises ValueError for an unknown field or a missing action.
     """

@@ -1,4 +1,4 @@
-"""The script: which rules fire on a request, in order, and how often they have."""
+"""The fault script: decides which rules fire for a request, and counts them."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ DELAY = "delay"
 FORGET_CURSORS = "forget_cursors"
 ACTIONS = frozenset({*DISRUPTIONS, *TAMPERINGS, DELAY, FORGET_CURSORS})
 
-# Without a cursor these would say nothing, and use up one of the rule's times.
+# Without a cursor these have no effect, so they do not fire and do not count.
 _NEED_CURSOR = frozenset({"refuse_cursor", "repeat_cursor"})
 _TOPIC = 40
 _WHOLE = 1 << 64
 
 
 class FaultScript:
-    """The rules in force. The nth request of a resource is counted from when they were set.
+    """The current rules. Requests of a resource are counted from the time the rules were set.
 
-    Every rule that matches fires: delays add up, tamperings follow one another, and the first rule
-    that answers with something else than a page ends it.
+    Every rule that matches fires: delays add up, tamperings are applied in order, and of the rules that replace the
+    page only the first has an effect.
     """
 
     def __init__(self, seed: int, rules: Iterable[Rule] = ()) -> None:
@@ -41,7 +41,7 @@ class FaultScript:
         self.replace(rules)
 
     def replace(self, rules: Iterable[Rule]) -> None:
-        """Put other rules in force, and count from zero; raises ValueError for an unknown kind or variant."""
+        """Replace the rules and reset all counts. Raises ValueError for an unknown kind or variant."""
         wanted = tuple(rules)
         for rule in wanted:
             if rule.action.kind not in ACTIONS:
@@ -56,11 +56,11 @@ class FaultScript:
         self._requests = Counter()
 
     def clear(self) -> None:
-        """Have no faults."""
+        """Remove all rules."""
         self.replace(())
 
     def fire(self, resource: Resource, account_id: str | None, *, first: bool) -> list[Action]:
-        """Return what the rules do to a request, in their order; counts it."""
+        """Count a request, and return the actions of the rules that fire for it, in order."""
         self._requests[resource] += 1
         number = self._requests[resource]
         return [

@@ -1,4 +1,4 @@
-"""A reply with faults: the true page, then what each action makes of it."""
+"""Creates replies with faults: applies each action to the correct page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def staged(actions: Sequence[Action], asked: Asked, wanted: Wanted, start: Position | None, pages: Pages) -> Reply:
-    """Return the reply to a request on which these actions fall, in their order."""
+    """Return the reply to a request with these actions applied in order."""
     delay = sum(action.seconds for action in actions if action.kind == DELAY)
     actions = [action for action in actions if action.kind != DELAY]
     if any(action.kind == FORGET_CURSORS for action in actions):

@@ -1,4 +1,4 @@
-"""Pages made wrong on purpose. The catalogue stays as it was: what a fault adds, it adds beside it."""
+"""Changes pages so that they are wrong. The catalogue is not affected: only the rendered page changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GHOST = {
 _ABSENT = object()
 _INVALID = "-sandbox-invalid-utf-8-"
 
-# What is wrong with the ghost, by variant: fields put in its position, or another thing than an object.
+# What is wrong with the malformed account, by variant: changed fields, or a value that is not an object.
 MALFORMED: dict[str, object] = {
     "no_id": {"id": _ABSENT},
     "null_id": {"id": None},
@@ -45,7 +45,7 @@ MALFORMED: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a tampering may use: the request's cursor, the first page's, and a new one for this page."""
+    """The context of a tampering: the request's cursor, the first page's next cursor, and a new cursor of this page."""
 
     given: str | None
     ends_first: str | None
@@ -55,10 +55,10 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Tampering:
-    """How to spoil a page: ``spoil`` returns the page, or bytes to send as they are.
+    """A way to change a page: ``spoil`` returns the page, or bytes to send unchanged.
 
-    ``room`` items fewer than asked for are taken from the catalogue, so that the page keeps its length;
-    ``length`` items are taken whatever was asked for.
+    ``room`` items fewer than requested are taken from the catalogue, so that the page keeps its length. If ``length``
+    is set, that number of items is taken instead.
     """
 
     spoil: Callable[[Document, Action, Scene], Document | bytes]
@@ -66,7 +66,7 @@ class Tampering:
     length: int | None = None
 
     def taken(self, limit: int) -> int:
-        """Return how many items to take from the catalogue when ``limit`` were asked for."""
+        """Return how many items to take from the catalogue if ``limit`` were requested."""
         return self.length if self.length is not None else max(1, limit - self.room)
 
 
@@ -125,7 +125,7 @@ def _cursor(choose: Callable[[Document, Scene], object]) -> Callable[[Document, 
 
 
 def _turned_back(page: Document, scene: Scene) -> object:
-    # The page that the first cursor leads to must go on, or the cycle would be a cursor repeated.
+    # The second page must continue normally; otherwise this would be a repeated cursor instead of a cycle.
     if scene.given in (None, scene.ends_first):
         return page["next_cursor"] or scene.again
     return scene.ends_first or scene.given
@@ -168,7 +168,7 @@ TAMPERINGS: dict[str, Tampering] = {
 
 
 def spoil(rendered: bytes, tampering: Tampering, action: Action, scene: Scene) -> bytes:
-    """Return a rendered page, spoilt; one that is no page any more, for it was spoilt before, stays as it is."""
+    """Return a rendered page with a tampering applied; an earlier tampering may have left no valid page to change."""
     try:
         page = json.loads(rendered)
     except ValueError:

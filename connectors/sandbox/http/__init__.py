@@ -1,1 +1,1 @@
-"""API v1 over HTTP: requests checked, answered, recorded and controlled."""
+"""API v1 over HTTP: checks, answers and logs requests; the control plane."""

@@ -1,4 +1,4 @@
-"""The sandbox: API v1 as an ASGI application (API 4), and its control plane beside it."""
+"""The sandbox: API v1 as an ASGI application (API 4), together with its control plane."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ if TYPE_CHECKING:
 
 
 def _new_secret() -> str:
-    # The format of the API's keys is not shown (API 5.10); this one is the sandbox's own.
+    # The format of the API's keys is not documented (API 5.10), so the sandbox has its own.
     return f"sandbox-{secrets.token_hex(16)}"
 
 
 class Sandbox:
-    """The whole of API v1 over a seeded catalogue.
+    """API v1 over a seeded catalogue.
 
-    ``clock`` gives seconds for the rate limiter and the log, ``sleep`` waits for scripted delays,
-    ``new_secret`` returns the secret of a key made while it runs.
-    ``day`` may be set at any time, also in the middle of a scan.
+    ``clock`` returns seconds for the rate limiter and the log, ``sleep`` waits for scripted delays, ``new_secret``
+    returns the secret of a key that is created at runtime.
+
+    The attribute ``day`` may be set at any time, even during a scan.
     """
 
     def __init__(
@@ -91,15 +92,15 @@ class Sandbox:
             await self._serve(scope, receive, send)
 
     def create_key(self, request: KeyRequest) -> tuple[Credential, str]:
-        """Accept a new key from now on, and return it with its secret (API 5.3).
+        """Create a key, and return it with its secret (API 5.3).
 
-        Raises ValueError for a name that was issued before and for accounts that were never listed.
+        Raises ValueError if the name was used before, and for accounts that were never listed.
         """
         secret = self._new_secret()
         return self.keyring.add(request.key(secret, self.catalogue, self.day)), secret
 
     def refuse_unread(self, code: Code) -> tuple[Reply, str]:
-        """Return the answer to a request that could not be parsed, and its correlation id; logs it."""
+        """Log a request that could not be parsed; return the error reply and its correlation id."""
         asked = Asked(self._ids.new(), self._clock())
         reply = Refused(code).reply(asked.correlation_id)
         self._note(asked, reply)
@@ -154,7 +155,7 @@ class Sandbox:
             raise Refused(Code.ACCOUNT_NOT_GRANTED)
         account = self.catalogue.find(asked.account_id, self.day)
         if account is None:
-            # The account left the service. Only a key that was granted it learns so (API 5.9).
+            # The account has left the service. Only a key with access to it may find out (API 5.9).
             raise Refused(Code.AUTOMATION_MEDIA_NOT_FOUND)
         return account
 

@@ -1,4 +1,4 @@
-"""What a request must be before anything is looked up: its URL, its query, its body (API 4, 7)."""
+"""Validates a request's URL, query and body before anything is looked up (API 4, 7)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MEDIA_QUERY = frozenset({"cursor", "limit", "surface"})
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The query of either operation (API 4.1, 4.2), checked."""
+    """The validated query of either operation (API 4.1, 4.2)."""
 
     limit: int = DEFAULT_LIMIT
     cursor: str | None = None
@@ -44,7 +44,7 @@ class Query:
 
 
 def text(raw: bytes) -> str:
-    """Return percent-encoded bytes as text; raises Refused ``api_invalid_request_url``."""
+    """Decode percent-encoded bytes. Raises Refused ``api_invalid_request_url``."""
     if b"%" in raw:
         if _BAD_PERCENT.search(raw):
             raise Refused(Code.INVALID_REQUEST_URL)
@@ -56,7 +56,7 @@ def text(raw: bytes) -> str:
 
 
 def account_of(method: str, raw_path: bytes) -> str | None:
-    """Return the account id a path names, None for the account list.
+    """Return the account id in a path; None for the account list.
 
     Raises Refused ``api_invalid_request_url`` for any other path or method.
     """
@@ -72,17 +72,17 @@ def account_of(method: str, raw_path: bytes) -> str | None:
 
 
 def account_uuid(account_id: str) -> str:
-    """Return the id when it is a uuid; raises Refused ``api_automation_invalid_configuration``."""
+    """Return the id if it is a UUID; otherwise raises Refused ``api_automation_invalid_configuration``."""
     if UUID.fullmatch(account_id) is None:
         raise Refused(Code.AUTOMATION_INVALID_CONFIGURATION)
     return account_id
 
 
 def account_query(raw: bytes) -> Query:
-    """Return the checked query of the account list (API 4.1).
+    """Return the validated query of the account list (API 4.1).
 
-    Raises Refused with ``api_validation_error`` for unknown or repeated names, whose issues' paths are
-    positions in the query string counted from 0, then ``api_invalid_limit`` or ``api_invalid_cursor``.
+    Raises Refused with ``api_validation_error`` for unknown or repeated names (the paths of the issues are the
+    parameters' positions in the query, from 0), then with ``api_invalid_limit`` or ``api_invalid_cursor``.
     """
     pairs = _pairs(raw)
     issues = []
@@ -99,10 +99,10 @@ def account_query(raw: bytes) -> Query:
 
 
 def media_query(raw: bytes) -> Query:
-    """Return the checked query of the media list (API 4.2).
+    """Return the validated query of the media list (API 4.2).
 
-    Raises Refused with ``api_automation_invalid_configuration`` for unknown or repeated names and for a
-    missing or unknown surface, then, by rules 4 and 5 of API 8, as the account list does.
+    Raises Refused with ``api_automation_invalid_configuration`` for unknown or repeated names and for a missing or
+    unknown surface, then as for the account list (API 8, rules 4 and 5).
     """
     pairs = _pairs(raw)
     seen = dict(pairs)
@@ -136,7 +136,7 @@ def _cursor(value: str | None) -> str | None:
 
 
 def body_length(headers: dict[bytes, bytes]) -> int | None:
-    """Return the body's announced length in bytes, None when it is not known beforehand.
+    """Return the body's length in bytes according to its headers; None if it is not given.
 
     Raises Refused ``api_invalid_content_length``.
     """
@@ -149,7 +149,7 @@ def body_length(headers: dict[bytes, bytes]) -> int | None:
 
 
 async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, object]]], length: int | None) -> bytes:
-    """Return a request's body, at most 1 MiB; raises Refused ``api_body_too_large``."""
+    """Read a request's body of at most 1 MiB. Raises Refused ``api_body_too_large``."""
     if length is not None and length > MAX_BODY:
         raise Refused(Code.BODY_TOO_LARGE)
     body = bytearray()
@@ -164,7 +164,7 @@ async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, object]]
 
 
 def check_body(body: bytes, content_type: bytes) -> None:
-    """Check a body that no operation needs but all must refuse when it is not JSON (API 1, 7)."""
+    """Check that a body is valid JSON. No operation uses a body, but all refuse invalid ones (API 1, 7)."""
     if not body:
         return
     if content_type.partition(b";")[0].strip().lower() != b"application/json":

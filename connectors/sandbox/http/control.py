@@ -1,4 +1,4 @@
-"""The control plane under ``/_sandbox/``: time, faults, limits, keys, the log, the truth. Not part of the API."""
+"""The control plane under ``/_sandbox/``: day, faults, limits, keys, request log, all data. Not part of the API."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KINDS = (CATALOG_SCOPE, ACCOUNT_SCOPE)
 
 
 class Controlled(Protocol):
-    """What is controlled of a sandbox."""
+    """The parts of a sandbox that the control plane uses."""
 
     day: int
     catalogue: Catalogue
@@ -49,12 +49,12 @@ class Controlled(Protocol):
     log: RequestLog
 
     def create_key(self, request: KeyRequest) -> tuple[Credential, str]:
-        """Accept a new key, and return it with its secret."""
+        """Create a key, and return it with its secret."""
         ...
 
 
 def control_plane(sandbox: Controlled) -> Starlette:
-    """Return the application that steers a sandbox. Bad requests get 400 and ``{"error": why}``."""
+    """Return the application that controls a sandbox. Invalid requests get status 400 and ``{"error": why}``."""
     control = ControlApi(sandbox)
     return Starlette(
         routes=[
@@ -88,7 +88,7 @@ class ControlApi:
         return JSONResponse({"day": self._sandbox.day})
 
     async def set_day(self, request: Request) -> Response:
-        """Set ``{"day": n}``, or move on by ``{"advance": n}``; an empty body advances by one."""
+        """Set the day with ``{"day": n}``, or advance it with ``{"advance": n}``; an empty body advances it by one."""
         wanted = await _object(request)
         day = wanted.get("day", self._sandbox.day + wanted.get("advance", 1))
         if isinstance(day, bool) or not isinstance(day, int) or day < 0:
@@ -104,7 +104,7 @@ class ControlApi:
         return JSONResponse({"faults": shown})
 
     async def set_faults(self, request: Request) -> Response:
-        """Replace the rules by a JSON array of them (or ``{"faults": [...]}``); DELETE removes all."""
+        """Replace the rules by a JSON array of rules (or ``{"faults": [...]}``); DELETE removes all."""
         body = await request.body() if request.method == "POST" else b"[]"
         wanted = json.loads(body)
         rules = wanted.get("faults") if isinstance(wanted, dict) else wanted
@@ -119,13 +119,13 @@ class ControlApi:
         return JSONResponse({"requests": [entry._asdict() for entry in self._sandbox.log.entries]})
 
     async def forget_requests(self, request: Request) -> Response:
-        """Forget the requests, the counts and the early requests."""
+        """Clear the requests, the counts and the early requests."""
         self._sandbox.log.clear()
         self._sandbox.limiter.forget_early()
         return await self.stats(request)
 
     async def stats(self, _request: Request) -> Response:
-        """Show counts by operation and status, early requests, and repeated and different requests."""
+        """Show counts by operation and status, early requests, repeated requests, and the number of distinct ones."""
         log, limiter = self._sandbox.log, self._sandbox.limiter
         counts: dict[str, dict[str, int]] = {}
         for (operation, status), count in sorted(log.counts.items(), key=str):
@@ -148,7 +148,7 @@ class ControlApi:
         return JSONResponse(shown)
 
     async def set_limits(self, request: Request) -> Response:
-        """Change the limits given: ``{"account_catalog": {"requests": 5, "seconds": 1}}`` or null."""
+        """Change the given limits, for example ``{"account_catalog": {"requests": 5, "seconds": 1}}``; null: off."""
         wanted = await _object(request)
         if not wanted.keys() <= set(_KINDS):
             message = f"limits are for {' and '.join(_KINDS)}"
@@ -158,17 +158,17 @@ class ControlApi:
         return await self.limits(request)
 
     async def keys(self, _request: Request) -> Response:
-        """List the keys by name, scopes and accounts (null: all), the revoked ones included; never a secret."""
+        """List all keys, including revoked ones, with name, scopes and accounts (null: all), but without secrets."""
         shown = [self._shown(credential) for credential in self._sandbox.keyring.issued.values()]
         return JSONResponse({"keys": shown})
 
     async def create_key(self, request: Request) -> Response:
-        """Make a key of ``{"name": ..., "scopes": [...], "accounts": [...]}``; only this answer shows its secret."""
+        """Create a key from ``{"name": ..., "scopes": [...], "accounts": [...]}``; only this reply shows its secret."""
         credential, secret = self._sandbox.create_key(request_from_json(await _object(request)))
         return JSONResponse({**self._shown(credential), "secret": secret}, 201)
 
     async def revoke_key(self, request: Request) -> Response:
-        """Revoke the key with this name; doing so again changes nothing. 404 when there never was one."""
+        """Revoke the key with this name, also repeatedly; 404 if there never was one."""
         keyring, name = self._sandbox.keyring, request.path_params["name"]
         if name not in keyring.issued:
             return JSONResponse({"error": f"no key is named {name!r}"}, 404)
@@ -184,10 +184,10 @@ class ControlApi:
         }
 
     async def truth(self, request: Request) -> Response:
-        """Stream what a key can see today as NDJSON.
+        """Stream all data that a key can access on the current day as NDJSON.
 
-        Without more, the accounts (API 2); with ``?media=1``, instead, one line per media item:
-        ``{"account_id", "surface", "item"}``. ``?key=`` names another key than the demo key.
+        By default the accounts (API 2); with ``?media=1`` one line per media item instead:
+        ``{"account_id", "surface", "item"}``. ``?key=`` selects another key than the demo key.
         """
         key = request.query_params.get("key", DEMO_KEY)
         credential = self._sandbox.keyring.find(b"Bearer " + key.encode())
@@ -212,7 +212,7 @@ class ControlApi:
 
 
 async def _in_blocks(lines: Iterator[str]) -> AsyncIterator[str]:
-    # Others are served between blocks: a truth may be long.
+    # The data may be large, so other requests are served between blocks.
     while block := "".join(islice(lines, _BLOCK)):
         yield block
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Cursors: opaque, sealed, and bound to the resource they were issued for (API 8)."""
+"""Cursors: opaque, authenticated, and bound to the resource they were issued for (API 8)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _FIELDS = Struct("<BqqHI")
 _SEAL = 11
-# Not a whole number of base64 groups: a client that does not escape the padding should learn it here.
+# Not a multiple of 3, so that cursors have base64 padding, which clients must percent-encode.
 _SIZE = _FIELDS.size + _SEAL
 _SURFACES = {None: 0, POSTS: 1, STORIES: 2}
 _NO_ANCHOR = -(1 << 63)
 
 
 class Position(NamedTuple):
-    """Where a cursor stands: the anchor it continues from, how often it was re-issued, and its epoch."""
+    """The content of a cursor: the anchor after which it continues, how often it was re-issued, and its epoch."""
 
     anchor: int | None
     hop: int
@@ -30,9 +30,9 @@ class Position(NamedTuple):
 
 
 class Cursors:
-    """Issues cursors and reads them back.
+    """Issues and reads cursors.
 
-    ``epoch`` starts at 0; raising it (see ``forget``) makes the server refuse all cursors issued before.
+    ``epoch`` starts at 0; increasing it (see ``forget``) invalidates all cursors issued before.
     """
 
     def __init__(self, seed: int) -> None:
@@ -40,11 +40,11 @@ class Cursors:
         self.epoch = 0
 
     def forget(self) -> None:
-        """Refuse, from now on, every cursor issued until now."""
+        """Invalidate all cursors issued so far."""
         self.epoch += 1
 
     def issue(self, resource: Resource, anchor: int | None, hop: int = 0) -> str:
-        """Return the cursor that continues a resource after an anchor; None is its very beginning."""
+        """Return the cursor that continues a resource after an anchor; None: from the beginning."""
         fields = _FIELDS.pack(
             _SURFACES[resource.surface],
             -1 if resource.position is None else resource.position,
@@ -55,7 +55,7 @@ class Cursors:
         return urlsafe_b64encode(self._draw.tag(fields, _SEAL) + fields).decode()
 
     def read(self, text: str, resource: Resource) -> Position | None:
-        """Return where a cursor stands, or None when this resource cannot accept it."""
+        """Return the content of a cursor, or None if it is not valid for this resource."""
         if len(text) > MAX_CURSOR or not text.isascii():
             return None
         try:

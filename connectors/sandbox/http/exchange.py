@@ -1,4 +1,4 @@
-"""One request and its reply, as the rest of the sandbox speaks of them."""
+"""The types of a request and its reply, and correlation ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def crockford(number: int, length: int) -> str:
 
 
 class CorrelationIds:
-    """An endless supply of ids: ten characters of start time, eight of seed, eight of counter."""
+    """Generates unique ids: ten characters of the start time, eight of the seed, eight of a counter."""
 
     def __init__(self, seed: int, started: float) -> None:
         digest = int.from_bytes(blake2b(f"correlation {seed}".encode(), digest_size=8).digest())
@@ -32,7 +32,7 @@ class CorrelationIds:
         self._numbers = count(1)
 
     def new(self) -> str:
-        """Return the next id; 2**40 of them differ."""
+        """Return the next id; the ids repeat after 2**40."""
         n = next(self._numbers)
         pairs = _PAIRS
         head = self._head
@@ -44,7 +44,7 @@ _JSON = b"application/json"
 
 
 class Resource(NamedTuple):
-    """What a cursor is bound to: the account list, or one account (by position) and surface."""
+    """The resource of a cursor: the account list, or one account (by position) and surface."""
 
     position: int | None = None
     surface: str | None = None
@@ -57,7 +57,7 @@ class Resource(NamedTuple):
 
 @dataclass(slots=True)
 class Asked:
-    """What is known of a request so far; filled while it is checked, and logged at the end."""
+    """The values of a request, set while it is checked, and logged at the end."""
 
     correlation_id: str
     arrived: float
@@ -70,12 +70,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent: status, headers without the correlation id, body, and how the connection ends.
+    """A reply: status, headers without the correlation id, body, and how the connection ends.
 
-    ``padding`` spaces follow the body; ``promised`` is the Content-Length sent when it is not the true
-    one; ``ending`` ``cut`` closes the connection after the body, ``reset`` sends nothing and resets it.
-    ``correlated`` says whether the reply carries X-Correlation-ID; ``code`` is the error code, for the
-    log; ``delay`` is in seconds, before anything is sent.
+    ``padding`` spaces follow the body. ``promised`` is the Content-Length to send if it is not the real one.
+    ``ending``: ``cut`` closes the connection after the body, ``reset`` resets it without sending anything.
+    ``correlated``: whether the reply has an X-Correlation-ID. ``code`` is the error code for the log. ``delay`` is in
+    seconds, before anything is sent.
     """
 
     status: int
@@ -89,8 +89,8 @@ class Reply:
     delay: float = 0.0
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer, not a failure of ours
-    """A request is answered with an error of section 7."""
+class Refused(Exception):  # noqa: N818 - an error response, not a failure of the server
+    """The request is answered with an error of section 7."""
 
     def __init__(
         self, code: Code, *, issues: Sequence[Issue] = (), headers: Mapping[bytes, bytes] | None = None
@@ -101,7 +101,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not a failure of ours
         self.headers = dict(headers or {})
 
     def reply(self, correlation_id: str) -> Reply:
-        """Return the error as the contract spells it, 401's WWW-Authenticate included (API 5.7)."""
+        """Return the error reply as documented, including WWW-Authenticate for 401 (API 5.7)."""
         row = ERRORS[self.code]
         headers = dict(self.headers)
         if row.status == 401:
@@ -117,7 +117,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not a failure of ours
 def json_reply(
     status: int, body: bytes, *, code: str | None = None, extra: Mapping[bytes, bytes] | None = None
 ) -> Reply:
-    """Return a reply of ``application/json`` with further headers."""
+    """Return a reply with the content type ``application/json`` and further headers."""
     headers = [(b"content-type", _JSON)]
     if extra:
         headers.extend(extra.items())

@@ -21,9 +21,9 @@ _WORDS = {_ALL: KEY_SCOPES, "none": ()}
 
 @dataclass(frozen=True, slots=True)
 class KeyRequest:
-    """The choices for one key; ``accounts`` is None for all, a number for the first N, or ids and usernames.
+    """The properties of a key; ``accounts`` is None for all, a number for the first N, or ids and usernames.
 
-    Raises ValueError for a malformed name, an unknown scope and a negative number.
+    Raises ValueError for an invalid name, an unknown scope, or a negative number.
     """
 
     name: str
@@ -43,10 +43,10 @@ class KeyRequest:
             raise ValueError(message)
 
     def key(self, secret: str, catalogue: Catalogue, day: int) -> Key:
-        """Return the key, its accounts looked up in the catalogue of this day.
+        """Return the key, with its accounts looked up in the catalogue of this day.
 
-        An account that has left can be granted. Raises ValueError for one that was never listed, and when there
-        are fewer accounts than the first N.
+        Accounts that have left can be granted. Raises ValueError for an account that was never listed, and if there are
+        fewer than N accounts.
         """
         positions = None if self.accounts is None else self._positions(self.accounts, catalogue, day)
         return Key(secret, frozenset(self.scopes), positions, self.name)
@@ -67,7 +67,7 @@ class KeyRequest:
 
 
 def request_from_text(text: str) -> KeyRequest:
-    """Read ``NAME[/SCOPES[/ACCOUNTS]]``; raises ValueError.
+    """Parse ``NAME[/SCOPES[/ACCOUNTS]]``. Raises ValueError.
 
     SCOPES is ``all``, ``none`` or a comma-separated list; ACCOUNTS is ``all``, a number N for the first N, or a
     comma-separated list of ids and usernames.
@@ -84,7 +84,7 @@ def request_from_text(text: str) -> KeyRequest:
 
 
 def request_from_json(document: Mapping[str, object]) -> KeyRequest:
-    """Read ``{"name", "scopes", "accounts"}``; a missing or null field but the name grants all.
+    """Parse ``{"name", "scopes", "accounts"}``; missing or null scopes or accounts grant all.
 
     Raises ValueError for an unknown field, TypeError for a value of the wrong type.
     """

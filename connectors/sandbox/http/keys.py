@@ -1,4 +1,4 @@
-"""API keys: what a credential may do and which accounts it reaches (API 5)."""
+"""API keys: their scopes and the accounts they can access (API 5)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NO_ACCOUNT_KEY = "sandbox-no-account-key"
 class Key:
     """A credential: its secret, its scopes, and its accounts.
 
-    ``accounts`` holds ids (uuid strings) or positions in the catalogue (ints, 0 is the first account);
-    ``None`` grants every account there is and ever will be. Without a ``name`` it gets a numbered one.
+    ``accounts`` contains ids (UUID strings) or positions in the catalogue (integers, 0 is the first account); ``None``
+    grants all current and future accounts. Without a ``name`` the key gets a numbered one.
     """
 
     secret: str = field(repr=False)
@@ -40,7 +40,7 @@ BUILT_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A key, known to the catalogue: ``positions`` in order, None for all; ``granted`` the same as a set."""
+    """A key with its accounts resolved: ``positions`` in order, None for all; ``granted`` is the same as a set."""
 
     name: str
     scopes: frozenset[str]
@@ -48,15 +48,15 @@ class Credential:
     granted: frozenset[int] | None
 
     def reaches(self, position: int) -> bool:
-        """Tell whether the account at a position is granted to this key."""
+        """Return whether the account at a position is granted to this key."""
         return self.granted is None or position in self.granted
 
 
 class Keyring:
-    """The keys a server accepts, found by the value of the Authorization header.
+    """The keys that the server accepts, looked up by the Authorization header.
 
-    ``place`` turns an account id into its position in the catalogue, -1 when no account has it.
-    ``issued`` maps every name to its credential, the revoked ones included; it holds no secret.
+    ``position`` returns the position of an account id in the catalogue, -1 if no account has it. ``issued`` maps every
+    name to its credential, including revoked ones; it contains no secrets.
     """
 
     def __init__(self, keys: Iterable[Key], position: Callable[[str], int]) -> None:
@@ -67,7 +67,7 @@ class Keyring:
             self.add(key)
 
     def add(self, key: Key) -> Credential:
-        """Accept a key from now on; raises ValueError when its name was issued before."""
+        """Add a key. Raises ValueError if its name was used before."""
         name = key.name or f"key-{len(self.issued)}"
         if name in self.issued:
             message = f"a key named {name!r} was issued before; choose another name"
@@ -81,17 +81,17 @@ class Keyring:
         return credential
 
     def revoke(self, name: str) -> Credential:
-        """Refuse a key from now on, and forget its secret; raises KeyError for a name that was never issued."""
+        """Revoke a key and delete its secret. Raises KeyError for an unknown name."""
         credential = self.issued[name]
         self._by_secret = {secret: one for secret, one in self._by_secret.items() if one is not credential}
         return credential
 
     def is_revoked(self, credential: Credential) -> bool:
-        """Tell whether a key that was issued is accepted no more."""
+        """Return whether a key was revoked."""
         return all(one is not credential for one in self._by_secret.values())
 
     def find(self, authorization: bytes | None) -> Credential | None:
-        """Return the key behind ``Bearer <API_KEY>``, or None when it cannot be accepted (API 5.7)."""
+        """Return the credential for ``Bearer <API_KEY>``, or None if it is not accepted (API 5.7)."""
         if authorization is None or authorization[:7].lower() != b"bearer ":
             return None
         return self._by_secret.get(authorization[7:].strip())

@@ -1,4 +1,4 @@
-"""The rate limiter, and the record of who came back too early (API 8)."""
+"""The rate limiter, and the record of requests that were sent before a cooldown was over (API 8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TenantScope:
-    """What one wait belongs to: ``account_catalog`` of a key, or ``selected_account`` of key and account."""
+    """The scope of a limit: ``account_catalog`` for a key, or ``selected_account`` for a key and an account."""
 
     kind: str
     key: str
@@ -27,7 +27,7 @@ class TenantScope:
 
 @dataclass(frozen=True, slots=True)
 class EarlyRequest:
-    """A request that came before the time the server had announced; seconds of the server's clock."""
+    """A request before the end of its scope's cooldown; times are seconds of the server's clock."""
 
     kind: str
     account_id: str | None
@@ -37,9 +37,9 @@ class EarlyRequest:
 
 
 class RateLimiter:
-    """Counts requests in windows that open with a tenant scope's first request.
+    """Counts requests in windows that begin with a tenant scope's first request.
 
-    ``limits`` maps the kind of scope to its limit; a missing or None limit is off.
+    ``limits`` maps the kind of scope to its limit; there is no limit if it is missing or None.
     """
 
     def __init__(self, limits: dict[str, RateLimit | None], clock: Callable[[], float]) -> None:
@@ -51,7 +51,7 @@ class RateLimiter:
         self._announced: dict[TenantScope, float] = {}
 
     def note_early(self, scope: TenantScope, account_id: str | None, correlation_id: str) -> None:
-        """Record the request when it arrives inside a wait that was announced to its scope."""
+        """Record the request if it arrives before the end of its scope's cooldown."""
         until = self._announced.get(scope)
         if until is None:
             return
@@ -63,7 +63,7 @@ class RateLimiter:
         self.early.append(EarlyRequest(scope.kind, account_id, now, until, correlation_id))
 
     def admit(self, scope: TenantScope) -> int | None:
-        """Count a request; return None, or the whole seconds to wait, rounded up, when it is one too many."""
+        """Count a request; return None if it is allowed, otherwise the seconds to wait, rounded up."""
         limit = self.limits.get(scope.kind)
         if limit is None:
             return None
@@ -85,12 +85,12 @@ class RateLimiter:
         self._announced[scope] = max(until, self._announced.get(scope, until))
 
     def configure(self, limits: dict[str, RateLimit | None]) -> None:
-        """Change the given limits and reset every window; announced waits stay."""
+        """Change the given limits and reset all windows, but not the cooldowns."""
         self.limits = {**self.limits, **limits}
         self._windows.clear()
 
     def forget_early(self) -> None:
-        """Forget who came too early; announced waits stand."""
+        """Clear the record of early requests, but not the cooldowns."""
         self.early.clear()
         self.early_total = 0
 

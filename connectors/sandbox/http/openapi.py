@@ -1,4 +1,4 @@
-"""API v1 as OpenAPI 3.1, drawn from the same tables that answer (API 2, 4, 5, 7)."""
+"""The OpenAPI 3.1 description of API v1, generated from the tables that the server uses (API 2, 4, 5, 7)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _CURSOR = {
     "description": "Taken unchanged from a next_cursor of this same operation.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR},
 }
-# Section 4.2 shows no least length; section 8 bounds every cursor.
+# Section 4.2 has no minimum length; the maximum is from section 8, which applies to every cursor.
 _MEDIA_CURSOR = {**_CURSOR, "schema": {"type": "string", "maxLength": MAX_CURSOR}}
 _LIMIT = {
     "name": "limit",
@@ -112,7 +112,7 @@ _SURFACE = {
 
 
 def rows_of(operation: str) -> list[ErrorRow]:
-    """Return the errors an operation may answer with: section 7's, and on media those of section 8."""
+    """Return the possible errors of an operation: those of section 7, and for media those of section 8."""
     return [
         row
         for row in ERRORS.values()
@@ -186,7 +186,7 @@ def _operation(operation: str, page: str, parameters: list[Schema], description:
 
 
 def description() -> Schema:
-    """Return the document, ready for JSON."""
+    """Return the OpenAPI document."""
     accounts = _operation(
         ACCOUNTS,
         "AccountPageV1",

@@ -1,4 +1,4 @@
-"""Pages as bytes: from the cache, or from the catalogue and then into the cache."""
+"""Renders pages from the catalogue to bytes, and caches them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from connectors.sandbox.http.exchange import Resource
     from connectors.sandbox.settings import SandboxSettings
 
-# Not in the contract, which leaves the media page's fields open (API 2).
+# An additional field; the API does not restrict the fields of a media page (API 2).
 _EXTRAS = ',"surface_info":{"surface":"%s","generated_by":"sandbox","day":%d}'
 
 
 class Wanted(NamedTuple):
-    """Which page, but for where it starts: resource and account, grant, number of items, day."""
+    """The requested page without its start: resource and account, grant, number of items, day."""
 
     resource: Resource
     account: Account | None
@@ -37,7 +37,7 @@ class Pages:
         self.cache = PageCache(settings.cache_bytes)
 
     def page(self, wanted: Wanted, anchor: int | None) -> bytes:
-        """Return the page that starts after an anchor; None is the first page."""
+        """Return the page that starts after an anchor; None: the first page."""
         grant = wanted.grant if wanted.account is None else None
         key = (wanted.resource, wanted.day, anchor, wanted.limit, self.cursors.epoch, grant)
         known = self.cache.get(key)
@@ -47,7 +47,7 @@ class Pages:
         return known
 
     def first_cursor(self, wanted: Wanted) -> str | None:
-        """Return the cursor that ends the first page."""
+        """Return the next cursor of the first page."""
         anchor = self._found(wanted, None)[1]
         return None if anchor is None else self.cursors.issue(wanted.resource, anchor)
 

@@ -1,4 +1,4 @@
-"""What was asked and answered: the last requests one by one, and all of them counted."""
+"""The request log: the last requests, and counts of all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """One answered request; ``time`` is in seconds of the server's clock, at arrival."""
+    """One answered request; ``time`` is its arrival in seconds of the server's clock."""
 
     operation: str | None
     account_id: str | None
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 
 class RequestLog:
-    """Remembers the last ``size`` requests (0: none) and counts every one."""
+    """Keeps the last ``size`` requests (0: none) and counts all."""
 
     def __init__(self, size: int) -> None:
         self.entries: deque[Entry] = deque(maxlen=size)
@@ -29,15 +29,15 @@ class RequestLog:
         self.keeps = size > 0
 
     def clear(self) -> None:
-        """Forget everything, the counts too."""
+        """Remove all entries and counts."""
         self.entries.clear()
         self.counts.clear()
 
     def asked_again(self) -> list[tuple[Entry, int]]:
-        """Return the remembered requests answered 200 more than once, with how often."""
+        """Return the logged requests that were answered with 200 more than once, each with its number."""
         answers = Counter(entry._replace(time=0.0, correlation_id="") for entry in self.entries if entry.status == 200)
         return [(entry, times) for entry, times in answers.items() if times > 1]
 
     def distinct(self) -> int:
-        """Return how many different pages the remembered requests asked for."""
+        """Return how many distinct pages the logged requests have requested."""
         return len({(e.operation, e.account_id, e.surface, e.cursor, e.limit) for e in self.entries})

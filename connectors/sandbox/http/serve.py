@@ -1,4 +1,4 @@
-"""A sandbox on a socket: uvicorn on a loopback address, in this process, blocking or in a thread."""
+"""Serves a sandbox with uvicorn on a loopback address, in this process, blocking or in a thread."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class LendingProtocol(H11Protocol):
-    """HTTP/1.1 that lends the application its transport, so that scripted faults can break it."""
+    """HTTP/1.1 that passes its transport to the application, so that scripted faults can break the connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection."""
+        """Add the transport of a new connection to its state."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, TRANSPORT: transport}
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what could not even be parsed, as the contract does (API 7)."""
+        """Answer a request that could not be parsed with an error of the API (API 7)."""
         sandbox = self.config.app
         if not isinstance(sandbox, Sandbox):
             super().send_400_response(msg)
             return
-        # h11 says what was wrong in words only.
+        # h11 describes the error only in its message.
         about_length = "content-length" in str(sys.exc_info()[1]).lower()
         reply, correlation_id = sandbox.refuse_unread(
             Code.INVALID_CONTENT_LENGTH if about_length else Code.INVALID_REQUEST_URL
@@ -55,7 +55,7 @@ class TidyServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Take SIGINT and SIGTERM for as long as it serves; other threads than the main cannot."""
+        """Handle SIGINT and SIGTERM while the server runs, if it runs in the main thread."""
         if current_thread() is not main_thread():
             yield
             return
@@ -89,7 +89,7 @@ def _server(sandbox: Sandbox) -> TidyServer:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    # asyncio turns Nagle's algorithm off only where TCP is named; with it on a reply takes 40 ms.
+    # asyncio disables Nagle's algorithm only if the protocol is given as TCP; otherwise a reply would take 40 ms.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -112,10 +112,10 @@ def serve(
     port: int = 0,
     on_ready: Callable[[str], None] = lambda _url: None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM, and return; port 0 takes a free one.
+    """Serve until SIGINT or SIGTERM, then return. Port 0 selects a free one.
 
-    ``on_ready`` is given the base URL when connections are already accepted into the backlog.
-    Raises OSError when the address is taken.
+    ``on_ready`` is called with the base URL when the socket accepts connections. Raises OSError if the address is in
+    use.
     """
     listener = _listening(host, port)
     try:
@@ -127,7 +127,7 @@ def serve(
 
 @contextmanager
 def in_thread(sandbox: Sandbox) -> Iterator[str]:
-    """Serve in a thread on a free port of 127.0.0.1; yields the base URL and ends with the block."""
+    """Serve in a thread on a free port of 127.0.0.1 until the block ends; yields the base URL."""
     listener = _listening(_LOOPBACK, 0)
     server = _server(sandbox)
     thread = Thread(target=lambda: server.run(sockets=[listener]), name="sandbox", daemon=True)

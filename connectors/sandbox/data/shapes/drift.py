@@ -1,7 +1,7 @@
-"""A shape that begins like the Graph API's and drifts in the middle of a scan, into all that JSON allows.
+"""A shape based on the Graph API's whose fields and types change in the middle of a scan.
 
-An account's posts, from the first it ever made, are at stage 0 four at a time, then at stage 1, and so on
-to the last stage and round again: a scan meets every stage, and types that change with each.
+The first four posts of an account are at stage 0, the next four at stage 1, and so on, starting again after the last
+stage. Thus a scan receives every stage, each with different types.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _AT_A_STAGE = 4
 _LONG_NAME = "a name that somebody thought would never be read by a machine, " * 5
 _PLACES = ("Lisboa", "Karaköy", "Nørrebro")
 
-# What no column can be called, or is called already, or what somebody hopes will be pasted into a query.
+# Names that are invalid or already used as column names, or that attempt SQL injection.
 _HOSTILE: tuple[str, ...] = (
     '"; DROP TABLE media; --',
     "'); DELETE FROM core.media; --",
@@ -160,14 +160,14 @@ _STAGES: tuple[Callable[[Item], Document], ...] = (
 
 
 def _in_time(item: Item, day: int) -> Document:
-    # What was there already when its type changes: the next days' items are of another type than those stored.
+    # Existing items that change on later days: their types then differ from those of the stored items.
     if day and item.sequence % 5 == 0:
         return {"boost": {"level": f"level {item.id % 5}", "since_day": item.sequence % 3 or None}}
     return {}
 
 
 def drift(item: Item, username: str, owner: int, day: int) -> str:
-    """Render an item as the API serves it at the stage that the item's place among the account's posts tells."""
+    """Render an item at the stage that follows from its number among the account's posts."""
     document: Document = json.loads(graph(item, username, owner, day))
     stage = _STAGES[item.sequence // _AT_A_STAGE % len(_STAGES)]
     document |= {**_steady(item), **stage(item), **_in_time(item, day)}

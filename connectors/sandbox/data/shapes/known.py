@@ -1,4 +1,4 @@
-"""Three shapes that readers know: the Graph API's names, their camelCase cousins, and a flat one."""
+"""Three common shapes: the names of the Graph API, the same in camelCase, and a flat one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLAT_TYPE = {"IMAGE": "1", "VIDEO": "2", "CAROUSEL_ALBUM": "8"}
 
 
 def graph(item: Item, username: str, owner: int, day: int) -> str:
-    """Render the names of the Instagram Graph API; what does not apply is left out."""
+    """Render an item with the names of the Instagram Graph API; missing values are left out."""
     caption = "" if item.caption is None else f'"caption":"{item.caption}",'
     thumbnail = f'"thumbnail_url":"{signed(item.id + 1, "jpg", day)}",' if item.media_type == "VIDEO" else ""
     children = ""
@@ -37,7 +37,7 @@ def graph(item: Item, username: str, owner: int, day: int) -> str:
 
 
 def camel(item: Item, username: str, owner: int, day: int) -> str:
-    """Render camelCase names with nested metrics; what does not apply is null or empty."""
+    """Render an item with camelCase names and nested metrics; missing values are null or empty."""
     caption = "null" if item.caption is None else f'"{item.caption}"'
     children = ",".join(
         f'{{"id":"{child.id}","mediaType":"{child.media_type}",'
@@ -56,7 +56,7 @@ def camel(item: Item, username: str, owner: int, day: int) -> str:
 
 
 def flat(item: Item, username: str, owner: int, day: int) -> str:
-    """Render epoch seconds, counts as text, a bare ``url`` and the type as a number in text."""
+    """Render an item with epoch seconds, counts as text, a plain ``url``, and the media type as a number in text."""
     caption = item.caption or ""
     return (
         f'{{"id":"{item.id}","caption":"{caption}","media_type":"{_FLAT_TYPE[item.media_type]}",'

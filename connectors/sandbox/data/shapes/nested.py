@@ -1,4 +1,4 @@
-"""A shape few readers know: camelCase, everything in an object of its own, lists of scalars and of objects."""
+"""An uncommon shape: camelCase names, values in nested objects, lists of scalars and of objects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _products(item: Item) -> str:
 
 
 def nested(item: Item, username: str, owner: int, day: int) -> str:
-    """Render names in objects in objects; what does not apply is null or empty."""
+    """Render an item with nested objects; missing values are null or empty."""
     caption = "null" if item.caption is None else f'"{item.caption}"'
     position = _PLACES[item.id % 3] if item.id % 4 == 0 else "null"
     children = ",".join(

@@ -1,4 +1,4 @@
-"""The shapes a media item may come in. The contract shows none (API 2), so a reader must take all."""
+"""The shapes of media items. The API does not document one (API 2), so a client must accept all."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Shape(Protocol):
-    """Renders one item, owned by an account, as a JSON object on one day."""
+    """Renders an item of an account on one day as a JSON object."""
 
     def __call__(self, item: Item, username: str, owner: int, day: int) -> str:
-        """Return the JSON text; ``owner`` is the social network's number of the account."""
+        """Return the JSON text. ``owner`` is the account's number on the social network."""
         ...
 
 
@@ -31,6 +31,6 @@ _BY_NAME: dict[str, tuple[Shape, ...]] = {
 
 
 def shape_of(name: str, position: int) -> Shape:
-    """Return the shape that the account at a position uses in a catalogue of this shape."""
+    """Return the shape that the account at a position uses with this setting."""
     shapes = _BY_NAME[name]
     return shapes[position % len(shapes)]
