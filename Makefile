@@ -42,7 +42,7 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev $(DBT)/.made ## Tests only.
+unit: $(VENV)/.dev ## Tests only.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
 # Where Pythons differ: parsing, asyncio, processes, Prefect, and what is installed.
@@ -52,7 +52,7 @@ ESSENTIAL := $(addprefix tests/,models source sandbox store flows/config flows/o
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)
 
-long: $(VENV)/.dev ## Slow tests.
+long: $(VENV)/.dev $(DBT)/.made ## Slow tests.
 	$(BIN)/pytest -m long
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a separate environment.

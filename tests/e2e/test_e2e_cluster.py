@@ -83,6 +83,7 @@ def test_a_worker_that_is_killed_is_replaced(there: Operator, many: SandboxProce
     assert requests - different <= 100 + 4 * 2
 
 
+@pytest.mark.long
 def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
     cluster.start_scheduler()
     cluster.start_worker()
@@ -174,6 +175,7 @@ def test_what_cannot_be_is_one_line(
     assert "Fix:" in err
 
 
+@pytest.mark.long
 def test_doctor_checks_the_store_and_the_workers_and_a_worker_needs_a_key(there: Operator, cluster: Cluster) -> None:
     missing = there.run("doctor", code=1)
     assert "does not answer" in missing.stdout
@@ -190,6 +192,7 @@ def test_doctor_checks_the_store_and_the_workers_and_a_worker_needs_a_key(there:
     assert "No API key" in there.run("sync", code=2).stderr
 
 
+@pytest.mark.long
 def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: SandboxProcess) -> None:
     del there.env["GRAMHOUSE_STORE"]
     # A terminal sends it to every process of the group.

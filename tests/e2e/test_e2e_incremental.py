@@ -159,6 +159,7 @@ class Days:
                 assert last_seen_at < seen_at[account_id]
 
 
+@pytest.mark.long
 async def test_no_row_above_the_depth_is_lost_in_whatever_order(tmp_path: Path) -> None:
     days = Days(tmp_path, FEEDS.values())
     for _ in range(DAYS):

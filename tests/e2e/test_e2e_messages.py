@@ -102,6 +102,7 @@ def _names(api: str) -> list[str]:
     return sorted(found["name"] for found in ask(api, "automations/filter"))
 
 
+@pytest.mark.long
 def test_newly_expired_tokens_reach_a_webhook_by_name(
     operator: Operator,
     service: SandboxProcess,

@@ -119,7 +119,8 @@ def test_the_picture_shows_keys_and_joins() -> None:
     assert '    runs |o--o{ quarantine : "run_id"' in lines
 
 
-@pytest.mark.skipif(not DBT.exists(), reason="dbt has an environment of its own, which `make test` makes")
+@pytest.mark.long
+@pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
 def test_dbt_builds_two_models_on_the_sources_and_all_tests_pass(
     described: str, snapshot: Path, tmp_path: Path
 ) -> None:

@@ -13,7 +13,13 @@ from tests.simulation.simulator import simulate
 
 # Even seeds have only full scans; odd seeds have incremental days, too.
 @pytest.mark.parametrize(
-    ("seed", "days", "recent"), [(0, 3, 0), (2, 3, 0), (3, 5, 1), pytest.param(105, 5, 1, marks=pytest.mark.long)]
+    ("seed", "days", "recent"),
+    [
+        (0, 3, 0),
+        (3, 5, 1),
+        pytest.param(2, 3, 0, marks=pytest.mark.long),
+        pytest.param(105, 5, 1, marks=pytest.mark.long),
+    ],
 )
 def test_whatever_faults_occur_the_snapshot_is_correct(seed: int, days: int, recent: int) -> None:
     result = simulate(generate_scenario(seed, days))

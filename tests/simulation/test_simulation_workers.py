@@ -11,7 +11,10 @@ from tests.simulation.scenario import generate_scenario
 from tests.simulation.workers import WorkersSimulator
 
 
-@pytest.mark.parametrize(("seed", "recent"), [(0, 0), (3, 1), (4, 0)])
+@pytest.mark.parametrize(
+    ("seed", "recent"),
+    [(3, 1), pytest.param(0, 0, marks=pytest.mark.long), pytest.param(4, 0, marks=pytest.mark.long)],
+)
 def test_whatever_faults_occur_in_runs_and_store_the_snapshot_is_correct(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, recent: int
 ) -> None:

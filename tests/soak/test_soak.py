@@ -21,6 +21,7 @@ FRESH = Limits(warm_up=1, resident=50_000.0)
 SMALL = ("--accounts", "3", "--posts", "8", "--seed", "11")
 
 
+@pytest.mark.long
 def test_runs_in_one_process_leave_nothing_behind(tmp_path: Path) -> None:
     with served(*SMALL) as service:
         samples = soak_apart(tmp_path, service, runs=18)

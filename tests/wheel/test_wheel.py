@@ -43,6 +43,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_wheel_and_the_source_have_every_module_and_their_data(built: Path) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()

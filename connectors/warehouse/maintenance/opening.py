@@ -23,12 +23,8 @@ _LOWEST = -(2**62)
 # The history first, which is stored in order, so that an item's row in media gets its highest landing number.
 _MOVED = (("media_superseded", "valid_from"), ("media", "changed_at"))
 
-_HAS_PAYLOAD = """
-SELECT EXISTS (
-    FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = 'core'
-    AND table_name = ? AND column_name = 'old payload'
-)
-"""
+# Not duckdb_columns(), which lists the columns of every table first.
+_HAS_PAYLOAD = "SELECT EXISTS (FROM pragma_table_info('core.{table}') WHERE name = 'old payload')"
 
 _NUMBERED = """
 CREATE OR REPLACE TEMP TABLE moved AS
@@ -65,7 +61,7 @@ def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: in
 def _move_payloads(connection: Connection, at_once: int) -> None:
     """Move the payloads that an older version kept in the warehouse to the raw store, then drop their columns."""
     db = raw_connection(connection)
-    tables = [(table, at) for table, at in _MOVED if db.execute(_HAS_PAYLOAD, [table]).fetchall()[0][0]]
+    tables = [(table, at) for table, at in _MOVED if value(db, _HAS_PAYLOAD.format(table=table))]
     for table, at in tables:
         while move_some(connection, table, at, at_once):
             pass

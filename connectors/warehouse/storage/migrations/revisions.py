@@ -22,4 +22,4 @@ def stamp(db: DuckDBPyConnection, revision: str) -> None:
     db.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     db.execute(f"CREATE TABLE {TABLE} (version_num VARCHAR NOT NULL)")
     db.execute(f"COMMENT ON TABLE {TABLE} IS 'Which revision of the tables this file is at: one row.'")
-    db.execute(f"INSERT INTO {TABLE} VALUES (?)", [revision])  # noqa: S608 - a constant
+    db.execute(f"INSERT INTO {TABLE} VALUES ('{revision}')")  # noqa: S608 - constants
