@@ -46,7 +46,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request once. aiohttp repeats a GET whose kept connection broke, unless it fails with another error."""
+    """Send a request once. aiohttp repeats a GET if a kept connection breaks; a different error prevents that."""
     try:
         return await send(request)
     except aiohttp.ClientConnectorError:

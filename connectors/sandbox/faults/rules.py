@@ -13,7 +13,7 @@ OPERATIONS = {"accounts": "accounts.list", "media": "accounts.media.list", "any"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a fault does. ``kind`` is one of ``script.ACTIONS``; each other field is used by one kind only.
+    """What a fault does. ``kind`` is one of ``script.ACTIONS``; every other field is used by one kind only.
 
     code, status
         ``error``: an error code; an unknown code needs a status (default 400).

@@ -47,7 +47,7 @@ class _Chunk:
 
 
 class Decoder:
-    """Decodes the items of one batch. Feed it with `add`, in the order of landing; `finish` returns everything."""
+    """Decodes the items of one batch. Call `add` in the order of landing; `finish` returns all cells."""
 
     def __init__(self, mapping: MediaMapping, registry: Registry, own: OwnNames, at: Callable[[int], datetime]) -> None:
         """Begin with a registry; `at` returns when the page of an order key was received."""

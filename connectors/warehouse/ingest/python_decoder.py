@@ -79,7 +79,7 @@ def text_of(value: Json) -> str | None:
     return _canonical(value)
 
 
-def _cell_value(value: Json, sql_type: str) -> Any:  # noqa: ANN401 - whatever Arrow takes
+def _cell_value(value: Json, sql_type: str) -> Any:  # noqa: ANN401 - any value that Arrow accepts
     if sql_type.endswith("[]"):
         return [_cell_value(element, sql_type[:-2]) for element in value] if isinstance(value, list) else None
     if sql_type == "DOUBLE":

@@ -1,4 +1,4 @@
-"""Registers Arrow tables with DuckDB under names, one after the other within a transaction."""
+"""Registers Arrow tables with DuckDB; a table replaces an earlier one of the same name in the transaction."""
 
 from dataclasses import dataclass
 from typing import Any

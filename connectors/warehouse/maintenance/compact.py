@@ -212,7 +212,7 @@ def compact(
     with hold(warehouse, "gramhouse compact", since=now.isoformat(timespec="seconds"), pause=pause):
         try:
             before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
-            # Upgrades the file, and recovers the WAL and the segments next to it, whose contents belong into the file.
+            # Upgrades the file, and recovers the WAL and the segments next to it, whose contents belong in the file.
             with connect(warehouse, raw) as connection:
                 make_ready(connection, path, now=now)
                 with connection.begin():

@@ -22,7 +22,7 @@ _FORGET_OUTCOMES = f"""
 DELETE FROM core.run_outcomes
 WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
   AND rowid NOT IN ({_LAST_WORDS})
-"""  # noqa: S608 - our own words
+"""  # noqa: S608 - constants
 
 _FORGET_WARNINGS = "DELETE FROM core.run_warnings WHERE run_id NOT IN (SELECT run_id FROM core.runs)"
 
@@ -104,7 +104,7 @@ WITH old AS (
 DELETE FROM core.run_outcomes
 WHERE rowid IN (SELECT row_id FROM old WHERE outcome IN ('complete', 'recent', 'skipped') AND seen = seen_before)
   AND rowid NOT IN ({_LAST_WORDS})
-"""  # noqa: S608 - our own words
+"""  # noqa: S608 - constants
 
 
 def thin_outcomes(connection: Connection, *, before: datetime, runs_in_full: int = _RUNS_IN_FULL) -> None:

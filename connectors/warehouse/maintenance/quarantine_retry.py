@@ -71,7 +71,7 @@ FROM (
         {_ids(mapping)} AS ids
     FROM core.quarantine WHERE resource = 'media' AND position IS NOT NULL AND {where}
 )
-"""  # noqa: S608 - made of the mapping's paths, quoted
+"""  # noqa: S608 - quoted paths
     return find, f"DELETE FROM {table} WHERE media_id IS NULL"  # noqa: S608
 
 
@@ -118,7 +118,7 @@ known AS (
 )
 SELECT i.*, coalesce(k.last_seen_at >= i.seen_at, false) AS outdated
 FROM retry_identified AS i LEFT JOIN known AS k USING (account_id, surface, media_id)
-"""  # noqa: S608 - made of our own names
+"""  # noqa: S608 - constant names
 
 _COUNT = """
 SELECT

@@ -107,7 +107,7 @@ SELECT {kept}, c.* EXCLUDE (_order_key)
 FROM (SELECT order_key AS _order_key, overflow{columns} FROM media_cells) AS c
 JOIN {before} AS m ON m.rowid = c._order_key JOIN stored_hashes AS h ON h.order_key = c._order_key
 ORDER BY c._order_key
-"""  # noqa: S608 - made of the schema, quoted
+"""  # noqa: S608 - quoted names
             )
             .fetchall()
         )
@@ -159,7 +159,7 @@ ANTI JOIN last AS l
    AND l.value IS NOT DISTINCT FROM p.value
 WHERE p.value IS NOT NULL
    OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
-"""  # noqa: S608 - made of the schema, quoted
+"""  # noqa: S608 - quoted names
         )
     run(
         """

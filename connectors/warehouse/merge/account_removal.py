@@ -31,7 +31,7 @@ FROM core.accounts AS a
 JOIN ended AS w ON a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq
 LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id
 WHERE a.removed_at IS NULL
-"""  # noqa: S608 - our own numbers
+"""  # noqa: S608 - constants
 
 # The limit is a share of the accounts known before the scan began: new accounts must not raise it. Only accounts first
 # seen during the scan are new; later times come from a clock that was ahead.

@@ -98,4 +98,4 @@ SELECT
     {counts_hash(media, mapping, "m", "coalesce(c.counts, 0)")} AS counts
 FROM core.media AS m JOIN ({wanted}) AS w ON m.rowid = w.stored
 LEFT JOIN ({of_children}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id
-"""  # noqa: S608 - made of the schemas' names, quoted
+"""  # noqa: S608 - quoted names

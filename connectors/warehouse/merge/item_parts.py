@@ -22,7 +22,7 @@ def merge_children(connection: Connection, table_schemas: Sequence[TableSchema],
             continue
         if are_stored:
             raw_connection(connection).execute(
-                f"DELETE FROM {table} AS c USING media_to_write AS t"  # noqa: S608 - the schema's own name, quoted
+                f"DELETE FROM {table} AS c USING media_to_write AS t"  # noqa: S608 - quoted
                 " WHERE NOT t.is_new AND t.changes > 0"
                 " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
             )

@@ -27,7 +27,7 @@ WITH records AS (
     FROM ops.staging JOIN unreadable AS u USING (seq) WHERE seq <= getvariable('slice_end')
 )
 FROM records
-"""  # noqa: S608 - our own numbers
+"""  # noqa: S608 - constants
 
 _SAME = "reason, resource, account_id, surface, digest"
 
@@ -43,7 +43,7 @@ _MERGE = (
 CREATE OR REPLACE TEMP TABLE quarantine_twice AS
 SELECT {_SAME}, arg_min(rowid, (seen_at, page, position)) AS first, max(last_seen_at) AS last_seen_at
 FROM core.quarantine GROUP BY {_SAME} HAVING count(*) > 1
-""",  # noqa: S608 - our own names
+""",  # noqa: S608 - constant names
     f"DELETE FROM core.quarantine AS q USING quarantine_twice AS t WHERE {_matches('t')} AND q.rowid <> t.first",  # noqa: S608
     f"UPDATE core.quarantine AS q SET last_seen_at = t.last_seen_at FROM quarantine_twice AS t WHERE {_matches('t')}",  # noqa: S608
     "DROP TABLE temp.quarantine_twice",

@@ -93,7 +93,7 @@ counts AS (
 )
 SELECT run_id, {", ".join(f"coalesce(sum(n) FILTER (what = '{name}'), 0)::BIGINT AS {name}" for name in NAMES)}
 FROM counts GROUP BY run_id
-"""  # noqa: S608 - made of our own names
+"""  # noqa: S608 - constant names
 
 _ADD = (
     f"""
@@ -118,7 +118,7 @@ def count_slice(connection: Connection) -> MergeStats:
     db = raw_connection(connection)
     for statement in (_COUNTED, *_ADD):
         db.execute(statement)
-    row = db.execute(f"SELECT {_SUMS} FROM counted").fetchall()[0]  # noqa: S608 - made of our own names
+    row = db.execute(f"SELECT {_SUMS} FROM counted").fetchall()[0]  # noqa: S608 - constant names
     # A slice may have no pages, only the end of an abandoned scan.
     return _media({name: number or 0 for name, number in zip(NAMES, row, strict=True)})
 

@@ -127,7 +127,7 @@ def _refused(store: RawStore, why: str) -> WarehouseUnusable:
 
 
 def _name(connection: Connection, part: Part) -> None:
-    row = {name: getattr(part, name) for name in ops_raw_parts.columns.keys()}  # noqa: SIM118 - SQLAlchemy's own
+    row = {name: getattr(part, name) for name in ops_raw_parts.columns.keys()}  # noqa: SIM118 - not a dict
     connection.execute(insert(ops_raw_parts).values(**row))
     connection.execute(update(ops_warehouse).values(raw_parts=part.number))
 

@@ -17,7 +17,7 @@ _LASTS = f"""
 SELECT max(landed) FROM (
     SELECT landed, (row_number() OVER (ORDER BY landed) - 1) // {_AT_ONCE} AS batch FROM raw_wanted
 ) GROUP BY batch ORDER BY batch
-"""  # noqa: S608 - a number of ours
+"""  # noqa: S608 - constants
 
 
 def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.Table]:
@@ -30,7 +30,7 @@ def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.
     store = store_of(connection)
     for part in live_parts(connection):
         db.execute(
-            "CREATE OR REPLACE TEMP TABLE raw_wanted AS"  # noqa: S608 - our own names and numbers
+            "CREATE OR REPLACE TEMP TABLE raw_wanted AS"  # noqa: S608 - constants
             f" SELECT raw_landed AS landed, rowid AS order_key, {at} AS received_at FROM {table}"
             f" WHERE raw_landed BETWEEN {part.first_landed} AND {part.last_landed}"
         )

@@ -12,7 +12,7 @@ SELECT lower(account_id) AS uuid, arg_max(account_id, (removed_at IS NULL, last_
 FROM core.accounts GROUP BY uuid
 """
 
-_UNUSUAL = f"SELECT uuid, account_id FROM ({STORED_IDS}) WHERE account_id <> uuid"  # noqa: S608 - our own words
+_UNUSUAL = f"SELECT uuid, account_id FROM ({STORED_IDS}) WHERE account_id <> uuid"  # noqa: S608 - constants
 
 _LISTED_AS = "SELECT account_id, listed_as FROM core.accounts WHERE listed_as IS NOT NULL"
 

@@ -54,7 +54,7 @@ SELECT
         ) THEN undecided_before
     END AS removals_undecided_since
 FROM ordered
-""",  # noqa: S608 - our own numbers
+""",  # noqa: S608 - constants
 )
 
 _CLOSED = f"""
@@ -64,7 +64,7 @@ SELECT
     w.account_id IN (SELECT account_id FROM ops.missing WHERE surface = 'posts' AND needs_full)
 FROM core.completed_scans AS w
 WHERE w.resource = 'media' AND w.surface = 'posts'
-"""  # noqa: S608 - our own names
+"""  # noqa: S608 - constant names
 
 # The most known posts of an account that a scan receives: enough to recognize known territory.
 _MOST_KNOWN = 1_000
@@ -77,7 +77,7 @@ FROM core.media AS m
 JOIN (SELECT unnest(?::VARCHAR[]) AS account_id, unnest(?::BIGINT[]) AS seq) AS w USING (account_id)
 WHERE m.surface = 'posts' AND m.removed_at IS NULL AND coalesce(m.written_seq, 0) <= w.seq AND m.published_at < ?
 GROUP BY m.account_id
-"""  # noqa: S608 - our own numbers
+"""  # noqa: S608 - constants
 
 
 def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[str, ClosedScan]:
@@ -125,7 +125,7 @@ def forget_order(connection: Connection) -> None:
     """Make the next scan of each account's posts a full one, because the mapping of times or ids has changed."""
     db = raw_connection(connection)
     db.execute(
-        "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - a number
+        "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - constants
         f" order_proofs = greatest(order_proofs, {PROOFS}) WHERE surface = 'posts'"
     )
     db.execute("UPDATE ops.checkpoints SET order_broken_by = '', known_seq = NULL WHERE surface = 'posts'")

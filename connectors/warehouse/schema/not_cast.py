@@ -39,7 +39,7 @@ def values_not_cast(connection: Connection) -> RunWarning | None:
         held = " OR ".join(f"nullif({quoted(name)}::VARCHAR, '') IS NOT NULL" for name in holders) or "false"
         query = f"""
 SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {quoted(column.column)} IS NULL AND ({held})
-"""  # noqa: S608 - made of the mapping's and the registry's names, quoted
+"""  # noqa: S608 - quoted names
         if items := int(connection.exec_driver_sql(query).scalar_one()):
             counts[column.column] = items
     if not counts:

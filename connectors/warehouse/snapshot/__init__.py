@@ -1,1 +1,1 @@
-"""The analysts' file: published, read, queried and exported."""
+"""The snapshot, which analysts use: publishes, reads, queries and exports it."""

@@ -34,7 +34,7 @@ SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())
     needs_full
 FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (account_id)
 FULL JOIN doubted USING (account_id)
-"""  # noqa: S608 - made of our own names
+"""  # noqa: S608 - constant names
 
 # Items whose removal awaits confirmation; the table exists only if there are any.
 MISSING = "core.missing_items"
@@ -105,7 +105,7 @@ def _history(columns: Iterable[str]) -> str:
 SELECT {key}, gh_version.valid_from, gh_version.valid_to, {content} FROM core.{HISTORY} AS gh_version
 UNION ALL
 SELECT {key}, gh_version.content_changed_at, NULL, {content} FROM core.media AS gh_version
-"""  # noqa: S608 - made of the schema, quoted
+"""  # noqa: S608 - quoted names
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def _fields(counts: Iterator[tuple[str, str, str, str]]) -> str:
 SELECT gh_field.* EXCLUDE (items), {items} AS items
 FROM core.fields AS gh_field {counted}
 ORDER BY gh_field.resource, gh_field.ordinal, gh_field.path
-"""  # noqa: S608 - made of declarations and quoted names
+"""  # noqa: S608 - declared or quoted names
 
 
 def relations(connection: Connection) -> tuple[Relation, ...]:

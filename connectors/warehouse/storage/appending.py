@@ -26,7 +26,7 @@ def rows_sql(table: Table, long_texts: str | None) -> str:
     types = {c.name: c.type.compile(dialect=_DIALECT) for c in table.columns if c.name != long_texts}
     taken, kept = (f", unnest(?) AS {long_texts}", f", {long_texts}") if long_texts else ("", "")
     rows = f"unnest(from_json(?, '{json.dumps([types])}')) AS r"
-    return f"SELECT r.*{kept} FROM (SELECT {rows}{taken})"  # noqa: S608 - made of our own declarations
+    return f"SELECT r.*{kept} FROM (SELECT {rows}{taken})"  # noqa: S608 - names from declarations
 
 
 def append(connection: Connection, table: Table, rows: Sequence[str], **long_texts: Sequence[str]) -> None:

@@ -146,13 +146,13 @@ def numbered(landings: Iterable[PageCommit], *, after: int) -> list[Record]:
     return [record(seq, landing) for seq, landing in enumerate(landings, after + 1)]
 
 
-# The raw store too: rows refer to landings whose pages and checkpoints are deleted.
+# The raw store counts too: its rows have the numbers of landings whose pages and checkpoints are deleted.
 _LAST_SEQ = f"""
 SELECT greatest(
     (SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints),
     (SELECT max(last_landed) >> {POSITION_BITS} FROM ops.raw_parts WHERE last_landed > 0)
 )
-"""  # noqa: S608 - a number of ours
+"""  # noqa: S608 - constants
 
 
 def last_seq(connection: Connection) -> int:

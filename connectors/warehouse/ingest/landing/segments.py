@@ -163,7 +163,7 @@ def _segment(warehouse: Path, number: int) -> Segment:
 
 
 def recover(connection: Connection, warehouse: Path) -> None:
-    """Stage the pages in segments that a killed process left. Call it outside of a transaction.
+    """Stage the pages that a killed process left in segments. Call it outside of a transaction.
 
     Raises WarehouseUnusable when a segment is damaged or belongs to another warehouse.
     """

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import duckdb_sqlalchemy.alembic_impl  # noqa: F401 - tells Alembic of DuckDB, whose DDL is transactional
+import duckdb_sqlalchemy.alembic_impl  # noqa: F401 - registers DuckDB with Alembic, with transactional DDL
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection

@@ -1,4 +1,4 @@
-"""Accounts are guarded against mass removal, runs record their service, and the status history has gaps."""
+"""Accounts are protected against mass removal, runs record their service, and status periods end on removal."""
 
 import sqlalchemy as sa
 from alembic import op
