@@ -1,4 +1,4 @@
-"""What scans of the account catalogue must leave, in plain Python that knows none of our code."""
+"""The expected accounts after scans of the catalogue, in plain Python, without gramhouse's own code."""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -9,7 +9,7 @@ _HOUR, _HALF_A_DAY = timedelta(hours=1), timedelta(hours=12)
 
 @dataclass
 class Account:
-    """An account as it was listed last, by the `landed`th page of all; `since` then it has its status."""
+    """An account as last listed, in the `landed`th page of all; it has had its status since `since`."""
 
     ig_username: str
     public_id: str | None
@@ -28,9 +28,10 @@ class Account:
 
 @dataclass
 class Accounts:
-    """All accounts ever listed. `periods` are account, status, from and to.
+    """All accounts ever listed. `periods` are rows of account, status, from and to.
 
-    `missing` says since when an account is missed, and when the scan began that missed it first and listed any.
+    `missing` has, for each missing account, since when, and the start of the first scan that missed it and listed
+    others.
     """
 
     rows: dict[str, Account] = field(default_factory=dict)
@@ -38,7 +39,7 @@ class Accounts:
     missing: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
 
     def see(self, account_id: str, item: dict[str, str], scan: object, landed: int, at: datetime) -> None:
-        """An account is listed."""
+        """Process a listed account."""
         self.missing.pop(account_id, None)
         known, status = self.rows.get(account_id), item["status"]
         is_same = known is not None and known.removed_at is None and known.status == status
@@ -50,7 +51,7 @@ class Accounts:
         self.rows[account_id] = Account(name, public_id, status, since, first, at, scan, landed)
 
     def see_unreadable(self, account_id: str, scan: object, landed: int, at: datetime) -> None:
-        """A known account is listed by a record that cannot be read."""
+        """Process a known account that was listed by a rejected record."""
         self.see(account_id, vars(self.rows[account_id]), scan, landed, at)
 
     def _begin(self, account_id: str, status: str, at: datetime) -> None:
@@ -60,28 +61,28 @@ class Accounts:
         self.periods.append([account_id, status, at, None])
 
     def end(self, scan: object, *, began: int, started_at: datetime, at: datetime) -> int:
-        """A scan is complete, whose first page was the `began`th to land; returns how many accounts are removed.
+        """Complete a scan, whose first page was the `began`th to land; return the number of removed accounts.
 
-        Few are removed at once, and many when a scan half a day later, which lists any, misses them again.
+        A few accounts are removed at once; many only when a scan half a day later, which lists others, misses them.
         """
-        there = {one: row for one, row in self.rows.items() if row.removed_at is None}
+        present = {one: row for one, row in self.rows.items() if row.removed_at is None}
         lists_any = any(row.scan == scan for row in self.rows.values())
-        missed = {one: self.missing.get(one, (at, None)) for one, row in there.items() if row.landed < began}
+        missed = {one: self.missing.get(one, (at, None)) for one, row in present.items() if row.landed < began}
         sure = {
             one
             for one, (since, begun) in missed.items()
             if lists_any and begun and started_at - begun >= _HALF_A_DAY and started_at - since >= _HOUR
         }
-        known = sum(row.first_seen_at < started_at or one in missed for one, row in there.items()) - len(sure)
+        known = sum(row.first_seen_at < started_at or one in missed for one, row in present.items()) - len(sure)
         unsure = len(missed) - len(sure)
         if unsure == known or (unsure > 1 and 10 * unsure > known):
-            waiting = {one: doubt for one, doubt in missed.items() if one not in sure}
+            waiting = {one: missing for one, missing in missed.items() if one not in sure}
         else:
             waiting, sure = {}, set(missed)
         self.missing = {
             one: (since, begun or (started_at if lists_any else None)) for one, (since, begun) in waiting.items()
         }
         for one in sure:
-            there[one].removed_at = missed[one][0]
+            present[one].removed_at = missed[one][0]
             self._begin(one, "removed", missed[one][0])
         return len(sure)

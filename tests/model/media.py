@@ -1,4 +1,4 @@
-"""What scans of media must leave, in plain Python that knows none of our code."""
+"""The expected media after scans, in plain Python, without gramhouse's own code."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.model.recent import Closed, Feed, Key, Look, Missing, completed, is_covered, spread
+from tests.model.recent import Closed, Feed, Key, Missing, RemovalCheck, completed, is_covered, spread
 
 Payload = dict[str, Any]
 # Account and surface; both are empty for the catalogue.
@@ -17,7 +17,7 @@ _DAY = timedelta(hours=24)
 
 @dataclass
 class Item:
-    """An item: `payload` is that of its last change. The `landed`th page of all wrote it last."""
+    """An item; `payload` is that of its last change, and the `landed`th page of all wrote it last."""
 
     payload: Payload
     first_seen_at: datetime
@@ -31,10 +31,10 @@ class Item:
 
 @dataclass(frozen=True)
 class End:
-    """The end of a scan, `at` which it is closed; it began with the `began`th page of all to land.
+    """The end of a scan, closed `at`; its first page was the `began`th of all to land.
 
-    `recent`: it ended in known territory. `rejects`: it met a record that has no id. `feed` is what its `pages` pages
-    told of the order, `share` see Checkpoint.
+    `recent`: it ended in known territory. `rejects`: it contained a record without an id. `feed` is the feed as read in
+    its `pages` pages. `share`: see Checkpoint.
     """
 
     began: int
@@ -50,9 +50,9 @@ class End:
 
 @dataclass
 class Media:
-    """All items ever listed. `closed` are the last closed scans, `missing` what only one of them has missed.
+    """All items ever listed. `closed` are the last closed scans, `missing` the items that only one of them missed.
 
-    An item has changed unless it `is_same`; another `content` makes another version.
+    An item has changed unless it `is_same`; a change of `content` begins a new version.
     """
 
     content: Callable[[Payload], object]
@@ -66,7 +66,7 @@ class Media:
     ended: dict[Partition, int] = field(default_factory=dict)
 
     def see(self, key: Key, payload: Payload, landed: int, at: datetime) -> str | None:
-        """An item is listed; returns what that counts as, if as anything."""
+        """Process a listed item; return the count it belongs to (added, changed, returned), or None."""
         self.missing.pop(key, None)
         row = self.rows.get(key)
         if row is None:
@@ -84,30 +84,36 @@ class Media:
         return "returned" if is_gone else "changed"
 
     def is_overtaken(self, partition: Partition, began: int) -> bool:
-        """Whether another scan has ended since: what this one missed says nothing."""
+        """Return whether another scan was closed since `began`, so that this scan decides nothing."""
         return self.ended.get(partition, 0) > began
 
     def end(self, partition: Partition, landed: int, end: End) -> Counter[str]:
-        """A scan is closed by the `landed`th page; returns how many items that marks as removed and expired.
+        """Close a scan with the `landed`th page; return the numbers of items marked as removed and expired.
 
-        What it did not see is missing. A recent one says it of what it covered.
+        Items that it did not see are missing; for a recent scan, only those that it covered.
         """
-        there = {
+        present = {
             key: row
             for key, row in self.rows.items()
             if key[:2] == partition
             and row.removed_at is None
             and (not end.recent or is_covered(self.published(row.payload), end.feed.read_to))
         }
-        missed = [key for key, row in there.items() if row.landed < end.began and key not in end.seen]
-        old = {key for key, row in there.items() if partition[1] == "stories" and end.at - self._born(row) >= _DAY}
-        known = sum((row.first_seen_at < end.started or key in missed) and key not in old for key, row in there.items())
+        missed = [key for key, row in present.items() if row.landed < end.began and key not in end.seen]
+        old = {
+            key
+            for key, row in present.items()
+            if partition[1] == "stories" and end.at - self._published_or_seen(row) >= _DAY
+        }
+        known = sum(
+            (row.first_seen_at < end.started or key in missed) and key not in old for key, row in present.items()
+        )
         before = {key: self.missing.pop(key, Missing(None, self.last_seen(key), needs_full=False)) for key in missed}
-        look = Look(end.started, end.at, end.recent, end.rejects, known, old)
-        self.missing.update(look.doubted(before))
-        gone = look.gone(before)
-        for key, since in gone.items():
-            row = there[key]
+        check = RemovalCheck(end.started, end.at, end.recent, end.rejects, known, old)
+        self.missing.update(check.pending(before))
+        removed = check.removed(before)
+        for key, since in removed.items():
+            row = present[key]
             row.removed_at, row.written_at = since, before[key].last_seen
             row.removal = "expired" if key in old else "removed"
         if missed and end.rejects:
@@ -116,22 +122,22 @@ class Media:
             self.undecided.pop(partition, None)
         self._close(partition, end)
         self.ended[partition] = landed
-        return Counter(str(there[key].removal) for key in gone)
+        return Counter(str(present[key].removal) for key in removed)
 
     def _close(self, partition: Partition, end: End) -> None:
         before = self.closed.get(partition)
         if end.recent:
-            assert before is not None, "a recent scan of what was never scanned in full"
+            assert before is not None, "a recent scan of a partition without a full scan"
             self.closed[partition] = replace(before, recent_at=end.at, covered_from=end.feed.read_to)
             return
         share, is_posts = end.share or spread(partition[0]), partition[1] == "posts"
         self.closed[partition] = completed(before, end.feed, pages=end.pages, at=end.at, share=share, is_posts=is_posts)
 
-    def _born(self, row: Item) -> datetime:
+    def _published_or_seen(self, row: Item) -> datetime:
         return self.published(row.payload) or row.first_seen_at
 
     def last_seen(self, key: Key) -> datetime:
-        """When a scan last saw an item, as far as is known."""
+        """Return when a scan last saw an item."""
         row = self.rows[key]
         if key in self.missing:
             return self.missing[key].last_seen
@@ -141,11 +147,11 @@ class Media:
         return max(row.written_at, closed.last_saw(self.published(row.payload)))
 
     def needs_full(self, partition: Partition) -> bool:
-        """Whether removals are pending that only a full scan decides."""
+        """Return whether removals are pending that only a full scan can decide."""
         return any(one.needs_full for key, one in self.missing.items() if key[:2] == partition)
 
     def known(self, partition: Partition) -> dict[str, Item]:
-        """The items that a closed scan has seen, and that are not gone, by id."""
+        """Return the items that a closed scan has seen and that are not removed, by id."""
         end = self.ended.get(partition, 0)
         return {
             key[2]: row

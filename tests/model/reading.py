@@ -1,4 +1,4 @@
-"""What an item's JSON says, read in plain Python: by decision 9, and by the mapping's paths as data."""
+"""Reads the JSON of items in plain Python, by the rules of decision 9 and the paths of the mapping."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from models.schema.mapping import ColumnMapping, Reading
 
 Item = dict[str, Any]
 
-# Objects at this depth and below keep their JSON as text.
+# Objects at this depth are stored as JSON text.
 DEEPEST = 8
 
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)")
@@ -25,7 +25,7 @@ _SCALARS = {
 
 
 def instant(text: str) -> datetime | None:
-    """The instant that an ISO 8601 time with a zone stands for."""
+    """Parse an ISO 8601 time with a zone; None if it is not one."""
     if not _INSTANT.fullmatch(text):
         return None
     try:
@@ -35,7 +35,7 @@ def instant(text: str) -> datetime | None:
 
 
 def at(item: object, path: str) -> Any:  # noqa: ANN401 - any JSON
-    """The value under a JSON Pointer; None when there is none."""
+    """Return the value at a JSON Pointer; None if there is none."""
     for key in path.split("/")[1:]:
         name = key.replace("~1", "/").replace("~0", "~")
         item = item.get(name) if isinstance(item, dict) else None
@@ -53,22 +53,22 @@ def _scalar(value: object) -> str:
 
 
 def _list(values: Sequence[object]) -> str:
-    there = [value for value in values if value is not None]
-    if not there:
+    present = [value for value in values if value is not None]
+    if not present:
         return "empty list"
-    if all(isinstance(value, dict) for value in there):
+    if all(isinstance(value, dict) for value in present):
         return "rows"
-    if any(isinstance(value, (dict, list)) for value in there):
+    if any(isinstance(value, (dict, list)) for value in present):
         return "mixed"
-    kinds = {"text" if (kind := _scalar(value)) == "instant" else kind for value in there}
-    for numbers, message in (({"integer", "number"}, "number"), ({"integer", "wide"}, "wide")):
+    kinds = {"text" if (kind := _scalar(value)) == "instant" else kind for value in present}
+    for numbers, common in (({"integer", "number"}, "number"), ({"integer", "wide"}, "wide")):
         if kinds == numbers:
-            kinds = {message}
+            kinds = {common}
     return f"{kinds.pop()}[]" if len(kinds) == 1 else "mixed"
 
 
 def kind(value: object, depth: int, *, in_element: bool = False) -> str | None:
-    """The kind of a value; None for null. What is too deep, or a list of objects in a list of objects, is mixed."""
+    """Return the kind of a value; None for null. Objects that are too deep, and nested lists of objects, are mixed."""
     if value is None:
         return None
     if isinstance(value, dict):
@@ -80,13 +80,13 @@ def kind(value: object, depth: int, *, in_element: bool = False) -> str | None:
 
 
 def leaves(item: Item, *, in_element: bool = False) -> Iterator[tuple[str, Any, str]]:
-    """Every path of an item below which there is something, its value and its kind, in the order of the text."""
+    """Yield every path of an item that has a value, with the value and its kind, in document order."""
     yield from _leaves(item, "", 1, in_element=in_element)
 
 
 def _leaves(item: Item, above: str, depth: int, *, in_element: bool) -> Iterator[tuple[str, Any, str]]:
     for key, value in item.items():
-        # No query can name such a key: it stays in the payload.
+        # Such a key cannot be a column name: it stays in the payload.
         if "\0" in key:
             continue
         path = f"{above}/{key.replace('~', '~0').replace('/', '~1')}"
@@ -111,7 +111,7 @@ def _one(kinds: Collection[str]) -> str:
 
 
 def column_type(kinds: Collection[str]) -> str | None:
-    """The type of a column that has met these kinds; None when it needs none."""
+    """Return the type of a column with values of these kinds; None if no column is needed."""
     families = {_family(kind) for kind in kinds if kind != "empty list"}
     if "empty list" in kinds and families and not families <= {"list", "rows"}:
         families.add("list")
@@ -124,7 +124,7 @@ def column_type(kinds: Collection[str]) -> str | None:
 
 
 def sort(kind: str) -> str | None:
-    """What a person calls values of a kind: text, number, boolean, object or list; None for an empty list."""
+    """Return the general name of a kind: text, number, boolean, object or list; None for an empty list."""
     if kind == "empty list":
         return None
     if kind in ("rows", "mixed") or kind.endswith("[]"):
@@ -133,7 +133,7 @@ def sort(kind: str) -> str | None:
 
 
 def same(stored: object, value: object, type_: str) -> bool:
-    """Tell whether a column of this type holds the value."""
+    """Return whether the stored value of a column of this type equals the value."""
     if type_.endswith("[]"):
         return (
             isinstance(stored, list)
@@ -152,7 +152,7 @@ def same(stored: object, value: object, type_: str) -> bool:
 
 
 def lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """An item without what its URLs get anew each time they are served."""
+    """Return an item without the URL parameters that change with every response."""
     if isinstance(value, dict):
         return {name: lasting(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -165,32 +165,32 @@ def _equal(text: str, value: object) -> bool:
         found = json.loads(text)
     except ValueError:
         return False
-    same_text = _message(lasting(found)) == _message(lasting(value))
+    same_text = _without_empty(lasting(found)) == _without_empty(lasting(value))
     return bool(same_text) and isinstance(found, bool) == isinstance(value, bool)
 
 
-def _message(value: object) -> object:
-    """A value without the keys that have none: their absence says the same."""
+def _without_empty(value: object) -> object:
+    """Return a value without keys that are null or empty, which is the same as their absence."""
     if isinstance(value, dict):
-        return {key: there for key, each in value.items() if (there := _message(each)) not in (None, {}, [])}
-    return [_message(each) for each in value] if isinstance(value, list) else value
+        return {key: there for key, each in value.items() if (there := _without_empty(each)) not in (None, {}, [])}
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
 def text_of(value: object) -> str | None:
-    """A value as text: a string is its own, anything else its JSON."""
+    """Return a value as text: a string unchanged, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def count_of(value: object) -> int | None:
-    """A whole number, written as a number or as text."""
+    """Read an integer, written as a number or as text."""
     text = text_of(value)
     return int(text) if text is not None and re.fullmatch(r"-?\d{1,18}", text) else None
 
 
 def time_of(value: object) -> datetime | None:
-    """A time as ISO 8601 with a zone, as seconds or milliseconds since 1970."""
+    """Read a time, written as ISO 8601 with a zone, or as seconds or milliseconds since 1970."""
     text = text_of(value) or ""
     if re.fullmatch(r"\d{1,10}", text):
         return datetime.fromtimestamp(int(text), UTC)
@@ -202,16 +202,16 @@ def time_of(value: object) -> datetime | None:
 _READ = {Reading.TEXT: text_of, Reading.COUNT: count_of, Reading.TIMESTAMP: time_of}
 
 
-def read(value: object, reading: Reading) -> Any:  # noqa: ANN401 - whatever the column holds
-    """A value as a canonical column of this reading holds it; None when it cannot be read so."""
+def read(value: object, reading: Reading) -> Any:  # noqa: ANN401 - any column type
+    """Read a value for a canonical column; None if it cannot be read."""
     return _READ[reading](value)
 
 
-def canonical(item: Item, column: ColumnMapping) -> Any:  # noqa: ANN401 - whatever the column holds
-    """What a canonical column holds of an item: the first of its paths that has a value."""
+def canonical(item: Item, column: ColumnMapping) -> Any:  # noqa: ANN401 - any column type
+    """Return the value of a canonical column: the first of its paths that has one."""
     return next((found for path in column.paths if (found := read(at(item, path), column.reading)) is not None), None)
 
 
 def media_id(item: Item, paths: Sequence[str]) -> str:
-    """The id of an item, always text."""
+    """Return the id of an item as text."""
     return next(str(found) for path in paths if (found := at(item, path)) not in (None, ""))

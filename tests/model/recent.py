@@ -1,4 +1,4 @@
-"""Where a scan of posts may stop, and what it then says: the rules of decision 32, in plain Python."""
+"""The rules of decision 32 in plain Python: where a recent scan of posts may stop, and which removals it decides."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from hashlib import md5
 from typing import Literal, NamedTuple
 
-# Feeds are small here, and so is what lets a scan stop.
+# Smaller than gramhouse's defaults, because the feeds of tests are small.
 RUN = 4
 LOOKBACK = timedelta(days=2)
 EVERY = timedelta(days=8)
@@ -22,15 +22,16 @@ Why = Literal["full_refresh", "first_scan", "order_not_proved", "removals_pendin
 
 
 def spread(account_id: str) -> float:
-    """After which part of the interval the full scan of an account is due that follows one that was not due."""
+    """Return the share of the interval after which an account's next full scan is due, spread over accounts."""
     return (1 + int(md5(account_id.encode(), usedforsecurity=False).hexdigest()[:8], 16)) / 2**32
 
 
 @dataclass
 class Feed:
-    """What a scan has received of a feed. When it began is known to lie between two times: so `run` is counted twice.
+    """The state of a scan of a feed. `run` is the number of known, old posts at its end.
 
-    `run` counts the known and old posts at the end with the earlier time, `longest_run` with the later one.
+    The scan's start is known only as an interval: `run` is counted with its earliest time, `longest_run` with its
+    latest.
     """
 
     received: int = 0
@@ -42,11 +43,11 @@ class Feed:
     page: set[str] = field(default_factory=set)
 
     def copy(self) -> "Feed":
-        """Return the same, to be read on."""
+        """Return a copy that can be read further."""
         return replace(self, pins=set(self.pins), page=set(self.page))
 
     def resume(self, seen: Collection[str]) -> None:
-        """Another process goes on, which knows what was received and not on which page."""
+        """Continue in another process, which knows the received posts but not their pages."""
         self.pins, self.page = set(), set(seen)
         if self.received > PINS and self.read_to is None and self.broken_by is None:
             self.broken_by = ""
@@ -54,7 +55,7 @@ class Feed:
     def read(
         self, items: Iterable[Listed], known: Collection[str], older: tuple[datetime, datetime], at: datetime
     ) -> None:
-        """Receive a page `at`; `older` are the earliest and the latest time at which the window may begin."""
+        """Read a page received `at`; `older` are the earliest and the latest start of the lookback window."""
         page = set[str]()
         for media_id, published in items:
             self.received += 1
@@ -74,17 +75,17 @@ class Feed:
         self.page = page or self.page
 
     def may_stop(self) -> bool:
-        """Whether a recent scan may end here."""
+        """Return whether a recent scan may stop here."""
         return self.broken_by is None and self.longest_run >= RUN
 
     def must_stop(self) -> bool:
-        """Whether a recent scan that reads on wastes requests."""
+        """Return whether a recent scan must stop here, to send no needless requests."""
         return self.broken_by is None and self.run >= RUN
 
 
 @dataclass(frozen=True)
 class Closed:
-    """What the closed scans of a partition have left: the last full one, and a recent one since."""
+    """The closed scans of a partition: the last full scan, and the last recent scan since."""
 
     complete_at: datetime
     pages: int
@@ -97,19 +98,19 @@ class Closed:
     covered_from: datetime | None = None
 
     def last_saw(self, published: datetime | None) -> datetime:
-        """When a scan last vouched for what was published then."""
+        """Return when a scan last covered posts that were published then."""
         if self.recent_at is None or not is_covered(published, self.covered_from):
             return self.complete_at
         return max(self.complete_at, self.recent_at)
 
 
 def is_covered(published: datetime | None, covered_from: datetime | None) -> bool:
-    """Whether a recent scan down to `covered_from` says anything of what was published then."""
+    """Return whether a recent scan down to `covered_from` covers posts that were published then."""
     return published is not None and covered_from is not None and published > covered_from
 
 
 class Missing(NamedTuple):
-    """An item that a closed scan missed: since when (None: the scan rejected records), and when one last saw it."""
+    """An item that a closed scan missed: since when (None if the scan rejected records), and when it was last seen."""
 
     since: datetime | None
     last_seen: datetime
@@ -117,11 +118,12 @@ class Missing(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a closed scan says of items that it missed, of `known` that it should have seen; `old` are past their day.
+class RemovalCheck:
+    """Decides which of the items missed by a closed scan are removed; `known` is how many it should have seen.
 
-    One that rejected a record says nothing. A recent one marks what another look missed before. Where most are missing
-    nothing is marked, until a full scan that began an hour later misses them, too.
+    Expired stories (`old`) are always removed. A scan that rejected a record decides nothing. A recent scan removes
+    items that another scan missed before. If most items are missing, none is removed until a full scan that began an
+    hour later misses them, too.
     """
 
     started: datetime
@@ -131,39 +133,39 @@ class Look:
     known: int
     old: Collection[Key]
 
-    def gone(self, missed: Mapping[Key, Missing]) -> dict[Key, datetime]:
-        """Return what is gone, and since when."""
+    def removed(self, missed: Mapping[Key, Missing]) -> dict[Key, datetime]:
+        """Return the removed items, and since when."""
         too_many = self._are_too_many(missed)
         return {
-            key: doubt.since or self.at
-            for key, doubt in missed.items()
-            if not self.rejects and (key in self.old or self._is_gone(doubt, too_many=too_many))
+            key: missing.since or self.at
+            for key, missing in missed.items()
+            if not self.rejects and (key in self.old or self._is_removed(missing, too_many=too_many))
         }
 
     def _are_too_many(self, missed: Mapping[Key, Missing]) -> bool:
-        newly = sum(not doubt.needs_full for key, doubt in missed.items() if key not in self.old)
+        newly = sum(not missing.needs_full for key, missing in missed.items() if key not in self.old)
         return 2 * newly > self.known
 
-    def _is_gone(self, doubt: Missing, *, too_many: bool) -> bool:
-        if doubt.needs_full:
-            assert doubt.since is not None
-            return not self.recent and self.started - doubt.since >= timedelta(hours=1)
-        return not too_many and (not self.recent or doubt.since is not None)
+    def _is_removed(self, missing: Missing, *, too_many: bool) -> bool:
+        if missing.needs_full:
+            assert missing.since is not None
+            return not self.recent and self.started - missing.since >= timedelta(hours=1)
+        return not too_many and (not self.recent or missing.since is not None)
 
-    def doubted(self, missed: Mapping[Key, Missing]) -> dict[Key, Missing]:
-        """Return what may be gone."""
+    def pending(self, missed: Mapping[Key, Missing]) -> dict[Key, Missing]:
+        """Return the items whose removal is not decided yet."""
         if self.rejects:
             return dict(missed)
-        too_many, gone = self._are_too_many(missed), self.gone(missed)
+        too_many, removed = self._are_too_many(missed), self.removed(missed)
         return {
-            key: Missing(doubt.since or self.at, doubt.last_seen, doubt.needs_full or too_many)
-            for key, doubt in missed.items()
-            if key not in gone
+            key: Missing(missing.since or self.at, missing.last_seen, missing.needs_full or too_many)
+            for key, missing in missed.items()
+            if key not in removed
         }
 
 
 def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, share: float, is_posts: bool) -> Closed:
-    """What a full scan leaves: an order that was broken must be kept twice to be believed."""
+    """Return the state after a full scan; after a broken order, two full scans must prove the order again."""
     proofs = before.proofs if before else 1
     if is_posts and feed.broken_by is not None:
         proofs = 2
@@ -174,7 +176,7 @@ def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, sh
 
 
 def why_full(closed: Closed | None, mode: str, now: datetime, *, needs_full: bool) -> Why | None:
-    """Why a scan must read to the last page."""
+    """Return why a scan must be full; None if it may be recent."""
     if closed is None:
         return "first_scan"
     if mode == "full_refresh":

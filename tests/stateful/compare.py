@@ -1,4 +1,4 @@
-"""A warehouse or a snapshot, held against the model: table by table, row by row."""
+"""Compares a warehouse or a snapshot with the model, table by table."""
 
 import json
 from collections import Counter
@@ -42,17 +42,17 @@ QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind 
 
 
 def staged(ask: Ask) -> list[Row]:
-    """The pages that wait for a merge, in the order of landing."""
+    """Return the pages that are not merged yet, in the order of landing."""
     return ask(_STAGED)
 
 
 def progress(ask: Ask) -> dict[Row, Row]:
-    """The last checkpoint of each partition and run kind: scan, cursor, pages, items, state."""
+    """Return the last checkpoint of each partition and run kind: scan, cursor, pages, items, state."""
     return {row[:4]: row[4:] for row in ask(_PROGRESS)}
 
 
 def outcomes(ask: Ask, *, inside: bool) -> list[Row]:
-    """What became of each scan, by its run."""
+    """Return the outcomes of all runs."""
     core = "core." if inside else ""
     return sorted(ask(f"SELECT run_id, resource, account_id, surface, outcome FROM {core}run_outcomes"))
 
@@ -68,25 +68,26 @@ def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:
         text = {"core": "", "history": "media_history", "seen": "last_seen_at", "runs": "runs"}
     source = raw.media(ask, inside=inside) if table == "media" else ""
     rows = ask(_QUERIES[table].format(media=source, **text))
-    place = _PAYLOAD.get(table)
-    if place is None:
+    index = _PAYLOAD.get(table)
+    if index is None:
         return rows
-    return [(*row[:place], text_of(json.loads(row[place])), *row[place + 1 :]) for row in rows]
+    return [(*row[:index], text_of(json.loads(row[index])), *row[index + 1 :]) for row in rows]
 
 
-def same(expected: Tables, ask: Ask, *, inside: bool) -> None:
-    """Raise AssertionError at the first table that differs."""
+def assert_equal(expected: Tables, ask: Ask, *, inside: bool) -> None:
+    """Raise AssertionError for the first table that differs."""
     for table, rows in expected.items():
-        wanted, there = Counter(map(_plain, rows)), Counter(map(_plain, _found(ask, table, inside=inside)))
-        missing, besides = (
-            sorted(map(str, (one - other).elements())) for one, other in ((wanted, there), (there, wanted))
+        expected_rows, found = Counter(map(_plain, rows)), Counter(map(_plain, _found(ask, table, inside=inside)))
+        missing, unexpected = (
+            sorted(map(str, (one - other).elements()))
+            for one, other in ((expected_rows, found), (found, expected_rows))
         )
-        message = "\n  ".join((f"{table} should hold:", *missing, "but holds:", *besides))
-        assert wanted == there, message
+        message = "\n  ".join((f"{table}, missing:", *missing, "unexpected:", *unexpected))
+        assert expected_rows == found, message
 
 
-def column_of_drift(model: Model, ask: Ask, *, inside: bool) -> None:
-    """Raise AssertionError where a field's column has lost a value while its type changed."""
+def assert_drifting_column(model: Model, ask: Ask, *, inside: bool) -> None:
+    """Raise AssertionError if the column of a field whose type changes has lost a value."""
     type_ = reading.column_type(model.kinds)
     if type_ is None:
         return

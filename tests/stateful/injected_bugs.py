@@ -1,4 +1,4 @@
-"""Bugs planted on purpose: tests that find none of them would prove nothing."""
+"""Bugs that are injected on purpose, to verify that the stateful tests find them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import raw_connection
 from tests.simulation.injected_bugs import one_scan_removes, replace_text
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+InjectBug = Callable[[pytest.MonkeyPatch], None]
 
 
 _TWICE = """
@@ -42,7 +42,7 @@ def _into_the_table(connection: Connection, bodies: dict[int, bytes]) -> None:
 
 
 def _doubles(patch: pytest.MonkeyPatch) -> None:
-    """What was given twice is kept twice."""
+    """Items that occur twice are stored twice."""
 
     def keep_both(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
         _into_the_table(connection, bodies)
@@ -60,12 +60,12 @@ def _removal_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgotten_when_merged(patch: pytest.MonkeyPatch) -> None:
-    """What an unfinished scan has seen is not remembered."""
+    """The items that an unfinished scan has seen are not remembered."""
     patch.setattr(merge, "_REMEMBER", merge._REMEMBER[:1])  # noqa: SLF001
 
 
 def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
-    """Written down one after the other, where both should be one frame."""
+    """Checkpoint and rows are written as two frames instead of one."""
     append = Segments.append
 
     def append_twice(self: Segments, records: Sequence[Record]) -> None:
@@ -76,7 +76,7 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def _cleared_before_it_is_merged(patch: pytest.MonkeyPatch) -> None:
-    """Staged pages are taken, and merged in a transaction of its own."""
+    """Staged pages are deleted in one transaction and merged in another."""
 
     def merge_twice(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
         _into_the_table(connection, bodies)
@@ -99,7 +99,7 @@ def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def _unmerged_is_published(patch: pytest.MonkeyPatch) -> None:
-    """Publishing shows more than was merged when it was asked to."""
+    """Publishing includes pages that were not merged when it was called."""
 
     def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str, **more: Any) -> int:  # noqa: ANN401
         with connection.begin():
@@ -109,13 +109,13 @@ def _unmerged_is_published(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(writing, "publish", eager)
 
 
-PLANTED: Mapping[str, Plant] = {
+INJECTED_BUGS: Mapping[str, InjectBug] = {
     "doubles": _doubles,
     "removal after a partial scan": _removal_after_a_partial_scan,
-    "forgotten when merged": _forgotten_when_merged,
+    "seen items are forgotten": _forgotten_when_merged,
     "checkpoint before rows": _checkpoint_before_rows,
     "cleared before it is merged": _cleared_before_it_is_merged,
-    "the old snapshot away first": _old_snapshot_away_first,
-    "the unmerged is published": _unmerged_is_published,
-    "one look removes": one_scan_removes,
+    "the old snapshot is deleted first": _old_snapshot_away_first,
+    "unmerged pages are published": _unmerged_is_published,
+    "one recent scan removes": one_scan_removes,
 }

@@ -1,4 +1,4 @@
-"""What a warehouse must hold, in dicts: told by pages that landed, in their order, and knowing none of our code."""
+"""The expected contents of a warehouse, computed from landed pages in plain Python, without gramhouse's own code."""
 
 import json
 import re
@@ -20,10 +20,10 @@ COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "
 
 
 @dataclass(frozen=True)
-class Heard:
-    """A page that landed `at`: the last one of its scan, or not; the `pages`th, by which `feed` was read so far.
+class LandedPage:
+    """A page that landed `at`, the `pages`th of its scan; `last`: it closes the scan.
 
-    `recent`: the scan ended in known territory. `share`: see Checkpoint.
+    `recent`: the scan ended in known territory. `feed`: the feed as read so far. `share`: see Checkpoint.
     """
 
     where: Where
@@ -39,48 +39,48 @@ class Heard:
 
 
 def text_of(value: object) -> str:
-    """JSON in one spelling."""
+    """Return canonical JSON."""
     return json.dumps(value, sort_keys=True)
 
 
 def id_of(item: object) -> str | None:
-    """An item's id as text, if it is one."""
+    """Return an item's id as text; None if it has no valid id."""
     found = item.get("id") if isinstance(item, dict) else None
     return None if found is None or found == "" or isinstance(found, (dict, list)) else str(found)
 
 
 def record_text(item: dict[str, Any]) -> str:
-    """What makes a rejected record the same as another: its text without its count and the signature of its URL."""
+    """Return the text that identifies a rejected record: without its count and the signature of its URL."""
     rest = {name: value for name, value in item.items() if name != "like_count"}
     return text_of({**rest, "url": re.sub(r"oe=\w+", "", item.get("url", "none"))})
 
 
 def content(item: dict[str, Any]) -> str:
-    """What an item says without its count and the address of its picture; null and what is empty say nothing."""
+    """Return an item's content: without its count and URL, and without null and empty values."""
     left = {name: value for name, value in item.items() if name not in ("id", "like_count", "url")}
     return text_of({name: value for name, value in left.items() if value is not None and value != []})
 
 
 def likes(item: dict[str, Any] | None) -> int | None:
-    """How many likes an item says it has."""
+    """Return an item's like count."""
     output = item.get("like_count") if item else None
     return None if output is None else int(output)
 
 
 def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether an item says the same as before."""
+    """Return whether two versions of an item have the same content and counts."""
     return (content(one), likes(one)) == (content(other), likes(other))
 
 
 def published(item: dict[str, Any]) -> datetime | None:
-    """When an item says that it was published."""
+    """Return an item's publication time."""
     text = item.get("timestamp")
     return datetime.fromisoformat(text) if text else None
 
 
 @dataclass
 class Model:
-    """All that was merged."""
+    """The state after all merged pages."""
 
     accounts: Accounts = field(default_factory=Accounts)
     media: Media = field(default_factory=lambda: Media(content, is_same, published))
@@ -93,8 +93,8 @@ class Model:
     kinds: set[str] = field(default_factory=set)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def merge(self, page: Heard) -> None:
-        """Take a page's items in, and what its end says."""
+    def merge(self, page: LandedPage) -> None:
+        """Merge a page."""
         self.landed += 1
         self.began.setdefault(page.scan_id, self.landed)
         count = self.counts.setdefault(page.scan_id, Counter())
@@ -112,7 +112,7 @@ class Model:
         if page.last and not self.media.is_overtaken(page.where[1:], self.began[page.scan_id]):
             self._end(page)
 
-    def _end(self, page: Heard) -> None:
+    def _end(self, page: LandedPage) -> None:
         scan, count = page.scan_id, self.counts[page.scan_id]
         began = self.began[scan]
         if page.where[0] == "accounts":
@@ -131,7 +131,7 @@ class Model:
         )
         count.update(self.media.end(page.where[1:], self.landed, end))
 
-    def _see(self, page: Heard, item: dict[str, Any]) -> None:
+    def _see(self, page: LandedPage, item: dict[str, Any]) -> None:
         key = (page.where[1], page.where[2], str(id_of(item)))
         self.seen.setdefault(page.scan_id, set()).add(key)
         before = self.media.rows.get(key)
@@ -144,7 +144,7 @@ class Model:
             self.kinds |= {kind for path, _, kind in reading.leaves(item) if path == "/extra"}
 
     def known(self, where: Where, older_than: datetime) -> set[str]:
-        """The posts of before a time that a closed scan has seen, and that are not gone."""
+        """Return the posts older than a time that a closed scan has seen and that are not removed."""
         return {
             media_id
             for media_id, row in self.media.known(where[1:]).items()
@@ -152,10 +152,10 @@ class Model:
         }
 
     def tables(self, *, inside: bool) -> Tables:
-        """Every table, as a snapshot must show it; `inside` the warehouse an item has the time of its last writing."""
+        """Return every table as the snapshot must contain it, or with `inside` as the warehouse must."""
         by_run = {f"run of {scan}": [count[name] for name in COUNTS] for scan, count in self.counts.items()}
         if not inside and by_run:
-            # No run is in the ledger.
+            # These tests write no runs to the ledger, so the snapshot shows totals.
             by_run = {"totals": [sum(numbers) for numbers in zip(*by_run.values(), strict=True)]}
         rows, missing = self.media.rows, self.media.missing
         versions = [(*version, payload["caption"]) for *version, payload in self.media.superseded]

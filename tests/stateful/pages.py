@@ -1,4 +1,4 @@
-"""What is served: pages of few ids, so that they meet again, changed or not, twice in a page, and in every shape."""
+"""Hypothesis strategies for pages: few ids, so that items occur again, changed or not, also twice in a page."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,28 +11,28 @@ from models.incremental import SyncMode
 from models.partition import CATALOGUE, Partition, media
 
 Item = dict[str, Any]
-After = Literal["goes on", "ends", "is given up"]
+After = Literal["continues", "ends", "is abandoned"]
 
 IDS = ("a", "b", "c")
 POSTS = media("a", "posts")
 PARTITIONS = (POSTS, media("a", "stories"), media("b", "posts"), CATALOGUE)
-# Of this account posts are listed newest first: other pages than those of its feed would break the order.
+# This account's posts are always listed newest first, from FakeFeed; other pages would break the order.
 FEED = media("c", "posts")
 RUN_KINDS: tuple[RunKind, ...] = ("sync", "sync", "sync", "sync", "sync", "backfill")
 
-# Of every family of types, for a column that meets one after the other.
+# Values of every type, for a field whose type changes.
 DRIFTING: tuple[object, ...] = (
     None, 7, 8, 0.5, True, "seven", "2026-01-01T00:00:00Z", 2**70, {"n": 7}, {"n": "seven"}, [], [1], ["a"],
     [{"n": 7}], [1, {"n": 7}],
 )  # fmt: skip
 
-# What has no id becomes no row.
-NAMELESS: tuple[object, ...] = ({"caption": "no id"}, {"id": ""}, {"id": None}, {"id": {"n": 1}}, None, "text", 7)
+# Records without a valid id, which go to quarantine.
+WITHOUT_ID: tuple[object, ...] = ({"caption": "no id"}, {"id": ""}, {"id": None}, {"id": {"n": 1}}, None, "text", 7)
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page to be landed, and what becomes of its scan after it. It leads to a cursor, if not to one of its own."""
+    """A page to land, and the state of its scan after it; `leads_to` is its next cursor, generated if None."""
 
     partition: Partition
     run_kind: RunKind
@@ -42,7 +42,7 @@ class Page:
     leads_to: str | None = None
 
 
-# In one order of keys, as a service writes them: in another an item would be another version of itself.
+# Keys are sorted, because an item with another order of keys would be another version.
 _ITEMS = st.fixed_dictionaries(
     {"id": st.sampled_from(("1", "2", "3", "4", 4)), "caption": st.sampled_from(("v1", "v1", "v2"))},
     optional={
@@ -60,13 +60,13 @@ _ACCOUNTS = st.builds(
     st.sampled_from(("active", "active", "token_expired")),
 )
 
-# Mostly they are what they were, as on most days.
+# Most items are unchanged, as on most days.
 _PLAIN = st.sampled_from([{"caption": "v1", "id": one, "like_count": 5} for one in ("1", "2", "3", "4", "5")])
 
-_MEDIA = st.one_of(*[_PLAIN] * 7, *[_ITEMS] * 4, st.sampled_from(NAMELESS))
+_MEDIA = st.one_of(*[_PLAIN] * 7, *[_ITEMS] * 4, st.sampled_from(WITHOUT_ID))
 
 
-_AFTER: tuple[After, ...] = ("goes on", "goes on", "goes on", "ends", "ends", "ends", "ends", "is given up")
+_AFTER: tuple[After, ...] = ("continues", "continues", "continues", "ends", "ends", "ends", "ends", "is abandoned")
 
 
 @st.composite
@@ -77,13 +77,13 @@ def _pages(draw: st.DrawFn) -> Page:
 
 
 def batches() -> st.SearchStrategy[list[Page]]:
-    """Pages of several scans, which arrive together; every other one is its scan's last."""
+    """Pages of several scans that arrive at the same time; half of them are the last of their scan."""
     return st.lists(_pages(), min_size=1, max_size=4, unique_by=lambda page: (page.partition, page.run_kind))
 
 
 @dataclass(frozen=True)
-class News:
-    """What happened to a feed: so many new posts, and by their place in the list what is gone, edited or pinned."""
+class FeedChange:
+    """Changes of a feed: the number of new posts, and the indexes of deleted, edited and pinned posts."""
 
     added: int
     gone: frozenset[int]
@@ -91,19 +91,19 @@ class News:
     pins: tuple[int, ...]
 
 
-def news() -> st.SearchStrategy[News]:
-    """Mostly a few new posts, and now and then something else."""
-    places = st.integers(0, 20)
-    few = st.one_of(st.just(frozenset[int]()), st.frozensets(places, max_size=3))
-    many = st.frozensets(places, min_size=10)
-    pins = st.one_of(st.just(()), st.lists(places, max_size=4, unique=True).map(tuple))
-    return st.builds(News, st.sampled_from((0, 1, 2, 6)), st.one_of(few, few, few, many), few, pins)
+def feed_changes() -> st.SearchStrategy[FeedChange]:
+    """Mostly a few new posts, sometimes other changes."""
+    indexes = st.integers(0, 20)
+    few = st.one_of(st.just(frozenset[int]()), st.frozensets(indexes, max_size=3))
+    many = st.frozensets(indexes, min_size=10)
+    pins = st.one_of(st.just(()), st.lists(indexes, max_size=4, unique=True).map(tuple))
+    return st.builds(FeedChange, st.sampled_from((0, 1, 2, 6)), st.one_of(few, few, few, many), few, pins)
 
 
-class Served:
-    """A feed as the service lists it, newest first after its pins; a page's cursor is the time of its last post.
+class FakeFeed:
+    """A feed: pinned posts, then the others newest first. The next cursor is the time of a page's last post.
 
-    Of a page of pins it is a time that no post has.
+    If that post is pinned, it is a time after all posts.
     """
 
     PAGE = 4
@@ -120,18 +120,18 @@ class Served:
         item = {"caption": "v1", "id": f"p{self._made}", "like_count": 5, "timestamp": at.isoformat()}
         self._posts.insert(0, item)
 
-    def change(self, news: News, now: datetime) -> None:
-        """Let something happen, up to `now`."""
+    def change(self, change: FeedChange, now: datetime) -> None:
+        """Apply a change at time `now`."""
         for place in range(len(self._posts)):
-            if place in news.edited:
+            if place in change.edited:
                 self._posts[place] = {**self._posts[place], "caption": f"v{self._made}"}
-        self._posts = [post for place, post in enumerate(self._posts) if place not in news.gone]
-        for number in range(news.added):
-            self._post(now - timedelta(minutes=news.added - number))
-        self._pins = [self._posts[place] for place in news.pins if place < len(self._posts)]
+        self._posts = [post for place, post in enumerate(self._posts) if place not in change.gone]
+        for number in range(change.added):
+            self._post(now - timedelta(minutes=change.added - number))
+        self._pins = [self._posts[place] for place in change.pins if place < len(self._posts)]
 
     def page(self, cursor: str | None) -> tuple[tuple[Item, ...], str | None]:
-        """Return the posts that follow a cursor, and the one that leads on, if any follow them."""
+        """Return the page after a cursor, and the next cursor."""
         rest = [post for post in self._posts if post not in self._pins]
         listed = [*self._pins, *rest] if cursor is None else [post for post in rest if post["timestamp"] < cursor]
         items = tuple(listed[: self.PAGE])
@@ -142,7 +142,7 @@ class Served:
 
 @st.composite
 def days(draw: st.DrawFn) -> list[Page]:
-    """The pages that are left of one scan, or all of it: always of the same, so that it meets what it saw before."""
+    """The pages of a whole scan, or the remaining pages; always of the same partition, so that items occur again."""
     bodies = draw(st.lists(st.lists(_MEDIA, max_size=4), min_size=1, max_size=3))
-    pages = [Page(POSTS, "sync", tuple(items), "goes on") for items in bodies]
+    pages = [Page(POSTS, "sync", tuple(items), "continues") for items in bodies]
     return [*pages[:-1], replace(pages[-1], after="ends")]

@@ -1,4 +1,4 @@
-"""One life of the writer: the warehouse open in a loop of its own, until it is closed or dies."""
+"""One process of the writer: a warehouse open in its own event loop, until it is closed or killed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,14 +10,14 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.warehouse import open_warehouse
 from tests.simulation.loop import Killed
-from tests.stateful.fuse import FailureGroup, Fuse, lit
+from tests.stateful.fault_injection import FaultInjector, InjectedFault, injecting
 from tests.stateful.model import Row
 
 T = TypeVar("T")
 
 
 def _one_thread(connection: Connection) -> None:
-    # A few rows are not worth a second one, and the machine's are busy with other tests.
+    # A few rows need no second thread.
     connection.exec_driver_sql("SET threads = 1")
 
 
@@ -26,12 +26,12 @@ def _rows(connection: Connection, query: str) -> list[Row]:
 
 
 class Process:
-    """The writer's process. `on_death` keeps its files as they are; `merge_bytes` of pages are merged at once."""
+    """The writer's process. `on_death` is called when it is killed; it merges when `merge_bytes` have landed."""
 
     def __init__(self, path: Path, on_death: Callable[[], None], *, now: datetime, merge_bytes: int) -> None:
         self._on_death = on_death
         self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(_but_deaths)
+        self._loop.set_exception_handler(_ignore_kills)
         self._dead: asyncio.Future[None] = self._loop.create_future()
         self._opening = open_warehouse(path, "a test", now=now, merge_bytes=merge_bytes, pause=lambda _: None)
         try:
@@ -44,20 +44,20 @@ class Process:
     def ask(self, query: str) -> list[Row]:
         return self.run(self.warehouse.transact(_rows, query))
 
-    def run(self, work: Coroutine[Any, Any, T], trouble: FailureGroup | None = None) -> T:
-        """Do work to its end, or to the process's: then its files are kept as they were, and Killed is raised."""
-        if trouble is None:
+    def run(self, work: Coroutine[Any, Any, T], fault: InjectedFault | None = None) -> T:
+        """Run a coroutine; if the fault kills the process, raise Killed."""
+        if fault is None:
             return self._loop.run_until_complete(work)
-        with lit(Fuse(trouble, self._die)):
-            return self._loop.run_until_complete(self._mortal(work))
+        with injecting(FaultInjector(fault, self._die)):
+            return self._loop.run_until_complete(self._until_killed(work))
 
-    async def _mortal(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _until_killed(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.ensure_future(work)
         both: list[asyncio.Future[Any]] = [task, self._dead]
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not self._dead.done():
             return await task
-        # Who waited for a commit that never came would wait for ever.
+        # The task may wait for a commit that never comes.
         task.cancel()
         await asyncio.wait([task])
         raise Killed
@@ -67,7 +67,7 @@ class Process:
         self._loop.call_soon_threadsafe(self._dead.set_result, None)
 
     def close(self) -> None:
-        """Let go of the file, which closes it cleanly: of a dead process nobody reads it any more."""
+        """Close the warehouse. After a kill this does not matter: its files are no longer used."""
         try:
             self._loop.run_until_complete(self._opening.__aexit__(None, None, None))
         finally:
@@ -75,6 +75,6 @@ class Process:
             self._loop.close()
 
 
-def _but_deaths(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _ignore_kills(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     if not isinstance(context.get("exception"), Killed):
         loop.default_exception_handler(context)

@@ -1,4 +1,4 @@
-"""How long to look: the same few stories every time, or `STATEFUL_EXAMPLES` others, and longer ones."""
+"""Hypothesis settings: a few fixed examples, or `STATEFUL_EXAMPLES` random and longer ones."""
 
 import os
 
@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 
 _EXAMPLES = int(os.environ.get("STATEFUL_EXAMPLES", "0"))
 
-# A merge takes a tenth of a second, whatever it merges: a story is told in seconds, and no deadline fits it.
-LOOKING = settings(
+# No deadline: even a small merge takes a tenth of a second, and an example takes seconds.
+SETTINGS = settings(
     max_examples=_EXAMPLES or 4,
     stateful_step_count=40 if _EXAMPLES else 20,
     derandomize=not _EXAMPLES,
@@ -18,10 +18,10 @@ LOOKING = settings(
 )
 
 
-def finding(examples: int) -> settings:
-    """Look until something is found, in the same stories every time, and do not look for the shortest."""
+def bug_finding_settings(examples: int) -> settings:
+    """Return settings that stop at the first failure, with fixed examples and without shrinking."""
     return settings(
-        LOOKING,
+        SETTINGS,
         max_examples=examples,
         stateful_step_count=20,
         derandomize=True,

@@ -1,4 +1,4 @@
-"""Scans as the flows carry them on: held in mind while a process lives, resumed at their checkpoint by the next."""
+"""Scans as the flows perform them: in memory during a process, resumed from their checkpoint by the next one."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,36 +14,36 @@ from models.runs import Outcome, OutcomeKind
 from models.schema.mapping_built_in import BUILT_IN
 from tests.model.recent import EVERY, LOOKBACK, Feed, why_full
 from tests.simulation.model import listed
-from tests.stateful.model import Heard, Model, Row, Where
+from tests.stateful.model import LandedPage, Model, Row, Where
 from tests.stateful.pages import Page
 from tests.stateful.process import Process
 from tests.warehouse.rig import body
 
 
 @dataclass(frozen=True)
-class Told:
-    """A page on its way into the warehouse, and what the model hears of it if it lands."""
+class PendingPage:
+    """A page to land, and the same page for the model, if it lands."""
 
     landing: PageCommit
-    heard: Heard
+    landed_page: LandedPage
     checkpoint: Checkpoint
     outcomes: tuple[Row, ...]
     reader: "Reader | None" = None
 
     @property
     def run_kind(self) -> Row:
-        """Whose progress it is."""
-        return (*self.heard.where, self.checkpoint.run_kind)
+        """The partition and run kind of the scan."""
+        return (*self.landed_page.where, self.checkpoint.run_kind)
 
     @property
     def progress(self) -> Row:
-        """Its checkpoint, as the warehouse must tell it."""
+        """Its checkpoint as the warehouse must store it."""
         one = self.checkpoint
         return (one.scan_id, one.cursor, one.pages, one.items, one.state.value)
 
     @property
     def staged(self) -> Row:
-        """Its page, as it must wait for a merge."""
+        """Its page as the warehouse must stage it."""
         page = self.landing.page
         assert page is not None
         return (page.scan_id, page.page, page.body)
@@ -51,7 +51,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Depth:
-    """How deep a process scans a feed, as the flows decide it: why it is full, or the posts at which it may stop."""
+    """How deep a process scans a feed: the reason for a full scan, or the known posts at which it may stop."""
 
     full: FullReason | None
     known_seq: int | None
@@ -59,7 +59,7 @@ class Depth:
 
 
 def depth_of(process: Process, model: Model, page: Page, now: datetime) -> Depth:
-    """Return how deep a scan that begins or goes on now is to be; the model must say the same."""
+    """Return the depth of a scan that begins or continues now; assert that the model agrees."""
     where = where_of(page)
     mode = page.mode if page.run_kind == "sync" else "full_refresh"
     closed = process.run(process.warehouse.transact(closed_scans, [where[1]])).get(where[1])
@@ -76,25 +76,27 @@ def depth_of(process: Process, model: Model, page: Page, now: datetime) -> Depth
 
 
 def where_of(page: Page) -> Where:
-    """The partition of a page, in words."""
+    """Return the partition of a page as strings."""
     return (page.partition.resource, page.partition.account_id, page.partition.surface)
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A scan of a feed in the mind of its process: how it reads, and how the model says that it must."""
+    """The state of a feed's scan in a process: gramhouse's (`read`) and the model's (`feed`)."""
 
     depth: Depth
     read: incremental.Feed
     feed: Feed
 
 
-def taken_up(process: Process, page: Page, *, scan_id: str, now: datetime, depth: Depth | None = None) -> Checkpoint:
-    """The checkpoint from which a process goes on that knows nothing of its partition yet."""
+def load_checkpoint(
+    process: Process, page: Page, *, scan_id: str, now: datetime, depth: Depth | None = None
+) -> Checkpoint:
+    """Return the checkpoint with which a new process begins or resumes a scan."""
     where = page.partition
     found = process.run(process.warehouse.transact(checkpoints, where.resource, [where.account_id], page.run_kind))
     last = found.get(where)
-    # A backfill resumes only what a run left that it resumes.
+    # A backfill resumes only scans of a run that it resumes.
     resumed_runs = {last.run_id} if last and last.state is ScanState.SCANNING else set()
     plan = plan_scan(
         where,
@@ -109,12 +111,12 @@ def taken_up(process: Process, page: Page, *, scan_id: str, now: datetime, depth
     )
     assert not isinstance(plan, Done)
     if isinstance(plan, Resume) and depth and last and last.known_seq != depth.known_seq:
-        assert plan.checkpoint.known_seq is None, "what it stops at is not what it was"
+        assert plan.checkpoint.known_seq is None, "the known posts have changed, so the scan must be full"
     return plan.checkpoint
 
 
 def reader(process: Process, model: Model, scan: Checkpoint, depth: Depth, feed: Feed | None) -> Reader:
-    """A process begins to read a feed, or goes on where another was: `feed` is what the model knows of that."""
+    """Begin or resume reading a feed; `feed` is the model's state of a resumed scan."""
     received = process.run(process.warehouse.transact(seen, scan.scan_id)) if scan.pages else ()
     feed = Feed() if feed is None else feed.copy()
     if scan.pages:
@@ -123,8 +125,8 @@ def reader(process: Process, model: Model, scan: Checkpoint, depth: Depth, feed:
     return Reader(depth, scan.feed(received), feed)
 
 
-def tell(before: Checkpoint, page: Page, at: datetime, reader: Reader | None = None) -> Told:
-    """The landing of a scan's next page, received `at`."""
+def next_page(before: Checkpoint, page: Page, at: datetime, reader: Reader | None = None) -> PendingPage:
+    """Return the next page of a scan, received `at`."""
     cursor = None if page.after == "ends" else page.leads_to or f"{before.scan_id}/{before.pages + 1}"
     text = body(page.items, cursor)
     feed, share, read = Feed(), None, None
@@ -143,17 +145,17 @@ def tell(before: Checkpoint, page: Page, at: datetime, reader: Reader | None = N
     is_recent = after.state is ScanState.RECENT
     assert is_recent == (before.known_seq is not None and cursor is not None and feed.may_stop())
     staged = StagedPage(page.partition, after.run_id, after.scan_id, after.pages, at, None, text)
-    # A scan that goes nowhere: its last page lands, and it is given up.
-    after = after.abandon(run_id=after.run_id, at=at) if page.after == "is given up" else after
+    # The page lands, and its scan is abandoned.
+    after = after.abandon(run_id=after.run_id, at=at) if page.after == "is abandoned" else after
     where = where_of(page)
-    heard = Heard(
+    landed_page = LandedPage(
         where, after.scan_id, after.started_at, at, page.items, after.is_closed,
         recent=is_recent, pages=after.pages, share=share, feed=feed,
     )  # fmt: skip
     next_reader = None if reader is None or read is None else Reader(reader.depth, read, feed)
     if not after.is_closed:
-        return Told(PageCommit(staged, after), heard, after, (), next_reader)
+        return PendingPage(PageCommit(staged, after), landed_page, after, (), next_reader)
     kind = OutcomeKind.RECENT if is_recent else OutcomeKind.COMPLETE
     outcome = Outcome(page.partition, after.run_id, kind, after.started_at, at)
     rows = ((after.run_id, *where, kind.value),)
-    return Told(PageCommit(staged, after, (outcome,)), heard, after, rows, next_reader)
+    return PendingPage(PageCommit(staged, after, (outcome,)), landed_page, after, rows, next_reader)

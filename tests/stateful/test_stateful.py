@@ -1,4 +1,4 @@
-"""Land, merge, die, resume and publish in any order: the warehouse and the snapshot are what landed."""
+"""Land, merge, kill, resume and publish in any order: the warehouse and the snapshot match the model."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from hypothesis.stateful import run_state_machine_as_test
 from connectors.warehouse.storage.connection import connect
 from models import incremental
 from tests.model.recent import RUN
-from tests.stateful.injected_bugs import PLANTED
+from tests.stateful.injected_bugs import INJECTED_BUGS
 from tests.stateful.machine import Warehouses
-from tests.stateful.profiles import LOOKING, finding
+from tests.stateful.profiles import SETTINGS, bug_finding_settings
 
 
 @pytest.fixture(scope="module", autouse=True)
 def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A new warehouse to be copied: to make one takes longer than a story's steps."""
+    """An empty warehouse to copy, because creating one is slow."""
     path = tmp_path_factory.mktemp("template") / "rig.duckdb"
     with connect(path):
         pass
@@ -26,14 +26,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def test_in_any_order_and_whatever_breaks() -> None:
-    run_state_machine_as_test(Warehouses, settings=LOOKING)
+def test_any_order_of_steps_and_faults() -> None:
+    run_state_machine_as_test(Warehouses, settings=SETTINGS)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    PLANTED[name](monkeypatch)
-    # Where two threads write, the nth statement is not the same one twice: found all the same.
+@pytest.mark.parametrize("name", INJECTED_BUGS)
+def test_an_injected_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    INJECTED_BUGS[name](monkeypatch)
+    # With two writing threads the nth statement may differ between runs, which Hypothesis reports as Flaky.
     with pytest.raises((AssertionError, Flaky)):
-        run_state_machine_as_test(Warehouses, settings=finding(150))
+        run_state_machine_as_test(Warehouses, settings=bug_finding_settings(150))
