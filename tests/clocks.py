@@ -47,17 +47,17 @@ class WakefulClock(VirtualClock):
         raise AssertionError(seconds)
 
 
-class Leaping(asyncio.SelectorEventLoop):
+class AdvanceableLoop(asyncio.SelectorEventLoop):
     """An event loop whose time can be advanced, so that timeouts expire without waiting."""
 
-    leapt = 0.0
+    advanced = 0.0
 
     def time(self) -> float:
-        return super().time() + self.leapt
+        return super().time() + self.advanced
 
 
-def leap(seconds: float) -> None:
+def advance_loop(seconds: float) -> None:
     """Advance the time of the running loop."""
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, Leaping)
-    loop.leapt += seconds
+    assert isinstance(loop, AdvanceableLoop)
+    loop.advanced += seconds

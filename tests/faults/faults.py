@@ -1,4 +1,4 @@
-"""The faults, as data. What they must lead to is told by hand, from sections 7 and 8 of the API and from design.md."""
+"""The faults as data. Their expected effects are written by hand, from sections 7 and 8 of docs/api.md."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,184 +8,192 @@ from typing import Literal
 
 import httpx
 
-from tests.faults import spoiling as spoilt
-from tests.faults.answers import bombed, dripping, gigabyte, silent
-from tests.faults.player import Serve
-from tests.faults.spoiling import html, refused_late, streamed
+from tests.faults import faulty_replies as faulty
+from tests.faults.fake_api import MakeReply
+from tests.faults.faulty_replies import error_reply, html, streamed
+from tests.faults.replies import gigabyte_body, gzip_bomb_body, silent_body, slow_body
 from tests.faults.world import CATALOGUE, Where
 
 Kind = Literal["failed", "denied", "not_found"]
 
 
-class Ends(Enum):
-    """What becomes of a scan that meets a fault."""
+class Effect(Enum):
+    """The effect of a fault on the scan."""
 
-    RETRY = "asked again, six times at most"
-    WAIT = "asked again when the wait is over"
-    DEFER = "left to a later run: the wait is too long for this one"
-    SKIP = "given up, and only it"
-    RESTART = "begun anew, once"
-    STOP = "given up, and the run with it"
-    LAND = "none the worse"
-    LOOP = "given up, never to be resumed where it stood"
+    RETRY = "the page is requested up to six times"
+    WAIT = "the page is requested again after the wait"
+    DEFER = "deferred to a later run, because the wait is too long"
+    SKIP = "the scan fails, the others continue"
+    RESTART = "the scan starts again, once"
+    STOP = "the run stops"
+    LAND = "none: the page lands"
+    LOOP = "the scan fails and is never resumed at this cursor"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `code`, `status`, `traced`: what the ledger keeps of it. `wait`: seconds that must pass at least.
+    """One fault. `code`, `status`, `traced`: what the ledger stores. `wait`: the least number of seconds to wait.
 
-    `marks`: the cursors to this page that are asked with, where it lands or loops. `once`: it can pass by itself,
-    so there are cells in which it does and others in which it lasts all run. `asks`: how often a lasting one is
-    asked. `taken`: so many bytes of the answer may be read at most. `late`: hours until the next run.
-    `of_accounts`: what it is instead in the catalogue. `timed`: it takes real seconds, so it passes.
+    `marks`: marks of the cursors with which this page is requested, if it lands or loops. `attempts`: requests if it
+    lasts for the whole run. `bytes_read`: the most bytes of the reply that may be read. `hours_later`: hours until the
+    next run. `in_catalogue`: the fault to use in the catalogue instead. `timed`: it takes real seconds, so it occurs
+    only once.
     """
 
     name: str
-    serve: Serve
-    ends: Ends
+    serve: MakeReply
+    effect: Effect
     code: str | None = None
     status: int | None = None
     kind: Kind = "failed"
     traced: bool = True
     wait: float = 0.0
-    asks: int = 1
+    attempts: int = 1
     marks: tuple[str, ...] = ("",)
     first_marks: tuple[str, ...] | None = None
-    taken: int = 1_000_000
-    late: float = 3.0
-    of_accounts: "Fault | None" = None
+    bytes_read: int = 1_000_000
+    hours_later: float = 3.0
+    in_catalogue: "Fault | None" = None
     timed: bool = False
 
     def on(self, where: Where) -> "Fault":
-        """The fault as it is where it strikes: a page of accounts is bound by more than one of media."""
-        return self.of_accounts if self.of_accounts is not None and where == CATALOGUE else self
+        """Return the fault for a partition; some differ for the catalogue, whose pages have stricter rules."""
+        return self.in_catalogue if self.in_catalogue is not None and where == CATALOGUE else self
 
 
-def _code(status: int, code: str, ends: Ends, kind: Kind = "failed") -> Fault:
-    return Fault(code, refused_late(status, code), ends, code, status, kind, asks=6 if ends is Ends.RETRY else 1)
+def _code(status: int, code: str, effect: Effect, kind: Kind = "failed") -> Fault:
+    return Fault(
+        code,
+        error_reply(status, code),
+        effect,
+        code,
+        status,
+        kind,
+        attempts=6 if effect is Effect.RETRY else 1,
+    )
 
 
-def _retried(name: str, serve: Serve, code: str, status: int | None = 200, *, traced: bool = True) -> Fault:
-    return Fault(name, serve, Ends.RETRY, code, status, traced=traced, asks=6)
+def _retried(name: str, serve: MakeReply, code: str, status: int | None = 200, *, traced: bool = True) -> Fault:
+    return Fault(name, serve, Effect.RETRY, code, status, traced=traced, attempts=6)
 
 
 def _broken(name: str, error: Exception, code: str) -> Fault:
-    return _retried(name, lambda _: spoilt.broken(error), code, None, traced=False)
+    return _retried(name, lambda _: faulty.broken(error), code, None, traced=False)
 
 
-def _landing(name: str, serve: Serve, *marks: str) -> Fault:
-    return Fault(name, serve, Ends.LAND, marks=marks or ("",))
+def _landing(name: str, serve: MakeReply, *marks: str) -> Fault:
+    return Fault(name, serve, Effect.LAND, marks=marks or ("",))
 
 
 SECTION_7 = (
-    _code(400, "api_invalid_content_length", Ends.STOP),
-    _code(400, "api_invalid_json", Ends.STOP),
-    _code(400, "api_invalid_request_url", Ends.STOP),
-    _code(400, "api_invalid_utf8", Ends.STOP),
-    _code(401, "api_unauthorized", Ends.STOP),
-    _code(403, "api_account_not_granted", Ends.SKIP, "denied"),
-    _code(403, "api_forbidden", Ends.SKIP, "denied"),
-    _code(403, "api_scope_denied", Ends.STOP, "denied"),
-    _code(404, "api_automation_media_not_found", Ends.SKIP, "not_found"),
-    _code(413, "api_body_too_large", Ends.STOP),
-    _code(413, "api_json_too_deep", Ends.STOP),
-    _code(415, "api_unsupported_media_type", Ends.STOP),
-    _code(422, "api_invalid_cursor", Ends.RESTART),
-    _code(422, "api_invalid_limit", Ends.SKIP),
-    _code(422, "api_validation_error", Ends.SKIP),
-    _code(422, "api_automation_invalid_configuration", Ends.SKIP),
-    Fault("rate_limited", refused_late(429, "rate_limited", retry_after="30"), Ends.WAIT, wait=30),
-    _code(500, "api_internal_error", Ends.RETRY),
-    _code(500, "api_invalid_projection", Ends.RETRY),
-    _code(500, "api_projection_too_large", Ends.RETRY),
-    _code(503, "api_account_resolution_unavailable", Ends.RETRY),
-    _code(503, "rate_limiter_unavailable", Ends.RETRY),
+    _code(400, "api_invalid_content_length", Effect.STOP),
+    _code(400, "api_invalid_json", Effect.STOP),
+    _code(400, "api_invalid_request_url", Effect.STOP),
+    _code(400, "api_invalid_utf8", Effect.STOP),
+    _code(401, "api_unauthorized", Effect.STOP),
+    _code(403, "api_account_not_granted", Effect.SKIP, "denied"),
+    _code(403, "api_forbidden", Effect.SKIP, "denied"),
+    _code(403, "api_scope_denied", Effect.STOP, "denied"),
+    _code(404, "api_automation_media_not_found", Effect.SKIP, "not_found"),
+    _code(413, "api_body_too_large", Effect.STOP),
+    _code(413, "api_json_too_deep", Effect.STOP),
+    _code(415, "api_unsupported_media_type", Effect.STOP),
+    _code(422, "api_invalid_cursor", Effect.RESTART),
+    _code(422, "api_invalid_limit", Effect.SKIP),
+    _code(422, "api_validation_error", Effect.SKIP),
+    _code(422, "api_automation_invalid_configuration", Effect.SKIP),
+    Fault("rate_limited", error_reply(429, "rate_limited", retry_after="30"), Effect.WAIT, wait=30),
+    _code(500, "api_internal_error", Effect.RETRY),
+    _code(500, "api_invalid_projection", Effect.RETRY),
+    _code(500, "api_projection_too_large", Effect.RETRY),
+    _code(503, "api_account_resolution_unavailable", Effect.RETRY),
+    _code(503, "rate_limiter_unavailable", Effect.RETRY),
 )
 
 REFUSALS = (
-    _code(409, "api_made_up", Ends.SKIP),
-    _code(507, "api_made_up_too", Ends.RETRY),
-    _retried("a known code with another status", refused_late(502, "api_unauthorized"), "api_unauthorized", 502),
+    _code(409, "api_unknown", Effect.SKIP),
+    _code(507, "api_unknown_too", Effect.RETRY),
+    _retried("a known code with another status", error_reply(502, "api_unauthorized"), "api_unauthorized", 502),
     _retried("HTML from a proxy", html(502), "http_502", 502, traced=False),
-    Fault("HTML that finds nothing", html(404), Ends.SKIP, "http_404", 404, "not_found", traced=False),
-    Fault("400 from a proxy", html(400), Ends.SKIP, "http_400", 400, traced=False),
-    Fault("413 from a proxy", html(413), Ends.SKIP, "http_413", 413, traced=False),
-    Fault("415 from a proxy", html(415), Ends.SKIP, "http_415", 415, traced=False),
-    Fault("a redirect", spoilt.redirect, Ends.SKIP, "redirect", 307),
-    Fault("204", spoilt.nothing, Ends.SKIP, "unexpected_status", 204),
-    _retried("an error without correlation id", spoilt.untraced_error, "api_internal_error", 500, traced=False),
+    Fault("HTML that finds nothing", html(404), Effect.SKIP, "http_404", 404, "not_found", traced=False),
+    Fault("400 from a proxy", html(400), Effect.SKIP, "http_400", 400, traced=False),
+    Fault("413 from a proxy", html(413), Effect.SKIP, "http_413", 413, traced=False),
+    Fault("415 from a proxy", html(415), Effect.SKIP, "http_415", 415, traced=False),
+    Fault("a redirect", faulty.redirect, Effect.SKIP, "redirect", 307),
+    Fault("204", faulty.nothing, Effect.SKIP, "unexpected_status", 204),
+    _retried("an error without correlation id", faulty.untraced_error, "api_internal_error", 500, traced=False),
 )
 
-# A date is cut to the second. A run may wait 100 seconds for a scope; its own waits are 1, 2, 4 ... 32, at most 60.
+# A date has whole seconds. A run may wait 100 seconds for a scope; without Retry-After it waits 1, 2, 4 ... 32 seconds.
 LIMITS = (
-    Fault("429 without Retry-After", refused_late(429, "rate_limited"), Ends.WAIT, wait=1),
+    Fault("429 without Retry-After", error_reply(429, "rate_limited"), Effect.WAIT, wait=1),
     Fault(
-        "429 without Retry-After, all run", refused_late(429, "rate_limited"), Ends.DEFER, "rate_limited", 429,
-        wait=60, asks=7,
+        "429 without Retry-After, all run", error_reply(429, "rate_limited"), Effect.DEFER, "rate_limited", 429,
+        wait=60, attempts=7,
     ),
-    Fault("429 with a date", spoilt.limited_until(40), Ends.WAIT, wait=39),
-    Fault("429 with a date by another clock", spoilt.limited_until(40, skew=86_400), Ends.WAIT, wait=39),
-    Fault("429 with a date too far", spoilt.limited_until(4000), Ends.DEFER, "rate_limited", 429, wait=3999),
-    Fault("429 with nonsense", refused_late(429, "rate_limited", retry_after="soon"), Ends.WAIT, wait=1),
-    Fault("429 from a proxy", html(429, retry_after="20"), Ends.WAIT, wait=20),
+    Fault("429 with a date", faulty.limited_until(40), Effect.WAIT, wait=39),
+    Fault("429 with a date by another clock", faulty.limited_until(40, skew=86_400), Effect.WAIT, wait=39),
+    Fault("429 with a date too far", faulty.limited_until(4000), Effect.DEFER, "rate_limited", 429, wait=3999),
+    Fault("429 with nonsense", error_reply(429, "rate_limited", retry_after="soon"), Effect.WAIT, wait=1),
+    Fault("429 from a proxy", html(429, retry_after="20"), Effect.WAIT, wait=20),
     Fault(
-        "429 past the budget", refused_late(429, "rate_limited", retry_after="9000"), Ends.DEFER, "rate_limited", 429,
+        "429 past the budget", error_reply(429, "rate_limited", retry_after="9000"), Effect.DEFER, "rate_limited", 429,
         wait=9000,
     ),
     Fault(
-        "429 for thirty years", refused_late(429, "rate_limited", retry_after="1000000000"), Ends.DEFER,
-        "rate_limited", 429, wait=1e9, late=300_000,
+        "429 for thirty years", error_reply(429, "rate_limited", retry_after="1000000000"), Effect.DEFER,
+        "rate_limited", 429, wait=1e9, hours_later=300_000,
     ),
 )  # fmt: skip
 
 WIRE = (
     _broken("a reset", ConnectionResetError(104, "reset by peer"), "connection_reset"),
     _broken("no connection", httpx.ConnectError("refused"), "connection_failed"),
-    Fault("a certificate for nobody", lambda _: spoilt.broken(SSLCertVerificationError(1, "self-signed")), Ends.STOP,
+    Fault("an invalid certificate", lambda _: faulty.broken(SSLCertVerificationError(1, "self-signed")), Effect.STOP,
           "certificate_refused", None, traced=False),
-    _retried("silence", streamed(silent), "timeout"),
-    _retried("a slow drip", streamed(dripping), "timeout"),
-    _retried("a cut body", spoilt.cut_body, "cut_body"),
-    _retried("cut gzip", spoilt.cut_gzip, "cut_body"),
-    Fault("a gzip bomb", streamed(bombed, content_encoding="gzip"), Ends.SKIP, "body_too_large_response", 200,
-          taken=20_000),
-    Fault("1 GB of body", streamed(gigabyte), Ends.SKIP, "body_too_large_response", 200, taken=1_200_000),
+    _retried("silence", streamed(silent_body), "timeout"),
+    _retried("a slow drip", streamed(slow_body), "timeout"),
+    _retried("a cut body", faulty.cut_body, "cut_body"),
+    _retried("cut gzip", faulty.cut_gzip, "cut_body"),
+    Fault("a gzip bomb", streamed(gzip_bomb_body, content_encoding="gzip"), Effect.SKIP, "body_too_large_response", 200,
+          bytes_read=20_000),
+    Fault("1 GB of body", streamed(gigabyte_body), Effect.SKIP, "body_too_large_response", 200, bytes_read=1_200_000),
 )  # fmt: skip
 
 NO_PAGE = (
-    _retried("invalid UTF-8", spoilt.invalid_utf8, "malformed_page"),
-    _retried("deep JSON", spoilt.deep_json, "malformed_page"),
-    _retried("cut JSON", spoilt.cut_json, "malformed_page"),
-    _retried("NaN", spoilt.nan, "malformed_page"),
-    _retried("nothing at all", spoilt.empty_body, "malformed_page"),
+    _retried("invalid UTF-8", faulty.invalid_utf8, "malformed_page"),
+    _retried("deep JSON", faulty.deep_json, "malformed_page"),
+    _retried("cut JSON", faulty.cut_json, "malformed_page"),
+    _retried("NaN", faulty.nan, "malformed_page"),
+    _retried("an empty body", faulty.empty_body, "malformed_page"),
     _retried("a login page", html(200), "malformed_page", traced=False),
-    _retried("no items", spoilt.items_are({}), "malformed_page"),
-    _retried("no next_cursor", spoilt.no_cursor, "malformed_page"),
-    _retried("a cursor that is a number", spoilt.cursor_is(17), "malformed_page"),
-    _retried("an empty cursor", spoilt.cursor_is(""), "malformed_page"),
-    _retried("a cursor of 1025 characters", spoilt.cursor_is("c" * 1025), "malformed_page"),
-    Fault("a repeated cursor", spoilt.repeated, Ends.LOOP, "cursor_loop", None, first_marks=("", "same")),
-    Fault("a cycle of cursors", spoilt.cycle, Ends.LOOP, "cursor_loop", None, marks=("", "a", "b")),
+    _retried("no items", faulty.items_are({}), "malformed_page"),
+    _retried("no next_cursor", faulty.no_cursor, "malformed_page"),
+    _retried("a cursor that is a number", faulty.cursor_is(17), "malformed_page"),
+    _retried("an empty cursor", faulty.cursor_is(""), "malformed_page"),
+    _retried("a cursor of 1025 characters", faulty.cursor_is("c" * 1025), "malformed_page"),
+    Fault("a repeated cursor", faulty.repeated, Effect.LOOP, "cursor_loop", None, first_marks=("", "same")),
+    Fault("a cycle of cursors", faulty.cycle, Effect.LOOP, "cursor_loop", None, marks=("", "a", "b")),
 )
 
 PAGES = (
-    _landing("another content type", spoilt.typed("text/plain; charset=utf-8")),
-    _landing("no content type", spoilt.typed(None)),
-    _landing("no correlation id", spoilt.untraced),
-    _landing("a byte order mark", spoilt.marked),
-    _landing("an item twice in a page", spoilt.twice_in_page),
-    _landing("an item twice across pages", spoilt.twice_across),
-    _landing("an item that moves on while paging", spoilt.moved_on),
-    _landing("an item that moves back while paging", spoilt.moved_back),
-    _landing("an empty page", spoilt.empty, "", "full"),
-    _landing("three empty pages", partial(spoilt.empty, pages=3), "", "e", "ee", "full"),
-    Fault("51 items", spoilt.fifty_one, Ends.LAND,
-          of_accounts=_retried("51 items", spoilt.fifty_one, "malformed_page")),
-    _landing("fields nobody knows", spoilt.unknown_fields),
-    _landing("a record that is none", spoilt.no_record),
-    _landing("half an emoji", spoilt.half_an_emoji),
+    _landing("another content type", faulty.typed("text/plain; charset=utf-8")),
+    _landing("no content type", faulty.typed(None)),
+    _landing("no correlation id", faulty.untraced),
+    _landing("a byte order mark", faulty.marked),
+    _landing("an item twice in a page", faulty.twice_in_page),
+    _landing("an item twice across pages", faulty.twice_across),
+    _landing("an item that moves on while paging", faulty.moved_on),
+    _landing("an item that moves back while paging", faulty.moved_back),
+    _landing("an empty page", faulty.empty, "", "full"),
+    _landing("three empty pages", partial(faulty.empty, pages=3), "", "e", "ee", "full"),
+    Fault("51 items", faulty.fifty_one, Effect.LAND,
+          in_catalogue=_retried("51 items", faulty.fifty_one, "malformed_page")),
+    _landing("unknown fields", faulty.unknown_fields),
+    _landing("a record that is not an object", faulty.no_record),
+    _landing("half an emoji", faulty.half_an_emoji),
 )  # fmt: skip
 
-# What a real socket shows, too, every `make test` shows there.
+# Faults that are also tested on a socket; `make test` tests them only there.
 FAULTS = (*SECTION_7, *REFUSALS, *LIMITS, *NO_PAGE, *PAGES, *WIRE)
 NOT_ON_A_SOCKET = tuple(fault for fault in FAULTS if fault not in WIRE)

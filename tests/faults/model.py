@@ -1,4 +1,4 @@
-"""What the warehouse must hold after what was served, told in plain Python that knows none of our code."""
+"""The expected contents of the warehouse after the served pages, in plain Python, without gramhouse's own code."""
 
 import json
 from collections import Counter
@@ -8,8 +8,8 @@ from datetime import datetime
 from operator import eq
 from typing import Any
 
-from tests.faults.answers import Page
-from tests.faults.player import Served
+from tests.faults.fake_api import ServedRequest
+from tests.faults.replies import Page
 from tests.faults.world import CATALOGUE, Item, Where
 from tests.model.accounts import Accounts
 from tests.model.media import End, Media
@@ -28,58 +28,58 @@ def _published(item: Item) -> datetime | None:
 
 @dataclass(eq=False)
 class Scan:
-    """A scan under way: when it began, what it saw, the cursors of this run, where it goes on."""
+    """An open scan: its start, the items seen, the cursors of this run, and the next cursor."""
 
     started: datetime
     began: int = 0
     seen: set[Key] = field(default_factory=set)
-    trail: set[str] = field(default_factory=set)
-    goes_on: str | None = None
+    cursors: set[str] = field(default_factory=set)
+    next_cursor: str | None = None
     old: bool = False
     rejects: bool = False
 
 
 @dataclass
 class Model:
-    """What landed. An item has no counts, and is another one whatever of it differs."""
+    """The state after all landed pages. Items have no counts, so every difference is a new version."""
 
     media: Media = field(default_factory=lambda: Media(_text, eq, _published))
     accounts: Accounts = field(default_factory=Accounts)
     landed: int = 0
-    aside: set[tuple[Where, str]] = field(default_factory=set)
+    quarantined: set[tuple[Where, str]] = field(default_factory=set)
     scans: dict[Where, Scan] = field(default_factory=dict)
     complete: set[Where] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     pages: Counter[Where] = field(default_factory=Counter)
     items: Counter[Where] = field(default_factory=Counter)
 
-    def sync(self, served: Iterable[Served], *, late: bool = False) -> None:
-        """Hear a run's requests in their order; `late`: scans begun before it are too old for their end to count."""
+    def sync(self, served: Iterable[ServedRequest], *, late: bool = False) -> None:
+        """Process a run's requests in order; `late`: scans begun before it are too old to count when they end."""
         self.complete, self.pages, self.items = set(), Counter(), Counter()
         half_way = self.scans.get(CATALOGUE)
         self.listed = {key[2] for key in half_way.seen} if half_way else set()
         for scan in self.scans.values():
-            scan.trail.clear()
+            scan.cursors.clear()
             scan.old |= late
         for one in served:
-            self._hear(one)
+            self._process(one)
 
-    def _hear(self, one: Served) -> None:
+    def _process(self, one: ServedRequest) -> None:
         scan = self.scans.get(one.where)
         if one.cursor is None:
-            assert scan is None or scan.goes_on is None, f"{one.where}: landed pages were asked for again"
+            assert scan is None or scan.next_cursor is None, f"{one.where}: landed pages were requested again"
             scan = self.scans[one.where] = Scan(one.at)
-        assert scan is not None, f"{one.where}: a cursor of a scan that had ended"
+        assert scan is not None, f"{one.where}: the cursor of a closed scan"
         if one.cursor is not None:
-            assert one.cursor == scan.goes_on, f"{one.where}: another cursor than the page before gave"
-            scan.trail.add(one.cursor)
-        if one.answer.code == "api_invalid_cursor":
+            assert one.cursor == scan.next_cursor, f"{one.where}: not the next cursor of the page before"
+            scan.cursors.add(one.cursor)
+        if one.reply.code == "api_invalid_cursor":
             del self.scans[one.where]
-        elif one.answer.page is not None:
-            self._land(one.where, scan, one.answer.page, one.at)
+        elif one.reply.page is not None:
+            self._land(one.where, scan, one.reply.page, one.at)
 
     def _land(self, where: Where, scan: Scan, page: Page, at: datetime) -> None:
-        if page.next_cursor in scan.trail:
+        if page.next_cursor in scan.cursors:
             del self.scans[where]
             return
         self.landed += 1
@@ -89,11 +89,11 @@ class Model:
         for item in page.items:
             key = self._account(scan, item, at) if where == CATALOGUE else self._item(where, item, at)
             if key is None:
-                self.aside.add((where, _text(item)))
+                self.quarantined.add((where, _text(item)))
                 scan.rejects = True
             else:
                 scan.seen.add(key)
-        scan.goes_on = page.next_cursor
+        scan.next_cursor = page.next_cursor
         if page.next_cursor is not None:
             return
         del self.scans[where]

@@ -1,4 +1,4 @@
-"""A small world in two states, and the pages by which the API would list it."""
+"""A small data set in two states, as pages of the API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def post(name: str, caption: str = "as it was") -> Item:
     return {"id": name, "caption": caption, "timestamp": "2026-02-01T12:00:00+0000", "owner": {"name": "é\U0001f600"}}
 
 
-# Of Ann's posts one is new by now, one says something else and one is gone; Dan is gone, and Bea has another name.
+# Between the two, one of Ann's posts is new, one has changed and one is removed; Dan is removed, and Bea is renamed.
 BEFORE: World = {
     CATALOGUE: [
         [account(1, "ann")],
@@ -46,20 +46,20 @@ NOW: World = {
 
 
 def is_due(where: Where) -> bool:
-    """Whether a run owes this partition a scan; of an expired token it owes none."""
+    """Return whether a run scans this partition; accounts with an expired token are skipped."""
     return where[0] not in (CYD, DAN)
 
 
 def partitions() -> set[Where]:
-    """Everything a run over this world owes an outcome."""
+    """Return all partitions for which a run over this world must have an outcome."""
     return {CATALOGUE, *((owner, surface) for owner in (ANN, BEA, CYD) for surface in SURFACES)}
 
 
-def listed(world: World) -> dict[str, Item]:
+def listed_accounts(world: World) -> dict[str, Item]:
     return {item["id"]: item for page in world[CATALOGUE] for item in page}
 
 
-def shown(world: World) -> dict[tuple[str, str, str], Item]:
+def listed_media(world: World) -> dict[tuple[str, str, str], Item]:
     return {
         (*where, item["id"]): item
         for where, pages in world.items()

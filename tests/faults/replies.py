@@ -1,4 +1,4 @@
-"""What may come back for a request, in this process or on a socket."""
+"""Replies to a request, in this process or over a socket."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from tests.clocks import leap
+from tests.clocks import advance_loop
 from tests.faults.world import Item
 from tests.flows.fake_api import CORRELATION_ID
 
@@ -18,23 +18,23 @@ GIGABYTE = 1 << 30
 PIECE = 1 << 16
 
 
-class Wire:
-    """One end of a socket, on which anything may be said; `taken` tells how much the other end took."""
+class ServerSocket:
+    """The server's end of a connection, which can send any bytes; `counter` counts them."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, taken: "Taken") -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bytes_read: "ByteCounter") -> None:
         self._reader = reader
         self._writer = writer
-        self._taken = taken
+        self._counter = bytes_read
         self._message = 0
 
-    async def say(self, piece: bytes) -> None:
+    async def send(self, piece: bytes) -> None:
         self._writer.write(piece)
         await self._writer.drain()
         self._message += len(piece)
-        self._taken.taken = max(self._taken.taken, self._message)
+        self._counter.bytes_read = max(self._counter.bytes_read, self._message)
 
     async def end(self, how: str) -> None:
-        """Reset the connection, close it, fall silent until the other end hangs up, or stay for more."""
+        """Reset or close the connection, send nothing until the client closes it ("silence"), or keep it open."""
         transport = self._writer.transport
         assert isinstance(transport, asyncio.Transport)
         if how == "reset":
@@ -45,26 +45,26 @@ class Wire:
             await self._reader.read()
 
 
-class Taken(Protocol):
-    taken: int
+class ByteCounter(Protocol):
+    bytes_read: int
 
 
-Play = Callable[[Wire], Awaitable[None]]
+Play = Callable[[ServerSocket], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a reader without a fault would land."""
+    """The page that a client must land."""
 
     items: Sequence[Any]
     next_cursor: str | None
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A status, headers and a body, or `error` instead of them. `page` is what should land of it.
+class Reply:
+    """A status, headers and a body, or an `error` instead. `page` is the page that must land.
 
-    `play` is what a socket is told instead.
+    `play` sends the reply over a socket instead.
     """
 
     status: int = 200
@@ -78,15 +78,15 @@ class Answer:
 
 
 class Pieces(httpx.AsyncByteStream):
-    """A body in pieces, which counts the bytes that were taken of it."""
+    """A body in pieces that counts the bytes read from it."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
-        self.taken = 0
+        self.bytes_read = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._pieces:
-            self.taken += len(piece)
+            self.bytes_read += len(piece)
             yield piece
 
 
@@ -94,13 +94,13 @@ def rendered(items: Sequence[Item], next_cursor: object) -> bytes:
     return json.dumps({"items": items, "next_cursor": next_cursor}, ensure_ascii=False).encode()
 
 
-async def gigabyte() -> AsyncIterator[bytes]:
+async def gigabyte_body() -> AsyncIterator[bytes]:
     for _ in range(GIGABYTE // PIECE):
         yield b" " * PIECE
 
 
-def bomb() -> Iterator[bytes]:
-    """A gigabyte of zeros as gzip. After a full flush nothing before counts, so one block serves for all."""
+def gzip_bomb() -> Iterator[bytes]:
+    """A gigabyte of zeros as gzip. After a full flush blocks are independent, so the same block is repeated."""
     packer = zlib.compressobj(9, wbits=31)
     yield packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -108,20 +108,20 @@ def bomb() -> Iterator[bytes]:
         yield block
 
 
-async def bombed() -> AsyncIterator[bytes]:
-    for piece in bomb():
+async def gzip_bomb_body() -> AsyncIterator[bytes]:
+    for piece in gzip_bomb():
         yield piece
 
 
-async def dripping() -> AsyncIterator[bytes]:
-    """A byte every ten seconds: no silence is long enough to be one."""
+async def slow_body() -> AsyncIterator[bytes]:
+    """A byte every ten seconds, so that the read timeout never expires."""
     while True:
-        leap(10.0)
+        advance_loop(10.0)
         await asyncio.sleep(0)
         yield b" "
 
 
-async def silent() -> AsyncIterator[bytes]:
-    leap(1000.0)
+async def silent_body() -> AsyncIterator[bytes]:
+    advance_loop(1000.0)
     await asyncio.Event().wait()
     yield b""

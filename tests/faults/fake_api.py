@@ -1,4 +1,4 @@
-"""The API as a player of pages: in one place, for one run, it does what a fault says."""
+"""A fake API that serves a world's pages, and at one page, for one run, a fault."""
 
 import re
 from collections import Counter
@@ -10,22 +10,22 @@ from urllib.parse import parse_qs
 
 import httpx
 
-from tests.faults.answers import TRACED, Answer, Page, Pieces, rendered
+from tests.faults.replies import TRACED, Page, Pieces, Reply, rendered
 from tests.faults.world import CATALOGUE, Item, Where, World
 
-# Marked so that only a cursor that travelled unchanged is one.
+# With special characters, so that a cursor that is encoded wrongly does not match.
 _CURSOR = re.compile(r"c\+/=&%é#(\d)(\w*)")
 _MEDIA = re.compile(r"/api/v1/accounts/([0-9a-f-]{36})/media")
 
 
 def cursor_to(index: int, mark: str = "") -> str:
-    """The cursor of the page with this index; a `mark` makes it another cursor to the same page."""
+    """Return the cursor of a page; a `mark` makes it a different cursor of the same page."""
     return f"c+/=&%é#{index}{mark}"
 
 
 @dataclass(frozen=True)
-class Scene:
-    """What a fault finds where it happens: the page asked for, the cursor that asked, and the time."""
+class PageRequest:
+    """A request for a page: partition, page index, cursor, and time."""
 
     where: Where
     index: int
@@ -43,71 +43,71 @@ class Scene:
         last = self.index + 1 == len(self.world[self.where])
         return None if last else cursor_to(self.index + 1)
 
-    def page(self, items: list[Any] | None = None, **changed: Any) -> Answer:  # noqa: ANN401 - fields of Answer
-        """The page, or other items in its place, that lands."""
+    def page(self, items: list[Any] | None = None, **changed: Any) -> Reply:  # noqa: ANN401 - fields of Reply
+        """Return a reply that must land, with the page's items or others."""
         items = self.items if items is None else items
         cursor = changed.pop("next_cursor", self.next_cursor)
         body = changed.pop("body", rendered(items, cursor))
-        return Answer(body=body, page=Page(items, cursor), **changed)
+        return Reply(body=body, page=Page(items, cursor), **changed)
 
 
-Serve = Callable[[Scene], Answer]
+MakeReply = Callable[[PageRequest], Reply]
 
 
 @dataclass(frozen=True)
-class Served:
-    """A request, and what it was answered."""
+class ServedRequest:
+    """A request and its reply."""
 
     where: Where
     cursor: str | None
-    answer: Answer
+    reply: Reply
     at: datetime
 
 
 @dataclass
-class Player(httpx.AsyncBaseTransport):
-    """Plays a world. `serve` answers for page `index` of `where`, so many `times` (None: whenever it is asked for)."""
+class FakeApi(httpx.AsyncBaseTransport):
+    """Serves a world. `serve` makes the replies for page `index` of `where`, `times` times (None: always)."""
 
     world: World
     now: Callable[[], datetime]
     where: Where = CATALOGUE
     index: int = 0
-    serve: Serve | None = None
+    serve: MakeReply | None = None
     times: int | None = None
-    served: list[Served] = field(default_factory=list)
-    taken: int = 0
+    served: list[ServedRequest] = field(default_factory=list)
+    bytes_read: int = 0
 
-    def asked(self, where: Where) -> list[str | None]:
+    def requested_cursors(self, where: Where) -> list[str | None]:
         return [one.cursor for one in self.served if one.where == where]
 
-    def answer(self, path: str, query: str) -> Answer:
+    def reply(self, path: str, query: str) -> Reply:
         asked = parse_qs(query, strict_parsing=True)
         media = _MEDIA.fullmatch(path)
         where = (media[1], asked["surface"][0]) if media else CATALOGUE
         assert media or path == "/api/v1/accounts"
         cursor = asked["cursor"][0] if "cursor" in asked else None
-        answer = self._answer(where, cursor)
-        self.served.append(Served(where, cursor, answer, self.now()))
-        return answer
+        reply = self._reply(where, cursor)
+        self.served.append(ServedRequest(where, cursor, reply, self.now()))
+        return reply
 
-    def _answer(self, where: Where, cursor: str | None) -> Answer:
+    def _reply(self, where: Where, cursor: str | None) -> Reply:
         found = _CURSOR.fullmatch(cursor) if cursor is not None else None
-        assert cursor is None or found, "a cursor that nobody gave"
+        assert cursor is None or found, "an unknown cursor"
         index, mark = (int(found[1]), found[2]) if found else (0, "")
-        scene = Scene(where, index, cursor, mark, self.world, self.now())
+        request = PageRequest(where, index, cursor, mark, self.world, self.now())
         if self.serve is None or (where, index) != (self.where, self.index) or self.times == 0:
-            return scene.page()
+            return request.page()
         if self.times is not None:
             self.times -= 1
-        return self.serve(scene)
+        return self.serve(request)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        # Nothing is awaited before the answer: time may only leap while no other request is on its way.
-        answer = self.answer(request.url.path, request.url.query.decode())
-        if answer.error is not None:
-            raise answer.error
-        stream = Pieces(answer.pieces() if answer.pieces is not None else _whole(answer.body))
-        return httpx.Response(answer.status, headers=answer.headers, stream=_Counting(self, stream))
+        # Nothing is awaited before the reply: the loop's time may only be advanced while no other request is open.
+        reply = self.reply(request.url.path, request.url.query.decode())
+        if reply.error is not None:
+            raise reply.error
+        stream = Pieces(reply.pieces() if reply.pieces is not None else _whole(reply.body))
+        return httpx.Response(reply.status, headers=reply.headers, stream=_Counting(self, stream))
 
     def no_page_twice(self) -> bool:
         return max(Counter((one.where, one.cursor) for one in self.served).values()) == 1
@@ -118,18 +118,18 @@ async def _whole(body: bytes) -> AsyncIterator[bytes]:
 
 
 class _Counting(httpx.AsyncByteStream):
-    def __init__(self, player: Player, pieces: Pieces) -> None:
-        self._player = player
+    def __init__(self, api: FakeApi, pieces: Pieces) -> None:
+        self._player = api
         self._pieces = pieces
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for piece in self._pieces:
-            self._player.taken = max(self._player.taken, self._pieces.taken)
+            self._player.bytes_read = max(self._player.bytes_read, self._pieces.bytes_read)
             yield piece
 
 
-def refusal(status: int, code: str, **headers: str) -> Answer:
-    """An error of section 7, as the API would say it."""
+def api_error(status: int, code: str, **headers: str) -> Reply:
+    """Return an error of section 7 as the API sends it."""
     text = f'{{"error":{{"code":"{code}","message":"No.","correlation_id":"{TRACED["x-correlation-id"]}"}}}}'
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, text.encode(), TRACED | named, code=code)
+    return Reply(status, text.encode(), TRACED | named, code=code)

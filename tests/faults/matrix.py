@@ -1,15 +1,15 @@
-"""The moments, and the product of faults and moments: every cell, and what must come of it."""
+"""The matrix: every fault at every moment (a cell), with the expected result."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from tests.faults.faults import FAULTS, Ends, Fault
-from tests.faults.player import cursor_to
+from tests.faults.fake_api import cursor_to
+from tests.faults.faults import FAULTS, Effect, Fault
 from tests.faults.world import CATALOGUE, PAGES, POSTS, Where
 
-# What docs/reliability.md says; a test holds them to the tables.
+# The numbers in docs/reliability.md; a test compares them with the matrix.
 FAULT_COUNT = 78
 MOMENT_COUNT = 8
 CELL_COUNT = 844
@@ -23,7 +23,7 @@ Cursors = list[str | None]
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a fault strikes: on page `index` of a partition; `resumed`: on the first that a later run asks for."""
+    """When a fault occurs: on page `index` of a partition; `resumed`: on the first page of a resumed scan."""
 
     name: str
     where: Where
@@ -32,7 +32,7 @@ class Moment:
 
     @property
     def before(self) -> Cursors:
-        """What is asked for in that run before it."""
+        """The cursors requested in that run before the fault."""
         return [] if self.resumed else [_cursor(index) for index in range(self.index)]
 
 
@@ -54,16 +54,16 @@ def _cursor(index: int, mark: str = "") -> str | None:
 
 @dataclass(frozen=True)
 class Expected:
-    """What must come of a cell: the outcome of the partition, the exit code, and every request for its pages."""
+    """The expected result of a cell: the partition's outcome, the exit code, and the cursors requested."""
 
     outcome: str
     exit_code: int
-    asked: Cursors
+    cursors: Cursors
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A fault at a moment, once or in the whole run."""
+    """A fault at a moment, once or for the whole run."""
 
     fault: Fault
     moment: Moment
@@ -74,14 +74,14 @@ class Cell:
         return f"{self.fault.name}{lasting} | {self.moment.name}"
 
     @property
-    def ends(self) -> Ends:
-        return self.fault.ends
+    def effect(self) -> Effect:
+        return self.fault.effect
 
     @property
     def passes(self) -> bool:
-        """Whether the scan comes to its end in that very run."""
-        may_pass = self.ends in (Ends.RETRY, Ends.WAIT) or (self.ends is Ends.RESTART and self._has_cursor)
-        return self.ends is Ends.LAND or (may_pass and self.once)
+        """Whether the scan is complete in the run with the fault."""
+        may_pass = self.effect in (Effect.RETRY, Effect.WAIT) or (self.effect is Effect.RESTART and self._has_cursor)
+        return self.effect is Effect.LAND or (may_pass and self.once)
 
     @property
     def _has_cursor(self) -> bool:
@@ -90,59 +90,59 @@ class Cell:
     @property
     def expected(self) -> Expected:
         if self.passes:
-            return Expected("complete", 0, self._asked())
-        outcome = "deferred" if self.ends is Ends.DEFER else self.fault.kind
-        return Expected(outcome, self._exit_code(), self._asked())
+            return Expected("complete", 0, self._cursors())
+        outcome = "deferred" if self.effect is Effect.DEFER else self.fault.kind
+        return Expected(outcome, self._exit_code(), self._cursors())
 
     def _exit_code(self) -> int:
-        """1: the run was stopped, or nothing in it went well and nothing waits; 3: the rest landed."""
-        # A loop shows itself only once its first page has landed.
-        nothing_listed = self.moment.where == CATALOGUE and self.moment.index == 0 and self.ends is not Ends.LOOP
-        return 1 if self.ends is Ends.STOP or (nothing_listed and self.ends is not Ends.DEFER) else 3
+        """Return 1 if the run was stopped or nothing landed and nothing is deferred; 3 if the rest landed."""
+        # A cursor loop is detected only after its first page has landed.
+        nothing_listed = self.moment.where == CATALOGUE and self.moment.index == 0 and self.effect is not Effect.LOOP
+        return 1 if self.effect is Effect.STOP or (nothing_listed and self.effect is not Effect.DEFER) else 3
 
-    def _asked(self) -> Cursors:
+    def _cursors(self) -> Cursors:
         before, index = self.moment.before, self.moment.index
         here, rest = _cursor(index), [_cursor(later) for later in range(index + 1, PAGES)]
-        if self.ends is Ends.RESTART and self._has_cursor:
+        if self.effect is Effect.RESTART and self._has_cursor:
             anew = [_cursor(page) for page in range(PAGES if self.once else index + 1)]
             return [*before, here, *anew]
-        if self.ends in (Ends.LAND, Ends.LOOP):
+        if self.effect in (Effect.LAND, Effect.LOOP):
             marks = self.fault.first_marks if index == 0 and self.fault.first_marks else self.fault.marks
             return [*before, *[_cursor(index, mark) for mark in marks], *(rest if self.passes else [])]
         if self.passes:
             return [*before, here, here, *rest]
-        return [*before, *[here] * self.fault.asks]
+        return [*before, *[here] * self.fault.attempts]
 
 
 def cells(faults: Sequence[Fault] = FAULTS) -> Iterator[Cell]:
-    """Every fault at every moment; those that may pass by themselves both once and in the whole run."""
+    """Yield every fault at every moment; transient faults both once and for the whole run."""
     for fault, moment in product(faults, MOMENTS):
         there = fault.on(moment.where)
-        if there.ends is not Ends.WAIT and not there.timed:
+        if there.effect is not Effect.WAIT and not there.timed:
             yield Cell(there, moment)
-        if there.ends in (Ends.RETRY, Ends.WAIT, Ends.RESTART):
+        if there.effect in (Effect.RETRY, Effect.WAIT, Effect.RESTART):
             yield Cell(there, moment, once=True)
 
 
-def pairs(cell: Cell) -> set[tuple[Ends, object]]:
-    """What a cell shows of its way to end: in which list, and whether in a scan resumed again."""
-    return {(cell.ends, cell.moment.where), (cell.ends, cell.moment.resumed)}
+def pairs(cell: Cell) -> set[tuple[Effect, object]]:
+    """Return the pairs that a cell covers: its effect with its list, and with resumed or not."""
+    return {(cell.effect, cell.moment.where), (cell.effect, cell.moment.resumed)}
 
 
 def covering(faults: Sequence[Fault] = FAULTS) -> list[Cell]:
-    """Few cells in which every fault strikes, all moments are met, and every way to end is paired with both lists."""
+    """Return few cells that cover every fault, every moment, and every effect in both lists."""
     chosen: list[Cell] = []
-    turn: Counter[tuple[Ends, bool]] = Counter()
+    turn: Counter[tuple[Effect, bool]] = Counter()
     for number, fault in enumerate(faults):
         of_it = list(cells([fault]))
         once = number % 2 == 0
         lasting = [cell for cell in of_it if cell.once == once] or of_it
-        way = (fault.ends, lasting[0].once)
+        way = (fault.effect, lasting[0].once)
         chosen.append(lasting[turn[way] * 3 % len(lasting)])
         turn[way] += 1
-    met = set[tuple[Ends, object]]().union(*map(pairs, chosen))
+    covered = set[tuple[Effect, object]]().union(*map(pairs, chosen))
     for cell in cells(faults):
-        if not pairs(cell) <= met:
-            met |= pairs(cell)
+        if not pairs(cell) <= covered:
+            covered |= pairs(cell)
             chosen.append(cell)
     return chosen

@@ -1,4 +1,4 @@
-"""Runs against a player: a real client, a run on a virtual clock, a warehouse file, and what is found afterwards."""
+"""Runs against the fake API with the real client, a virtual clock and a warehouse file; reads their results."""
 
 import asyncio
 import json
@@ -43,8 +43,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a run left: its report, the outcomes by partition, and the snapshot, as the model would tell it."""
+class RunResult:
+    """The result of a run: its report, its outcomes, and the snapshot in the form of the model."""
 
     report: RunReport
     outcomes: dict[Where, Outcome]
@@ -53,7 +53,7 @@ class Found:
     superseded: list[tuple[tuple[str, str, str], str]]
     accounts: dict[str, tuple[str, str]]
     unlisted: set[str]
-    aside: set[tuple[Where, str]]
+    quarantined: set[tuple[Where, str]]
 
     @property
     def exit_code(self) -> int:
@@ -67,36 +67,36 @@ class Found:
         assert self.superseded == sorted(versions)
         assert self.accounts == {one: (row.ig_username, row.status) for one, row in accounts.items()}
         assert self.unlisted == {one for one, row in accounts.items() if row.removed_at is not None}
-        assert self.aside == model.aside
+        assert self.quarantined == model.quarantined
         there = {where: (outcome.pages, outcome.items) for where, outcome in self.outcomes.items() if outcome.pages}
         assert there == {where: (pages, model.items[where]) for where, pages in model.pages.items()}
         assert {where for where, outcome in self.outcomes.items() if outcome.kind == "complete"} == model.complete
 
 
 def _one_thread(connection: Connection) -> None:
-    # Of tables this small two threads make a third more work.
+    # For tables this small a second thread only adds CPU time.
     connection.exec_driver_sql("SET threads = 1")
 
 
 @asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[Warehouse]:
-    """The warehouse file in a folder, for one run or more."""
+async def open_test_warehouse(folder: Path) -> AsyncIterator[Warehouse]:
+    """Open the warehouse in a folder."""
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
         await warehouse.transact(_one_thread)
         yield warehouse
 
 
 @dataclass(frozen=True)
-class Line:
-    """How the API is reached: at a base URL, through a transport of its own or (None) over real sockets."""
+class ApiConnection:
+    """How to reach the API: a base URL, and a transport, or None for real sockets."""
 
     transport: httpx.AsyncBaseTransport | None = None
     url: str = "http://127.0.0.1"
     timeouts: Timeouts | None = None
 
 
-async def sync(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: Line) -> Found:
-    """Run a sync of everything, and read the snapshot it left."""
+async def sync(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: ApiConnection) -> RunResult:
+    """Run a sync and read its result from the snapshot."""
     ids, began = count(1), clock.passed
     async with ApiClient(
         line.url,
@@ -120,7 +120,7 @@ async def sync(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: Li
     return await asyncio.to_thread(read, folder, report)
 
 
-def read(folder: Path, report: RunReport) -> Found:
+def read(folder: Path, report: RunReport) -> RunResult:
     with open_snapshot(folder / "analytics.duckdb", with_raw=True) as snapshot:
         outcomes = snapshot.ask(
             "SELECT account_id, surface, outcome, pages, items, error_code, http_status, correlation_id,"
@@ -132,16 +132,16 @@ def read(folder: Path, report: RunReport) -> Found:
         history = snapshot.ask(f"SELECT account_id, surface, media_id, gh_payload FROM {versions}").rows
         accounts = snapshot.ask("SELECT account_id, ig_username, status, removed_at IS NULL FROM accounts").rows
         whole = "starts_with(reason, 'The page cannot be read: ')"
-        aside = snapshot.ask(f"SELECT account_id, surface, payload FROM quarantine WHERE NOT {whole}").rows
+        quarantined = snapshot.ask(f"SELECT account_id, surface, payload FROM quarantine WHERE NOT {whole}").rows
         kept = snapshot.ask(f"SELECT account_id, surface FROM quarantine WHERE {whole}").rows
     keys = [(one, surface) for one, surface, *_ in outcomes]
-    # A page that could not be read is kept whole.
+    # An unreadable page is in quarantine as a whole.
     unread = {(one, surface) for one, surface, _, _, _, code, *_ in outcomes if code == "malformed_page"}
     assert unread <= {(one or "", surface or "") for one, surface in kept}
     # Exactly one outcome for each partition.
     assert len(keys) == len(set(keys))
     assert len(media) == len({row[:3] for row in media})
-    return Found(
+    return RunResult(
         report,
         {CATALOGUE if not row[0] else (row[0], row[1]): Outcome(*row[2:]) for row in outcomes},
         {(one, surface, name): json.loads(payload) for one, surface, name, payload, _ in media},
@@ -149,7 +149,7 @@ def read(folder: Path, report: RunReport) -> Found:
         sorted(((one, surface, name), _sorted(payload)) for one, surface, name, payload in history),
         {one: (name, status) for one, name, status, _ in accounts},
         {one for one, _, _, there in accounts if not there},
-        {((one or "", surface or ""), _sorted(payload)) for one, surface, payload in aside},
+        {((one or "", surface or ""), _sorted(payload)) for one, surface, payload in quarantined},
     )
 
 
