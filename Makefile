@@ -102,6 +102,11 @@ bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with p
 	$(BENCH).again nightly --style spaced
 	$(BENCH).again urls --style spaced
 	$(BENCH).again counts --style spaced
+	$(BENCH).cold --style spaced --latency 0.015 --without-dlt
+	$(BENCH).again warm --style spaced --latency 0.015
+	$(BENCH).again nightly --style spaced --latency 0.015
+	$(BENCH).again urls --style spaced --latency 0.015
+	$(BENCH).again counts --style spaced --latency 0.015
 	$(BENCH).resume
 	$(BENCH).startup
 	$(BENCH).distance

@@ -1,6 +1,6 @@
 """Syncs again into a warehouse that has synced before, by what has changed since.
 
-    python -m benchmarks.again warm    [--accounts 400] [--posts 250] [--style spaced] [--rounds 3]
+    python -m benchmarks.again warm    [--accounts 400] [--posts 250] [--style spaced] [--latency 0.015] [--rounds 3]
     python -m benchmarks.again nightly [... the same] [--with-dlt]
     python -m benchmarks.again urls    [... the same]
     python -m benchmarks.again counts  [... the same]
@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.candidates import dlt, floor, gramhouse, measure_job
-from benchmarks.options import add_dlt_options, create_parser, dlt_python, temporary_folder
+from benchmarks.options import add_dlt_options, add_latency_option, create_parser, dlt_python, temporary_folder
 from benchmarks.results import Result, log, result_name, save_result
 from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 from benchmarks.saved_warehouse import copy_to, load_or_create
@@ -58,7 +58,9 @@ def measure(args: argparse.Namespace, folder: Path, days: Sequence[int], python:
     with ExitStack() as stack:
         servers: dict[int, ServerProcess] = {}
         for day in sorted({0, *days} if python else set(days)):
-            server_of_day = start_server(args.accounts, args.posts, day=day, style=args.style, change=change)
+            server_of_day = start_server(
+                args.accounts, args.posts, day=day, style=args.style, change=change, latency=args.latency
+            )
             servers[day] = stack.enter_context(server_of_day)
 
         def measure_floor(round_number: int) -> Sample:
@@ -89,6 +91,7 @@ def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__)
     add_dlt_options(parser)
+    add_latency_option(parser)
     parser.add_argument("kind", choices=tuple(_CHANGE_TEXTS))
     parser.add_argument("--with-dlt", action="store_true", help="nightly only")
     args = parser.parse_args()
@@ -98,9 +101,12 @@ def main() -> None:
         samples = measure(args, folder, days, python)
     items = args.accounts * args.posts
     size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
+    size |= {"latency": args.latency} if args.latency else {}
     shape = f"{args.accounts:,} accounts x {args.posts:,} posts"
     description = f"{shape} again, {_CHANGE_TEXTS[args.kind]}, {args.in_flight} in flight"
-    name = result_name(args.kind, items, args.style)
+    if args.latency:
+        description += f", {args.latency * 1000:.0f} ms away"
+    name = result_name(args.kind, items, args.style, args.latency)
     save_result(Result(name, description, size, samples, figures(samples)), args.results)
 
 

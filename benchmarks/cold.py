@@ -1,7 +1,7 @@
 """The first sync into an empty warehouse, compared with the fetch alone and with dlt.
 
-    python -m benchmarks.cold [--accounts 400] [--posts 250] [--style spaced] [--rounds 3] [--without-dlt]
-                              [--folder KEEP]
+    python -m benchmarks.cold [--accounts 400] [--posts 250] [--style spaced] [--latency 0.015] [--rounds 3]
+                              [--without-dlt] [--folder KEEP]
 
 With --folder, the warehouse of the last round is saved there, for the scenarios that start with a filled warehouse.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.candidates import RunFolder, dlt, floor, gramhouse, measure_job
-from benchmarks.options import add_dlt_options, create_parser, dlt_python, temporary_folder
+from benchmarks.options import add_dlt_options, add_latency_option, create_parser, dlt_python, temporary_folder
 from benchmarks.results import Result, log, result_name, save_result
 from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 from benchmarks.saved_warehouse import save, saved_folder
@@ -70,15 +70,23 @@ def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__)
     add_dlt_options(parser)
+    add_latency_option(parser)
     args = parser.parse_args()
     python = dlt_python(args)
-    with temporary_folder(args) as folder, start_server(args.accounts, args.posts, style=args.style) as server:
+    with (
+        temporary_folder(args) as folder,
+        start_server(args.accounts, args.posts, style=args.style, latency=args.latency) as server,
+    ):
         samples = measure(args, folder, server, python)
     items = args.accounts * args.posts
     size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
+    size |= {"latency": args.latency} if args.latency else {}
     description = f"{args.accounts:,} accounts x {args.posts:,} posts for the first time, {args.in_flight} in flight"
+    if args.latency:
+        description += f", {args.latency * 1000:.0f} ms away"
     save_result(
-        Result(result_name("cold", items, args.style), description, size, samples, figures(samples)), args.results
+        Result(result_name("cold", items, args.style, args.latency), description, size, samples, figures(samples)),
+        args.results,
     )
 
 

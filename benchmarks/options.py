@@ -39,6 +39,11 @@ def create_parser(
     return parser
 
 
+def add_latency_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the server's response time."""
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each response of the server")
+
+
 def add_dlt_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that select dlt's Python or leave dlt out."""
     parser.add_argument("--dlt", type=Path, default=ROOT / ".venv" / "dlt" / "bin" / "python", metavar="PYTHON")
