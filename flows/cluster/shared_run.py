@@ -94,8 +94,8 @@ async def merge_left(
     left = await warehouse.read(open_run_sequences)
     if left and await store.get(_OWNER) != _owner(await warehouse.read(warehouse_id)):
         say(
-            f"What run {left[-1]} left in a shared store is given up, for {store_url} is another; its pages are asked"
-            " for again."
+            f"Discarded the pages that run {left[-1]} left in a shared store, because {store_url} is a different"
+            " store. They will be fetched again."
         )
         await warehouse.transact(close_run, left[-1])
         return

@@ -338,7 +338,7 @@ async def _full_overdue(run: RunContext) -> RunWarning | None:
         return None
     detail = (
         f"The last full scan of the posts of {count(len(overdue), 'account')} is more than twice as old as"
-        f" GRAMHOUSE_FULL_REFRESH_EVERY ({mode.every.days} d) says, up to {max(overdue) * mode.every.days:.0f} d."
+        f" GRAMHOUSE_FULL_REFRESH_EVERY ({mode.every.days} d) allows: up to {max(overdue) * mode.every.days:.0f} d."
     )
     return RunWarning("full_overdue", len(overdue), detail, "Increase GRAMHOUSE_FULL_REFRESH_BUDGET.")
 

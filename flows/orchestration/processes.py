@@ -105,7 +105,7 @@ class ChildProcess:
     def _failure_group(self, what: str) -> ProcessError:
         lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
         output = " / ".join(relevant_lines(lines)) or "nothing"
-        return ProcessError(f"{self.name} {what}; {self.log} says: {output}")
+        return ProcessError(f"{self.name} {what}. The end of {self.log}: {output}")
 
     def stop(self) -> None:
         """End the process, first with SIGTERM, then with SIGKILL, and all processes of its group."""

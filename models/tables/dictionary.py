@@ -61,7 +61,7 @@ def _join(join: Join) -> str:
 def _keys(relation: Relation) -> str:
     key = f"Key: {_code(relation.key)}." if relation.key else "It has no key."
     if not relation.is_unique:
-        key = f"{key} What stands twice on a page, with different content, may have two rows of one instant."
+        key = f"{key} An item that one page lists twice with different content may have two rows with the same time."
     joins = f" Joins: {'; '.join(map(_join, relation.joins))}." if relation.joins else ""
     return key + joins
 

@@ -337,11 +337,13 @@ async def test_a_run_in_one_process_merges_what_workers_left_before_it_begins(wa
     assert await merged_left(MemoryStore(failure=refuse), warehouse, service) == []
 
 
-async def test_what_workers_left_in_another_store_is_given_up(warehouse: Warehouse) -> None:
+async def test_pages_that_workers_left_in_another_store_are_discarded(warehouse: Warehouse) -> None:
     store, service, other = MemoryStore(), FakeApi(2), MemoryStore()
     await left_behind(store, warehouse, service)
     [said] = await merged_left(other, warehouse, service)
-    assert said.startswith("What run 1 left in a shared store is given up, for the store is another")
+    assert said.startswith(
+        "Discarded the pages that run 1 left in a shared store, because the store is a different store."
+    )
     assert other.objects == {}
     # Merged by a later run, these pages would pass for newer than that of the run between.
     assert (await begun(store, warehouse, service)).sequence == 2

@@ -188,7 +188,7 @@ def test_a_process_that_ends_is_reported_with_the_end_of_its_log(tmp_path: Path)
     with process("It", ["no_such_module"], is_up=lambda: False, log=log, env={}) as (it, _):
         with pytest.raises(ProcessError) as raised:
             it.wait()
-        assert str(raised.value).startswith(f"It did not start; {log} says: ")
+        assert str(raised.value).startswith(f"It did not start. The end of {log}: ")
         assert "no_such_module" in str(raised.value)
         with pytest.raises(GivenUp):
             it.wait(lambda: True)

@@ -209,7 +209,7 @@ def test_a_hole_in_the_midst_of_segments_is_said_and_nothing_is_taken_in(path: P
     whole = first.read_bytes()
     first.write_bytes(whole[:-1])
     with pytest.raises(
-        WarehouseUnusable, match=r"segment-000001 is damaged after \d+ bytes: look after the disk"
+        WarehouseUnusable, match=r"segment-000001 is damaged after \d+ bytes\. Check the disk"
     ) as message:
         staged(path)
     assert len(str(message.value).splitlines()) == 1
@@ -229,10 +229,10 @@ def test_segments_of_another_state_of_the_warehouse_are_refused(path: Path) -> N
     with duckdb.connect(str(path)) as db:
         # Of a segment with the same number it knows that it was taken in.
         db.execute("INSERT INTO ops.segments SELECT session, 1 FROM ops.segments")
-    with pytest.raises(WarehouseUnusable, match="landed in another warehouse, or in a later state of this one"):
+    with pytest.raises(WarehouseUnusable, match="contains pages of another warehouse, or of a later state of this one"):
         staged(path)
     path.unlink()
-    with pytest.raises(WarehouseUnusable, match="or began anew, move that file away"):
+    with pytest.raises(WarehouseUnusable, match="or created a new warehouse, move that file away"):
         staged(path)
     files(path)[0].unlink()
     assert staged(path) == []

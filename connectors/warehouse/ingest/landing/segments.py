@@ -96,8 +96,8 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
     if end and data[:end] not in {line.format(session).encode() for line in (_LINE, _LINE_1)}:
         message = (
-            f"{segment.path} holds pages that landed in another warehouse, or in a later state of this one. If you"
-            " put a backup in its place, or began anew, move that file away: its pages are asked for again."
+            f"{segment.path} contains pages of another warehouse, or of a later state of this one. If you restored a"
+            " backup or created a new warehouse, move that file away: its pages will be fetched again."
         )
         raise WarehouseUnusable(message)
     return data, end
@@ -121,8 +121,8 @@ def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> I
         yield _renamed(record) if is_version_1 else record
     if end < len(data) and not is_last:
         message = (
-            f"{segment.path} is damaged after {end:,} bytes: look after the disk. Move that file away, and those"
-            " with higher numbers: their pages are asked for again."
+            f"{segment.path} is damaged after {end:,} bytes. Check the disk. Then move this file and those with"
+            " higher numbers away: their pages will be fetched again."
         )
         raise WarehouseUnusable(message)
 
