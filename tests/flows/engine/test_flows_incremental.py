@@ -75,7 +75,7 @@ async def test_counts_inside_of_the_window_and_all_after_the_next_full_scan(tmp_
 
 @pytest.mark.parametrize("unordered", ["oldest_first", "random", "by_id"])
 async def test_a_feed_in_another_order_is_always_read_to_its_end(tmp_path: Path, unordered: Any) -> None:  # noqa: ANN401
-    runs = DailyRuns(tmp_path, daily(80, request=unordered))
+    runs = DailyRuns(tmp_path, daily(80, order=unordered))
     for _ in range(3):
         runs.grow()
         assert OutcomeKind.RECENT not in kinds(await runs.sync())
