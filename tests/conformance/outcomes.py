@@ -1,4 +1,4 @@
-"""What must become of each answer. Told by hand, from API 7 and 8 and from design.md, and from no table of ours."""
+"""The expected outcome of each response, written by hand from API 7 and 8, not derived from gramhouse's own tables."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,7 +19,7 @@ class Then(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of one answer.
+    """The expected outcome of a response.
 
     `wait`: seconds announced. `closes`: the answer ends with its connection. `pause`: what comes first, and not in one
     piece with the rest. `items`: of the page. `lost`: no correlation id that could be kept. `timed`: the client's
@@ -80,7 +80,7 @@ def _waits(seconds: float | None, *names: str) -> list[Outcome]:
 
 _WHOLE_BEHIND = ("answer_behind", "refusal_behind")
 
-# What proxies, load balancers and portals say by themselves.
+# Responses of proxies, load balancers and login portals.
 BETWEEN = (
     *(_again(f"http_{status}", status, f"nginx_{status}", lost=True)[0] for status in (408, 502, 504)),
     *(_given_up(f"nginx_{status}", Then.SKIP, f"http_{status}", status, lost=True) for status in (400, 405, 413, 414)),
@@ -101,7 +101,7 @@ BETWEEN = (
     _given_up("squid_407", Then.SKIP, "http_407", 407, lost=True),
 )
 
-# HTTP as it may be, and as it may not.
+# Valid and invalid HTTP.
 HTTP = (
     *_lands("no_reason", "no_reason_but_a_space", "lower_case", "no_space", "lf_only", "empty_line_first", "obs_fold"),
     *_lands("obs_fold_trace", "header_latin", "http10_keep_alive", "chunked", "coding_of_transfer_unknown"),
@@ -116,18 +116,18 @@ HTTP = (
     *_no_http("header_space", "header_nul", "header_cr", "header_nameless", "header_no_colon"),
     *_no_http("two_lengths", "same_length_twice", "length_list", "chunked_and_length"),
     *_no_http("length_negative", "length_plus", "length_hex", "length_huge"),
-    # What comes in one piece with its head takes the head along when it is no HTTP.
+    # Invalid data in the same segment as the head also invalidates the head.
     *_no_http("chunk_size_bad", "chunk_size_negative", "chunk_size_huge", "chunk_too_long"),
     *_no_http("length_short", "length_short_but_whole", "failure_and_bytes_behind", "no_content_with_body"),
     *_no_http("limited_and_bytes_behind", "limited_in_bad_chunks", "garbage_behind"),
-    # Of chunks that are none aiohttp tells nobody: the connection is as if silent.
+    # aiohttp does not report invalid chunks: the connection seems silent.
     *_head_first(*_again("timeout", 200, "chunk_size_bad", "chunk_size_negative", "chunk_size_huge", "chunk_too_long")),
     *_head_first(Outcome("limited_in_bad_chunks", Then.HOLD, "http_429", 429, wait=7)),
     *_cut("chunks_without_end", "length_long", closes=True),
     *_lands("header of 8,000 bytes", "100 headers", "100 Continue, 1,000 times", items=2),
     *_no_http("header of 64 KiB", "name of 64 KiB", "1,000 headers", "reason of 20,000 bytes"),
     *_no_http("status line without an end"),
-    # What is said on a kept connection unasked is nobody's answer.
+    # Data sent on an idle connection belongs to no request.
     *_lands(*_WHOLE_BEHIND, "half_behind", "newlines_behind"),
     *_lands("haproxy_408_unasked", closes=True),
     *_answer_first(*_lands("haproxy_408_unasked", closes=True)),
@@ -155,7 +155,7 @@ WAITS = (
     *_waits(7, "retry_date_garbage"),
     *_waits(7.5, "retry_float"),
     *_waits(0, "retry_zero"),
-    # Neither a number of seconds nor a date to come: a wait of our own.
+    # Neither a number of seconds nor a future date: the client's own delay is used.
     *_waits(None, "retry_negative", "retry_signed", "retry_words", "retry_garbage", "retry_empty", "retry_nan"),
     *_waits(None, "retry_inf", "retry_exponent", "retry_date_past", "retry_date_iso"),
     Outcome("retry_400_digits", Then.DEFER, "rate_limited", 429, wait=float("inf")),

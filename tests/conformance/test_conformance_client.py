@@ -15,8 +15,9 @@ from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, fetch_with_retry
 from tests.clocks import VirtualClock
+from tests.conformance.large_responses import SWOLLEN, sent
 from tests.conformance.outcomes import OUTCOMES, Outcome, Then
-from tests.conformance.recorded import (
+from tests.conformance.recorded_responses import (
     FOLDER,
     GOOD_ITEMS,
     GOOD_TRACE,
@@ -27,7 +28,6 @@ from tests.conformance.recorded import (
     names,
     served,
 )
-from tests.conformance.swollen import SWOLLEN, sent
 
 pytestmark = pytest.mark.anyio
 KEY = "cnry7Zq4f1e9bXw"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.http.openapi import SCHEMAS, description
-from tests.conformance.described import PATHS, schema, shown, speaks_against, spoilt
-from tests.conformance.literal import ASPECTS, ERRORS, EXAMPLES, MEDIA, Example, may_answer
+from tests.conformance.contract_examples import ASPECTS, ERRORS, EXAMPLES, MEDIA, Example, may_answer
+from tests.conformance.openapi_check import PATHS, schema, shown, speaks_against, spoilt
 
 # What the contract leaves open: a content type's absence is told by no schema, a correlation id in the envelope is
 # optional, and the shape of a media page is not shown.

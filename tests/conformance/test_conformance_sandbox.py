@@ -5,9 +5,9 @@ import pytest
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY, Key
 from connectors.sandbox.settings import SandboxSettings
-from tests.conformance.examining import Found, examine
-from tests.conformance.expected import Grant
-from tests.conformance.literal import ACCOUNTS, MEDIA
+from tests.conformance.contract_examples import ACCOUNTS, MEDIA
+from tests.conformance.expected_responses import Grant
+from tests.conformance.schemathesis_run import Found, examine
 
 SETTINGS = SandboxSettings(accounts=40, posts=60, stories=2)
 LISTED = [account.id for account in Sandbox(SETTINGS).catalogue.accounts(0, None)]

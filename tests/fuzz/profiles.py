@@ -1,4 +1,4 @@
-"""How long to look: short and the same every time, or `FUZZ_EXAMPLES` times as it happens."""
+"""Hypothesis settings: a few fixed examples, or `FUZZ_EXAMPLES` random ones."""
 
 import os
 from datetime import timedelta
@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, settings
 
 _EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 
-# Nothing here takes a second: what takes so long that this is met hangs.
+# No example takes a second: one that reaches this deadline hangs.
 _HANGS = timedelta(seconds=30)
 
 
 def looking(short: int, *, share: float = 1.0) -> settings:
-    """So many examples in the short profile, and `share` of FUZZ_EXAMPLES in the long one."""
+    """Return settings with `short` examples, or with `share` of FUZZ_EXAMPLES if it is set."""
     return settings(
         max_examples=max(1, int(_EXAMPLES * share)) if _EXAMPLES else short,
         derandomize=not _EXAMPLES,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request, read_response
 from connectors.source.errors import ApiError
 from models.api import AccountPage
-from tests.fuzz.foreign import KEYS, keys, page, records, texts, values
+from tests.fuzz.json_texts import KEYS, keys, page, records, texts, values
 from tests.fuzz.profiles import looking
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

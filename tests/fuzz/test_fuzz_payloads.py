@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from models.api import MalformedPage, read_media_page
-from tests.fuzz.foreign import item, page, records
+from tests.fuzz.json_texts import item, page, records
 from tests.fuzz.profiles import looking
 from tests.warehouse.rig import POSTS, Rig, Scan, at, emptied
 

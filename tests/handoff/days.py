@@ -1,4 +1,4 @@
-"""Snapshots of several days of the sandbox, on its own calendar: a chart by day has a day for each sync.
+"""Snapshots of several days of the sandbox, on its own calendar, so that a chart by day has a day for each sync.
 
 python -m tests.handoff.days FOLDER [--days 28]
 """
@@ -30,7 +30,7 @@ def snapshot_of(
     first: datetime = FIRST,
     before: Callable[[int], None] = lambda _: None,
 ) -> Path:
-    """Sync a quarter of an hour into each of the days, after `before`; return the last snapshot.
+    """Sync at 00:15 of each day, after `before`; return the last snapshot.
 
     `first` is when the sandbox's first day begins.
     """

@@ -1,4 +1,4 @@
-"""`python -m tests.mutation`: break the code in each of the ways of `mutants`, and see that the tests notice."""
+"""`python -m tests.mutation`: apply each mutant to a copy of the code and check that its tests fail."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def _copied(folder: Path) -> None:
 
 
 def _code(folder: Path, tests: Iterable[str]) -> int:
-    # The copy comes before the installed package, in the tests and in what they start.
+    # The copy precedes the installed package, in the tests and in the processes they start.
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", *tests],
         cwd=folder,
@@ -38,14 +38,14 @@ def _code(folder: Path, tests: Iterable[str]) -> int:
 
 
 def are_sound() -> bool:
-    """Say whether the tests pass where nothing is broken; else that they fail elsewhere would mean nothing."""
+    """Return whether the tests pass without a mutant; otherwise their failures mean nothing."""
     with tempfile.TemporaryDirectory() as name:
         _copied(Path(name))
         return _code(Path(name), sorted({path for mutant in MUTANTS for path in mutant.caught_by})) == 0
 
 
 def is_caught(mutant: Mutant) -> bool:
-    """Say whether the tests notice a mutant: they fail, which is other than not running."""
+    """Return whether the tests detect a mutant: they must run and fail."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _copied(folder)
@@ -56,7 +56,7 @@ def is_caught(mutant: Mutant) -> bool:
 
 
 def main() -> int:
-    """Try each mutant, and say what became of it."""
+    """Test each mutant and print the result."""
     if not are_sound():
         sys.stdout.write("The tests fail though nothing is broken: see `make test` first.\n")
         return 1

@@ -1,4 +1,4 @@
-"""Defects put into the code on purpose, one at a time, each with the tests that must notice it."""
+"""Mutants: deliberate defects, each with the tests that must detect it."""
 
 from dataclasses import dataclass
 

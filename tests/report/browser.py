@@ -1,4 +1,4 @@
-"""A real browser, where one is installed: what it made of a page, what its console says, and what it asked for."""
+"""A headless browser, if one is installed: a page's document, console messages and network requests."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-# What the browser shows or asks of its maker by itself, whatever the page is.
+# Log messages and requests of the browser itself, unrelated to the page.
 _OWN = re.compile(
     r"(chrome|chrome-[a-z]+|devtools|about|data|file):|https?://([a-z0-9-]+\.)*(google|googleapis|gstatic|gvt1)\.com/"
 )
@@ -21,7 +21,7 @@ _OWN = re.compile(
 
 @dataclass(frozen=True)
 class Seen:
-    """What a browser made of a page: its document, its console, and the addresses on the net that it asked for."""
+    """The result of opening a page: its document, console messages, and the network addresses it requested."""
 
     document: str
     console: list[str]
@@ -29,13 +29,13 @@ class Seen:
 
 
 def program() -> str:
-    """Return the browser; skips the test where there is none."""
+    """Return the browser's path; skip the test if there is none."""
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     return found or pytest.skip("No Chromium is installed: `apt-get install chromium` lets this test open the page.")
 
 
 def opened(page: Path, folder: Path) -> Seen:
-    """Open a page of this machine in a headless browser that reaches no network."""
+    """Open a local page in a headless browser without network access."""
     log = folder / "net.json"
     arguments = [
         program(),
@@ -50,7 +50,7 @@ def opened(page: Path, folder: Path) -> Seen:
         f"--user-data-dir={folder / 'profile'}",
         "--virtual-time-budget=3000",
         "--dump-dom",
-        # Its own sandbox does not start as root, as whom tests may run in a container.
+        # Chromium's sandbox does not work as root, which tests may run as in a container.
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
         page.as_uri(),
     ]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import use_empty_folder
-from tests.report.made import three_days
+from tests.report.snapshots import three_days
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three days of a sandbox, made by the first of the workers that needs them."""
+    """A snapshot of three days of the sandbox, created once for all workers."""
     base = tmp_path_factory.getbasetemp()
     shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "three-days"
     shared.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page import write as writing
 from flows.reporting.page.page import MARK
-from tests.report.made import FIRST
+from tests.report.snapshots import FIRST
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

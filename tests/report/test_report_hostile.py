@@ -9,8 +9,8 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.reporting.page.page import make
 from flows.reporting.page.reader import Scope
 from tests.report.browser import opened
-from tests.report.made import rewritten
-from tests.report.parsed import parsed
+from tests.report.html_page import parsed
+from tests.report.snapshots import rewritten
 
 OWNED = "document.documentElement.dataset.owned=1"
 HOSTILE = (

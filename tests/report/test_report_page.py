@@ -14,8 +14,8 @@ from flows.config.errors import SettingsError
 from flows.reporting.page.engagement import engagement
 from flows.reporting.page.page import Report, make
 from flows.reporting.page.reader import Reader, Scope
-from tests.report.made import FIRST, rewritten
-from tests.report.parsed import parsed
+from tests.report.html_page import parsed
+from tests.report.snapshots import FIRST, rewritten
 
 SECTIONS = ["attention", "causes", "freshness", "runs"]
 ANALYSIS = ["engagement", "growth", "top", "hours", "cadence", "removed", "stories"]

@@ -5,7 +5,7 @@ import pytest
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
 from tests.clocks import VirtualClock
-from tests.sandbox.asking import Asker
+from tests.sandbox.asgi_client import Asker
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from connectors.sandbox.data.catalogue import Catalogue
 from connectors.sandbox.data.population import username
 from connectors.sandbox.data.posts import Timeline
 from connectors.sandbox.settings import SandboxSettings
-from tests.sandbox.asking import Asker
+from tests.sandbox.asgi_client import Asker
 
 Build = Callable[..., Asker]
 Items = dict[tuple[str, str, str], dict[str, Any]]

@@ -13,7 +13,7 @@ from connectors.sandbox.contract import ERRORS, MAX_DEPTH
 from connectors.sandbox.faults.rules import Action, Rule
 from connectors.sandbox.http.keys import NO_ACCOUNT_KEY, NO_SCOPE_KEY, Key
 from connectors.sandbox.settings import RateLimit
-from tests.sandbox.asking import ACCOUNTS, Answer, Asker
+from tests.sandbox.asgi_client import ACCOUNTS, Answer, Asker
 
 Build = Callable[..., Asker]
 CONTRACT = Path(__file__).parents[1] / "contract"

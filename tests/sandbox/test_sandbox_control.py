@@ -1,6 +1,6 @@
 import json
 
-from tests.sandbox.asking import Asker
+from tests.sandbox.asgi_client import Asker
 
 
 def test_day(asker: Asker) -> None:

@@ -12,7 +12,7 @@ from connectors.sandbox.faults.script import ACTIONS
 from connectors.sandbox.faults.tampering import GHOST, MALFORMED
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
-from tests.sandbox.asking import ACCOUNTS, Answer, Asker
+from tests.sandbox.asgi_client import ACCOUNTS, Answer, Asker
 
 Build = Callable[..., Asker]
 

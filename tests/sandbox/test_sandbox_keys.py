@@ -8,7 +8,7 @@ import pytest
 
 from connectors.sandbox.contract import KEY_SCOPES
 from connectors.sandbox.http.key_requests import KeyRequest, request_from_text
-from tests.sandbox.asking import Answer, Asker
+from tests.sandbox.asgi_client import Answer, Asker
 
 Build = Callable[..., Asker]
 BUILT_IN = ["demo", "no-scope", "one-account", "no-account"]

@@ -7,7 +7,7 @@ from connectors.sandbox.faults.rules import Action, Rule
 from connectors.sandbox.http.keys import NO_SCOPE_KEY
 from connectors.sandbox.settings import RateLimit
 from tests.clocks import VirtualClock
-from tests.sandbox.asking import Asker
+from tests.sandbox.asgi_client import Asker
 
 Build = Callable[..., Asker]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.asking import ACCOUNTS, Asker
+from tests.sandbox.asgi_client import ACCOUNTS, Asker
 
 EXAMPLES = [json.loads(path.read_text()) for path in (Path(__file__).parents[1] / "contract").glob("*.json")]
 STATUSES = {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sandbox.asking import ACCOUNTS, Asker
+from tests.sandbox.asgi_client import ACCOUNTS, Asker
 
 Build = Callable[..., Asker]
 

@@ -17,7 +17,7 @@ from connectors.sandbox.faults.script import ACTIONS
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.http.serve import in_thread
-from tests.sandbox.asking import ACCOUNTS
+from tests.sandbox.asgi_client import ACCOUNTS
 
 AUTHORIZED = {"Authorization": f"Bearer {DEMO_KEY}"}
 SCRIPT = """

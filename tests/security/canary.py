@@ -1,4 +1,4 @@
-"""A secret's many spellings, and everything that a folder holds, to be searched for them."""
+"""Searches all files of a folder for a secret in many encodings."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ _WORDS = "SELECT to_json(t)::VARCHAR FROM {} AS t"
 
 
 def _in_base64(secret: str) -> Iterator[bytes]:
-    """The characters that the secret alone decides, wherever in the encoded text it begins."""
+    """Return the part of the encoded secret that does not depend on its position in the encoded text."""
     for before in range(3):
         encoded = base64.b64encode(b"x" * before + secret.encode() + b"xxx")
         sure = encoded[-(-8 * before // 6) : 8 * (before + len(secret)) // 6]
@@ -32,7 +32,7 @@ def _escaped(secret: str, form: str, *, signs_only: bool) -> bytes:
 
 @cache
 def spellings(secret: str) -> frozenset[bytes]:
-    """Plain, as JSON, URLs and HTML have it in all their ways, base64, hexadecimal, and back to front."""
+    """Return all encodings: plain, JSON, URL and HTML escapes, base64, hexadecimal, and reversed."""
     plain = secret.encode()
     percent = quote(secret, safe="").encode()
     return frozenset(
@@ -55,7 +55,7 @@ def spellings(secret: str) -> frozenset[bytes]:
 
 
 def _of_duckdb(path: Path) -> Iterator[bytes]:
-    # What is stored compressed is found by no search through the bytes.
+    # Compressed data cannot be searched as bytes.
     with duckdb.connect() as db:
         db.execute(f"ATTACH '{path}' AS looked_at (READ_ONLY)")
         for system in ("duckdb_tables", "duckdb_columns", "duckdb_views"):
@@ -81,7 +81,7 @@ _INSIDE = {".duckdb": _of_duckdb, ".parquet": _of_parquet, ".db": _of_sqlite}
 
 
 def everything(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of a folder: its name, its bytes, and for those that are databases what they say when asked."""
+    """Yield the name and bytes of every file of a folder, and for databases also their rows."""
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
         yield name, name.encode()
@@ -92,11 +92,11 @@ def everything(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def holding(folder: Path, secret: str) -> set[str]:
-    """The files of a folder that hold a secret, in whichever spelling."""
+    """Return the files of a folder that contain a secret, in any encoding."""
     return {name for name, content in everything(folder) if tells(content, secret)}
 
 
 def tells(content: bytes | str, secret: str) -> bool:
-    """Whether a text holds a secret, in whichever spelling."""
+    """Return whether a text contains a secret, in any encoding."""
     data = content.encode(errors="surrogateescape") if isinstance(content, str) else content
     return any(spelling in data for spelling in spellings(secret))

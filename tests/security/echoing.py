@@ -1,4 +1,4 @@
-"""A service that goes wrong in every way and repeats whatever it was sent: the key, wherever it fits."""
+"""An API server that fails in every way and echoes the key in its responses."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
 
-# What befalls each account's media, by its number.
+# The fault of each account's media, by its number.
 WAYS = (
     "forbidden", "missing", "later", "busy", "invalid", "html", "redirect", "cut", "malformed", "long cursor",
     "odd cursor", "reason", "headers", "no http", "empty",
@@ -37,7 +37,7 @@ def _account(number: int) -> dict[str, str]:
 
 @dataclass
 class Service:
-    """Where it is, and how often it went wrong in which way."""
+    """The URL of the server, and how often each fault occurred."""
 
     url: str = ""
     done: Counter[str] = field(default_factory=Counter)
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def echoing() -> Iterator[Service]:
-    """Serve on a free port of this machine, in a thread."""
+    """Serve on a free local port, in a thread."""
     service = Service()
     handler = type("Handler", (_Handler,), {"service": service})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -1,4 +1,4 @@
-"""Snapshots that somebody else wrote: named like ours, and meaning harm."""
+"""Malicious snapshots written by somebody else."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ EVIL = "\x1b]0;title\x07\x1b[31m[red]\u202e"
 
 
 def reading(folder: Path) -> Path:
-    """A snapshot whose `published` is a view over another file of the machine."""
+    """Write a snapshot whose `published` is a view over another local file."""
     other = folder / "other.txt"
     other.write_text(SECRET)
     snapshot = folder / "reading.duckdb"
@@ -24,7 +24,7 @@ def reading(folder: Path) -> Path:
 
 
 def shadowing(folder: Path) -> Path:
-    """A snapshot with macros in the place of functions, over tables whose every text steers a terminal."""
+    """Write a snapshot with macros that replace functions, and terminal escape sequences in every text."""
     snapshot = folder / "shadowing.duckdb"
     with duckdb.connect(str(snapshot)) as db:
         db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 'x' AS version")
@@ -38,7 +38,7 @@ def shadowing(folder: Path) -> Path:
 
 
 def misnamed(folder: Path) -> Path:
-    """A snapshot whose tables have the names of paths."""
+    """Write a snapshot whose tables are named like paths."""
     snapshot = folder / "misnamed.duckdb"
     key = "SELECT 'a' AS account_id, 'posts' AS surface, '1' AS media_id"
     with duckdb.connect(str(snapshot)) as db:
@@ -50,7 +50,7 @@ def misnamed(folder: Path) -> Path:
 
 
 def dots(folder: Path) -> Path:
-    """A snapshot with a table whose name leads one folder up."""
+    """Write a snapshot with a table named ".."."""
     snapshot = folder / "dots.duckdb"
     with duckdb.connect(str(snapshot)) as db:
         db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 'x' AS version")

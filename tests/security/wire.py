@@ -1,4 +1,4 @@
-"""Answers without a network: a transport that gives what it was told to, and remembers who was asked."""
+"""An HTTP transport without a network that returns a fixed response and records the requests."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ class Answer:
 
 @dataclass
 class Recorder(httpx.AsyncBaseTransport):
-    """Gives the same answer, or raises the same error, to every request."""
+    """Returns the same response, or raises the same error, for every request."""
 
     answer: Answer | Exception = field(default_factory=Answer)
     asked: list[httpx.Request] = field(default_factory=list)

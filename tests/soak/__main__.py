@@ -1,4 +1,4 @@
-"""Hundreds of runs of one warehouse: `python -m tests.soak --runs 1000 --fresh 200`."""
+"""Hundreds of runs on one warehouse: `python -m tests.soak --runs 1000 --fresh 200`."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ _HEAD += f" {'snapshot KB':>12} {'files':>6} {'rows':>8} {'s':>6}\n"
 
 
 def line(one: Sample) -> str:
-    """A sample as a row of the table."""
+    """Format a sample as a row of the table."""
     return (
         f"{one.run:>6} {one.vitals.resident / 1024:>8.1f} {one.vitals.descriptors:>5} {one.vitals.threads:>8}"
         f" {one.vitals.tasks:>6} {one.files.warehouse:>13,.0f} {one.files.log:>7,.0f} {one.files.snapshot:>12,.0f}"
@@ -47,14 +47,14 @@ def _judge(samples: Sequence[Sample], limits: Limits) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run them; return 1 when something grew that should not."""
+    """Run the syncs; return 1 if something grew that should not."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="in this process")
     parser.add_argument("--fresh", type=int, default=200, help="each in a process of its own")
     parser.add_argument("--every", type=int, default=0, help="look after so many runs; by default fifty times")
     output = parser.parse_args(arguments)
     sound = True
-    # DuckDB's client would import it, and its memory is not ours.
+    # DuckDB's client would import pandas, whose memory is not part of the measurement.
     sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     with served(*WORLD) as service, tempfile.TemporaryDirectory() as home:
         for name, runs in (("in one process", output.runs), ("each in its own", output.fresh)):

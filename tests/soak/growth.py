@@ -1,4 +1,4 @@
-"""Whether anything grows that should not: no IO, samples in, complaints out."""
+"""Detects growth in samples; no IO."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Limits:
-    """How much may grow: `resident` memory in KB per run, the files by `per_row` KB for each row that came.
+    """Limits of growth: `resident` memory in KB per run, files in KB per added row (`per_row`).
 
     The first `warm_up` runs are not looked at. DuckDB writes blocks of 256 KB, and leaves some of them free for the
     next run: `slack` is how many KB of them a file may have.
@@ -25,7 +25,7 @@ class Limits:
 
 
 def slope(points: Sequence[Point]) -> float:
-    """Return the median of the slopes between any two points (Theil and Sen): a few outliers do not move it.
+    """Return the median of the slopes between all pairs of points (Theil-Sen estimator), which is robust to outliers.
 
     Raises ValueError where all points are one above the other, or there are fewer than two.
     """
@@ -42,7 +42,7 @@ def warm(samples: Sequence[Sample], limits: Limits) -> Sequence[Sample]:
 
 
 def complaints(samples: Sequence[Sample], limits: Limits) -> Iterator[str]:
-    """Say what grew beyond its limit, one line each.
+    """Return a line for each value that grew beyond its limit.
 
     Raises ValueError when there are fewer than two samples after the warm-up.
     """
@@ -58,7 +58,7 @@ def _memory(samples: Sequence[Sample], limits: Limits) -> Iterator[str]:
         yield f"resident memory grows by {per_run:,.1f} KB per run, and may by {limits.resident:,.1f}"
 
 
-# With how many may come late: native libraries start some thread only when two of their tasks meet.
+# How many threads may start late: native libraries start some only when two of their tasks overlap.
 _COUNTED: dict[str, tuple[Callable[[Sample], int], int]] = {
     "file descriptors": (lambda one: one.vitals.descriptors, 0),
     "threads": (lambda one: one.vitals.threads, 1),

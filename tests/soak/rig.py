@@ -1,4 +1,4 @@
-"""Syncs of one warehouse, over and over: in this process, or each in its own."""
+"""Repeated syncs of one warehouse, in this process or each in a new one."""
 
 import subprocess
 import sys
@@ -12,17 +12,17 @@ from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from models.runs import RunState
 from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess
-from tests.soak.looking import files, rows, vitals
+from tests.soak.measuring import files, rows, vitals
 from tests.soak.samples import Sample, Vitals
 
 Watch = Callable[[Sample], None]
 
 _ROOT = Path(__file__).parents[2]
-# Few, so that a run is short: what is left behind is left behind by each.
+# Few accounts, so that a run is short: a leak shows in each run.
 WORLD = ("--accounts", "8", "--posts", "30", "--seed", "11")
 
 
-# A process inherits the peak of whoever starts it: so a small one does, and tells its child's.
+# A process inherits the peak memory of its parent: so a small process starts it and reports the peak.
 _WEIGHED = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
@@ -32,12 +32,12 @@ sys.exit(code)
 
 
 class BadRun(Exception):  # noqa: N818 - what it is
-    """A run did not end complete: nothing it left says anything."""
+    """A run was not complete, so its samples are invalid."""
 
 
 @contextmanager
 def served(*options: str) -> Iterator[SandboxProcess]:
-    """Serve the API in a process of its own as long as the block runs."""
+    """Serve the API in a separate process during the block."""
     command = [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0", *options]
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
@@ -49,7 +49,7 @@ def served(*options: str) -> Iterator[SandboxProcess]:
 
 
 def settings(folder: Path, service: SandboxProcess) -> Settings:
-    """The settings of a sync of a service into a folder."""
+    """Return the settings of a sync into a folder."""
     return load(
         base_url=service.url,
         api_key=KEY,
@@ -59,7 +59,7 @@ def settings(folder: Path, service: SandboxProcess) -> Settings:
 
 
 def days(runs: int) -> Iterator[tuple[int, int]]:
-    """Yield each run, from 1, with its day: of two runs one finds something new."""
+    """Yield each run, from 1, with its day: every second run finds changes."""
     for run in range(1, runs + 1):
         yield run, run // 2
 
@@ -73,7 +73,7 @@ async def _sync(result: Settings) -> None:
 
 
 async def soak(folder: Path, service: SandboxProcess, *, runs: int, every: int, watch: Watch) -> None:
-    """Sync so many times in this process, in one loop, and look after each `every` of them. Raises BadRun."""
+    """Sync `runs` times in this process and measure after every `every` runs; raise BadRun if a run fails."""
     result = settings(folder, service)
     for run, day in days(runs):
         service.day(day)
@@ -87,7 +87,7 @@ async def soak(folder: Path, service: SandboxProcess, *, runs: int, every: int, 
 
 
 def soak_fresh(folder: Path, service: SandboxProcess, *, runs: int, every: int, watch: Watch) -> None:
-    """Sync so many times, each in a process of its own; of its memory it is the most that counts. Raises BadRun."""
+    """Sync `runs` times, each in a new process, and measure its peak memory; raise BadRun if a run fails."""
     operator = Operator(folder, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
     command = [sys.executable, "-c", _WEIGHED, sys.executable, "-m", "flows.cli", "sync", "--json"]
     for run, day in days(runs):

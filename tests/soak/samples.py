@@ -1,11 +1,11 @@
-"""What is looked at between two runs: of the process, of its files, and of how much there is to keep."""
+"""Measurements between two runs: of the process, of its files, and of the number of rows."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Vitals:
-    """Of a process between two runs: resident memory in KB, and how many descriptors, threads and tasks it has."""
+    """Resident memory of the process in KB, and its numbers of descriptors, threads and tasks."""
 
     resident: float
     descriptors: int = 0
@@ -15,7 +15,7 @@ class Vitals:
 
 @dataclass(frozen=True)
 class Files:
-    """Of the folder: sizes in KB of the warehouse, of the log beside it and of the snapshot, and all names."""
+    """Sizes in KB of the warehouse, its log and the snapshot, and the names of all files."""
 
     warehouse: float
     log: float
@@ -25,7 +25,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Sample:
-    """A look after so many runs; `rows` are those of all the snapshot's tables, `seconds` what the run took."""
+    """A measurement after a number of runs; `rows` are those of all tables, `seconds` the duration of the last run."""
 
     run: int
     vitals: Vitals

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.apart import soak_apart
+from tests.soak.child_process import soak_apart
 from tests.soak.growth import Limits, complaints
-from tests.soak.looking import vitals
+from tests.soak.measuring import vitals
 from tests.soak.rig import served, soak_fresh
 from tests.soak.samples import Sample
 

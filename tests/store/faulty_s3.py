@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that fails some requests, before they are done or after, so that the answer is lost."""
+"""A proxy for an S3 server that fails some requests, before or after their effect."""
 
 import http.client
 import threading
@@ -15,7 +15,7 @@ OnRequest = Callable[[str, str], Fault | None]
 
 @contextmanager
 def faulty_proxy(server_url: str, on_request: OnRequest) -> Iterator[str]:
-    """Pass requests on to a server; yields the address to ask.
+    """Forward requests to a server; yield the URL of the proxy.
 
     `on_request` has each request's method and path and says how it fails: `error` is a 500 that did nothing,
     `error_after` a 500 after it was done, `answer_lost` a connection that ends after it was done.
@@ -59,7 +59,7 @@ def faulty_proxy(server_url: str, on_request: OnRequest) -> Iterator[str]:
         do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass  # noqa: N815
 
         def log_message(self, *_: object) -> None:
-            """Requests are not logged."""
+            """Do not log requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

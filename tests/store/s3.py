@@ -1,4 +1,4 @@
-"""An S3 server on this machine, for as long as a block runs."""
+"""A local S3 server."""
 
 import logging
 import urllib.request
@@ -11,7 +11,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 @contextmanager
 def s3_server(bucket: str = "bucket") -> Iterator[dict[str, str]]:
-    """Serve S3 with an empty bucket; yields the environment by which clients find it."""
+    """Serve S3 with an empty bucket; yield the environment variables for its clients."""
     from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - takes a second
         DomainDispatcherApplication,
         MotoRequestHandler,
@@ -23,8 +23,8 @@ def s3_server(bucket: str = "bucket") -> Iterator[dict[str, str]]:
     moto, lock = DomainDispatcherApplication(create_backend_app), Lock()
 
     def one_at_a_time(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
-        # Moto looks whether an object is there, and then writes it: of two creates at once it accepts both.
-        # The body first, for who sends it may be stopped amid it.
+        # Moto checks whether an object exists and then writes it, not atomically: it accepts two concurrent creates.
+        # Read the body first, because the sender may be killed while sending it.
         environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
         with lock:
             return list(moto(environ, start_response))

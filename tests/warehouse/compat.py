@@ -1,4 +1,4 @@
-"""`make compat`: a snapshot and its export made under one DuckDB are read under another."""
+"""`make compat`: a snapshot and its export are written with one DuckDB version and read with another."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ import duckdb
 
 from connectors.warehouse.snapshot.export import export
 from models.tables import SNAPSHOT
-from tests.warehouse.exported import AGES, make_snapshot, plain, relations, snapshot_rows
+from tests.warehouse.export_fixture import AGES, make_snapshot, plain, relations, snapshot_rows
 from tests.warehouse.rig import at, in_memory
 
 
@@ -17,7 +17,7 @@ def _message(rows: object) -> object:
 
 
 def make(folder: Path) -> str:
-    """Write a snapshot, its export, and what this DuckDB reads in it."""
+    """Write a snapshot, its export, and the rows that this DuckDB reads from them."""
     folder.mkdir(parents=True)
     snapshot = folder / "analytics.duckdb"
     with in_memory() as connection:
@@ -29,7 +29,7 @@ def make(folder: Path) -> str:
 
 
 def check(folder: Path) -> str:
-    """Compare what this DuckDB reads with what the other one did. Raises AssertionError."""
+    """Compare the rows that this DuckDB reads with those of the other; raise AssertionError if they differ."""
     written = json.loads((folder / "truth.json").read_text())
     assert written["duckdb"] != duckdb.__version__, "both are the same DuckDB"
     truth, snapshot = written["truth"], folder / "analytics.duckdb"

@@ -1,4 +1,4 @@
-"""What the warehouse must hold, told once more in plain Python: it knows events, and none of our code."""
+"""The expected contents of the warehouse, computed from events in plain Python, without gramhouse's own code."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Event:
-    """A page received, or (without items) a scan given up. `aside` are places that must become no row."""
+    """A landed page, or (without items) an abandoned scan. `rejected` are the positions of invalid records."""
 
     where: Where
     scan_id: str
@@ -25,7 +25,7 @@ class Event:
     items: tuple[Any, ...] | None
     last: bool = False
     run_id: str = ""
-    aside: tuple[int, ...] = ()
+    rejected: tuple[int, ...] = ()
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Oracle:
     accounts: Accounts = field(default_factory=Accounts)
     media: Media = field(default_factory=lambda: Media(content, same, published))
     scans: dict[Where, str] = field(default_factory=dict)
-    heard: int = 0
+    landed: int = 0
     began: dict[str, int] = field(default_factory=dict)
     quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
     rejecting: set[str] = field(default_factory=set)
@@ -43,9 +43,9 @@ class Oracle:
     extras: set[str] = field(default_factory=set)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def hear(self, event: Event) -> None:
-        self.heard += 1
-        self.began.setdefault(event.scan_id, self.heard)
+    def apply(self, event: Event) -> None:
+        self.landed += 1
+        self.began.setdefault(event.scan_id, self.landed)
         if event.items is None:
             return
         self.counts[event.run_id, "pages"] += 1
@@ -65,10 +65,10 @@ class Oracle:
             self.counts[event.run_id, "quarantined"] += 1
 
     def _account(self, event: Event, place: int, item: dict[str, str]) -> None:
-        if place in event.aside:
+        if place in event.rejected:
             self._rejected("broken", event, place, item)
             return
-        self.accounts.see(item["id"], item, event.scan_id, self.heard, event.at)
+        self.accounts.see(item["id"], item, event.scan_id, self.landed, event.at)
 
     def _end(self, event: Event) -> None:
         began, scan = self.began[event.scan_id], event.scan_id
@@ -76,7 +76,7 @@ class Oracle:
             removed = self.accounts.end(scan, began=began, started_at=event.started_at, at=event.at)
             self.counts[event.run_id, "accounts_removed"] += removed
         end = End(began, event.started_at, event.at, self.seen.get(scan, ()), scan in self.rejecting)
-        for removal, count in self.media.end(event.where[1:], self.heard, end).items():
+        for removal, count in self.media.end(event.where[1:], self.landed, end).items():
             self.counts[event.run_id, removal] += count
         self.scans[event.where] = scan
 
@@ -89,7 +89,7 @@ class Oracle:
         self.seen.setdefault(event.scan_id, set()).add(key)
         before = self.media.rows.get(key)
         payload = before.payload if before else None
-        if (what := self.media.see(key, item, self.heard, event.at)) is not None:
+        if (what := self.media.see(key, item, self.landed, event.at)) is not None:
             self.counts[event.run_id, what] += 1
         if payload is None or not same(payload, item):
             self._note(key, payload or {}, item, event.at)
@@ -114,7 +114,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def whole(value: object) -> int | None:
-    """A count, as a number or as text."""
+    """Read a count, written as a number or as text."""
     return int(str(value)) if str(value).isdigit() else None
 
 
@@ -123,14 +123,14 @@ def counts(item: dict[str, Any]) -> dict[str, int | None]:
 
 
 def content(item: dict[str, Any]) -> dict[str, Any]:
-    """What an item says without counts and without the address of its picture; null says nothing."""
+    """Return an item's content: without counts, without its image URL, and without null values."""
     rest = {name: value for name, value in item.items() if name not in ("like_count", "stats", "url")}
     saves = item.get("stats", {}).get("saves")
     return {**rest, "saves": None if whole(saves) is not None else saves}
 
 
 def paths(item: dict[str, Any]) -> list[tuple[str, str]]:
-    """The table and the path of every field that an item and its children carry."""
+    """Return the table and the path of every field of an item and its children."""
     found = []
     for name, value in item.items():
         found.append(("media", f"/{name}"))
@@ -144,7 +144,7 @@ def children(item: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def extra_type(kinds: set[str]) -> type[int] | type[str] | None:
-    """What a column that has met these types of value holds; an object alone has no column, its fields do."""
+    """Return the type of a column with values of these kinds; None for objects only, whose fields have columns."""
     if kinds <= {"dict"}:
         return None
     return int if kinds == {"int"} else str

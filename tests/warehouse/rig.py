@@ -1,4 +1,4 @@
-"""A warehouse under test, and the scans that fill it, as the flows would land them."""
+"""A warehouse under test, and scans that land pages in it like the flows."""
 
 import json
 import tempfile
@@ -49,7 +49,7 @@ def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active
 
 @dataclass
 class Scan:
-    """A scan in the making: each `page` is the landing of its next page."""
+    """A scan; each call of `page` returns the landing of its next page."""
 
     partition: Partition
     scan_id: str
@@ -98,7 +98,7 @@ class Scan:
 
 
 class Rig:
-    """An open warehouse, its landings numbered in the order of the calls."""
+    """An open warehouse whose landings are numbered in the order of the calls."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -116,7 +116,7 @@ class Rig:
     def scan(
         self, partition: Partition, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True
     ) -> MergeStats:
-        """Land a whole scan, a page a minute from `hour` on, and merge it; it is complete unless `last` is false."""
+        """Land and merge a scan with one page a minute from `hour` on; it is complete unless `last` is false."""
         scan = Scan(partition, scan_id, at(hour))
         for number, items in enumerate(pages, 1):
             when = at(hour) + timedelta(minutes=number)
@@ -139,7 +139,7 @@ class Rig:
         return only
 
     def kept(self, table: str = "core.media") -> str:
-        """A table, for after FROM, with the payload of each row, `gh_payload`, from the raw store."""
+        """Return a subquery of a table with each row's payload from the raw store (`gh_payload`)."""
         with self.connection.begin():
             source = parquet(store_of(self.connection).path(part.number) for part in live_parts(self.connection))
         joined = f"{table} AS t LEFT JOIN {source} AS r ON r.landed = t.raw_landed"
@@ -152,7 +152,7 @@ class Rig:
 
 @contextmanager
 def in_memory() -> Iterator[Connection]:
-    """Open a new warehouse whose file is in memory, where this machine has files there."""
+    """Open a new warehouse, in a RAM disk if there is one."""
     home = "/dev/shm" if Path("/dev/shm").is_dir() else None
     folder = tempfile.TemporaryDirectory(prefix="warehouse-", dir=home)
     with folder as name, connect(Path(name) / "warehouse.duckdb") as connection:
@@ -160,7 +160,7 @@ def in_memory() -> Iterator[Connection]:
 
 
 def emptied(connection: Connection) -> Rig:
-    """The warehouse as new: without rows, and without what discovery added to its tables."""
+    """Reset the warehouse: remove all rows, and all columns and tables that were added for discovered fields."""
     with connection.begin():
         db = raw_connection(connection)
         found = {
@@ -174,9 +174,9 @@ def emptied(connection: Connection) -> Rig:
 
 @cache
 def _as_new(dialect: Dialect) -> str:
-    """One text that removes all rows and recreates the tables to which discovery adds columns.
+    """Return one SQL script that removes all rows and recreates the tables that get columns for discovered fields.
 
-    SQLAlchemy took longer for its sixty statements than DuckDB, and most tests begin with them.
+    It is cached because SQLAlchemy takes longer to compile it than DuckDB to run it, and most tests begin with it.
     """
     made = (core_media, core_superseded, core_children)
     kept = (*made, ops_warehouse)

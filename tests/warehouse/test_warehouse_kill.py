@@ -6,17 +6,17 @@ from pathlib import Path
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.storage.connection import connect
-from tests.warehouse.killed import the_story
+from tests.warehouse.landing_process import the_story
 from tests.warehouse.oracle import Oracle
 from tests.warehouse.rig import Rig, emptied
-from tests.warehouse.story import Story, check_against_the_oracle, contents
+from tests.warehouse.scenarios import Story, check_against_the_oracle, contents
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(path: Path, *, kill_after: int | None) -> int:
     """Let a child land until it has told so many commits, then kill it; return the last one told."""
-    command = [sys.executable, "-m", "tests.warehouse.killed", str(path)]
+    command = [sys.executable, "-m", "tests.warehouse.landing_process", str(path)]
     message = 0
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -32,7 +32,7 @@ def run(path: Path, *, kill_after: int | None) -> int:
 def oracle_of(story: Story) -> Oracle:
     oracle = Oracle()
     for _, event in story:
-        oracle.hear(event)
+        oracle.apply(event)
     return oracle
 
 

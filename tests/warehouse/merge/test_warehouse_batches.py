@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from tests.warehouse.oracle import Oracle
 from tests.warehouse.rig import Rig, Row, emptied
-from tests.warehouse.story import CODES, PARTITIONS, Story, check_against_the_oracle, contents, tell
+from tests.warehouse.scenarios import CODES, PARTITIONS, Story, check_against_the_oracle, contents, tell
 
 
 def merged(connection: Connection, story: Story, cuts: set[int]) -> Rig:
@@ -75,7 +75,7 @@ def check(connection: Connection, story: Story, now_and_then: set[int], *, field
 
     oracle = Oracle()
     for _, event in story:
-        oracle.hear(event)
+        oracle.apply(event)
     once = merged(connection, story, set())
     check_against_the_oracle(once, oracle, fields=fields)
     expected = compared(once)

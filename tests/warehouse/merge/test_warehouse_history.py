@@ -255,7 +255,7 @@ class Chronicle:
     versions: list[tuple[str, datetime, datetime, Item]] = field(default_factory=list)
     counts: list[Row] = field(default_factory=list)
 
-    def hear(self, item: Item, when: datetime) -> None:
+    def apply(self, item: Item, when: datetime) -> None:
         before = self.known.get(item["id"])
         if before is not None and stable(before.item) == stable(item):
             return
@@ -313,7 +313,7 @@ def test_history_is_that_of_the_sightings_however_they_are_cut_into_merges(
     chronicle = Chronicle()
     for number, page in enumerate(pages):
         for item in page:
-            chronicle.hear(item, at(number))
+            chronicle.apply(item, at(number))
     message = {
         "versions": sorted(chronicle.versions, key=repr),
         "counts": sorted(chronicle.counts, key=repr),

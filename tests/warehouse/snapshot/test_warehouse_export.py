@@ -26,7 +26,7 @@ from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseBusy, 
 from flows.cli.app import app
 from models.tables import SNAPSHOT
 from models.views import views
-from tests.warehouse.exported import make_snapshot, relations, snapshot_rows
+from tests.warehouse.export_fixture import make_snapshot, relations, snapshot_rows
 from tests.warehouse.rig import POSTS, Rig, Scan, at
 
 

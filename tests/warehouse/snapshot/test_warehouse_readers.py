@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, inspe
 from connectors.warehouse.snapshot.export import export
 from models.tables import SNAPSHOT
 from models.views import views
-from tests.warehouse.exported import AGES, CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
+from tests.warehouse.export_fixture import AGES, CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
 from tests.warehouse.rig import at
 
 TABLES = [*sorted(SNAPSHOT.tables), "media_hand", *(view.name for view in views())]

@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from connectors.warehouse.snapshot.publish import publish
 from models.tables import SNAPSHOT
 from models.views import views
-from tests.warehouse.analyst import ANSWERS, Answer, World
-from tests.warehouse.exported import AGES, as_tables
+from tests.warehouse.expected_views import ANSWERS, Answer, World
+from tests.warehouse.export_fixture import AGES, as_tables
 from tests.warehouse.rig import emptied
 
 # Clocks in New York went forward four days before, so that days counted by a local clock come out wrong.

@@ -1,4 +1,4 @@
-"""Syncs of one warehouse in a process that did nothing before: `python -m tests.soak.apart FOLDER URL RUNS`."""
+"""Syncs of one warehouse in a new process: `python -m tests.soak.child_process FOLDER URL RUNS`."""
 
 import asyncio
 import os
@@ -17,12 +17,12 @@ _ROOT = Path(__file__).parents[2]
 
 
 def soak_apart(folder: Path, service: SandboxProcess, *, runs: int) -> list[Sample]:
-    """Sync so many times in one new process, and return a sample of each run. Raises BadRun.
+    """Sync `runs` times in one new process; return a sample of each run, or raise BadRun.
 
     Other tests have filled the heap of this process, and what it holds resident depends on them.
     """
-    command = [sys.executable, "-m", "tests.soak.apart", str(folder), service.url, str(runs)]
-    # With a heap for each thread, what is resident varies by megabytes with the threads' timing. Arrow starts the
+    command = [sys.executable, "-m", "tests.soak.child_process", str(folder), service.url, str(runs)]
+    # With a heap for each thread, resident memory varies by megabytes with the timing of threads. Arrow starts the
     # second of its threads when two tasks wait at once.
     environment = os.environ | {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, check=False)
@@ -32,7 +32,7 @@ def soak_apart(folder: Path, service: SandboxProcess, *, runs: int) -> list[Samp
 
 
 def main(folder: str, url: str, runs: str) -> None:
-    """Sync, and print the samples."""
+    """Sync and print the samples."""
     samples = list[Sample]()
     asyncio.run(soak(Path(folder), SandboxProcess(url), runs=int(runs), every=1, watch=samples.append))
     sys.stdout.buffer.write(_SAMPLES.dump_json(samples))

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - one line each of a kind
-"""Foreign bytes: JSON as text, so that it may say what no Python value can, and what is nearly JSON."""
+"""Strategies for JSON texts, including ones that no Python value can represent and almost valid ones."""
 
 import json
 
@@ -17,7 +17,7 @@ TEXTS = (
     "9999-12-31T23:59:59Z", "2026-01-01T00:00:00+99:99", "2026-01-01 00:00:00+0100", "2026-01-01T00:00:00", "2026-01-01",
     "20260101T000000Z", "\u0662\u0660\u0662\u0666-01-01T00:00:00Z", "99999999999999", "infinity", "epoch",
 )  # fmt: skip
-# Keys that look like SQL, like a path, like our own columns, like one another.
+# Keys that look like SQL, like a path, like our own columns, or almost like each other.
 KEYS = (
     "x", "X", "y", "", " ", "0", "*", "$", "$.x", "/", "/x", "~", "~1", "#", "[0]", "a.b", "a/b", '"', "'", "\\", "k\0", "\0",
     "'; DROP TABLE core.media; --", 'x" VARCHAR, "y', "select", "order", "position", "payload", "digest", "account_id",

@@ -1,4 +1,4 @@
-"""What the views should answer, worked out in plain Python from the snapshot's rows, item by item."""
+"""The expected rows of the views, computed in plain Python from the snapshot's tables."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ def _full_due_at(world: World, scan: Row) -> datetime | None:
 
 
 def freshness(world: World) -> Answer:
-    """Leave out what follows the reader's clock."""
+    """Return the expected rows without columns that depend on the reader's clock."""
     tried = ("outcome", "error_code", "resume_after", "ended_at")
     last: dict[tuple[str, str], Row] = {}
     for row in sorted(world["run_outcomes"], key=lambda row: row["ended_at"]):

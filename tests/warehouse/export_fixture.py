@@ -1,4 +1,4 @@
-"""A snapshot with all that is hard to hand on, for whatever reads it: another library, another DuckDB."""
+"""A snapshot with values that are hard to export, to be read by other libraries and other DuckDB versions."""
 
 import math
 from datetime import UTC, date
@@ -17,7 +17,7 @@ from tests.warehouse.rig import BEN, POSTS, STORIES, account, at, emptied
 
 Rows = list[dict[str, Any]]
 
-# What follows the reader's clock.
+# Columns that depend on the reader's clock.
 AGES = ("stale_for", "age_seconds", "is_stale")
 
 CAPTIONS = (
@@ -29,7 +29,7 @@ CAPTIONS = (
     None,
 )
 
-# Discovery makes such columns and tables; here by hand, so that each type is there whatever it finds.
+# Columns and tables like those of discovered fields, created here so that every type occurs.
 _ODD = '"hand ""odd"", name"'
 _BY_HAND = (
     f"ALTER TABLE core.media ADD COLUMN {_ODD} VARCHAR[]",
@@ -49,7 +49,7 @@ FROM media ORDER BY ALL
 
 
 def _shown(db: duckdb.DuckDBPyConnection, column: str) -> None:
-    """Have the view media show another column of its table, after all the others."""
+    """Add a column of its table to the end of the view media."""
     ((sql,),) = db.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'media'").fetchall()
     db.execute(sql.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace(" FROM ", f", {column} FROM ", 1))
     media = SNAPSHOT.tables["media"]
@@ -59,7 +59,7 @@ def _shown(db: duckdb.DuckDBPyConnection, column: str) -> None:
 
 
 def as_tables(db: duckdb.DuckDBPyConnection) -> None:
-    """Make tables of the views that stand for the promised tables, so that a test can write into them."""
+    """Replace the public views by tables, so that a test can write to them."""
     for name in SNAPSHOT.tables.keys() - {"published"}:
         db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
 
@@ -90,36 +90,36 @@ def relations(snapshot: Path) -> list[str]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a value is anything
-    """Return one library's value as another has it: a list for an array, None for NaN and NaT."""
+    """Return a library's value in a common form: a list for an array, None for NaN and NaT."""
     if isinstance(value, str) or value is None:
         return value
     if hasattr(value, "tolist") and getattr(value, "ndim", False):
-        # An array of times knows no zone; all of ours are UTC.
+        # Arrays of times have no zone; ours are all UTC.
         times = value.dtype.kind == "M"
         value = [moment.replace(tzinfo=UTC) if times and moment else moment for moment in value.tolist()]
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     if isinstance(value, float) and math.isnan(value):
         return None
-    # NaT and NA are nothing that equals itself.
+    # NaT and NA do not equal themselves.
     return value if value == value else None
 
 
 def _rank(value: object) -> str:
-    # A whole number is a float where a library has no other NULL; it must not stand elsewhere for that.
+    # An integer column with NULL is a float column in some libraries; elsewhere it must be an integer.
     if isinstance(value, int | float):
         return f"{float(value):.12g}"
     return str(value)[:19] if isinstance(value, date) else value if isinstance(value, str) else ""
 
 
 def plain(rows: Rows) -> Rows:
-    """Return rows that compare whatever library they came by: plain values, in one order."""
+    """Return rows in a form that does not depend on the library: plain values, sorted."""
     found = [{str(name): _plain(value) for name, value in sorted(row.items())} for row in rows]
     return sorted(found, key=lambda row: [_rank(value) for value in row.values()])
 
 
 def snapshot_rows(snapshot: Path, table: str) -> Rows:
-    """Return a table as the snapshot has it, spans of time in seconds; an age, which passes, is left out."""
+    """Return a table of the snapshot, with intervals in seconds and without columns that depend on the clock."""
     with open_snapshot(snapshot) as opened:
         columns = {"freshness": f"* EXCLUDE ({', '.join(AGES)})", "media_hand": "* REPLACE (epoch(wait) AS wait)"}
         return plain(opened.ask(f'SELECT {columns.get(table, "*")} FROM "{table}"').records())

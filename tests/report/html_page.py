@@ -1,4 +1,4 @@
-"""A page as a parser sees it: which elements and attributes it has, and which text."""
+"""An HTML page as a parser sees it: its elements, attributes and text."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -8,7 +8,7 @@ VOID = {"meta", "br", "rect", "line"}
 
 @dataclass
 class Page(HTMLParser):
-    """Reads a page; raises AssertionError where elements are not properly nested."""
+    """Parses a page; raises AssertionError if elements are not properly nested."""
 
     tags: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
@@ -37,12 +37,12 @@ class Page(HTMLParser):
         self.comments.append(data)
 
     def attributes(self, name: str) -> list[str]:
-        """Return the values of an attribute, wherever it is."""
+        """Return all values of an attribute."""
         return [str(found[name]) for _, found in self.tags if name in found]
 
 
 def parsed(html: str) -> Page:
-    """Read a whole page."""
+    """Parse a page."""
     page = Page()
     page.feed(html)
     page.close()

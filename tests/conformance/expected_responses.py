@@ -1,11 +1,11 @@
-"""What the contract lets a request be answered with, told from the request alone (API 4, 5, 7, 8)."""
+"""The responses that the contract allows for a request, derived from the request alone (API 4, 5, 7, 8)."""
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tests.conformance.literal import ACCOUNTS, MEDIA
+from tests.conformance.contract_examples import ACCOUNTS, MEDIA
 
 PAGE = ""
 _PATH = re.compile(r"/api/v1/accounts(?:/(?P<account>[^/]*)/media)?")
@@ -20,7 +20,7 @@ Scan = tuple[str, str]
 
 @dataclass(frozen=True)
 class Grant:
-    """A key as its holder knows it: whether it is accepted, holds automations:read, and which accounts it reaches.
+    """An API key: whether it is valid, has the scope automations:read, and which accounts it can access.
 
     ``left`` are the accounts granted to it that left the service.
     """
@@ -34,7 +34,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it was sent."""
+    """A request as sent."""
 
     method: str
     url: str
@@ -42,13 +42,13 @@ class Asked:
 
     @property
     def account(self) -> str | None:
-        """The account the path names; None at the account list and where the path is none of ours."""
+        """The account in the path; None for the account list and for unknown paths."""
         found = _PATH.fullmatch(urlsplit(self.url).path)
         return found["account"] if found else None
 
     @property
     def operation(self) -> str | None:
-        """The operation asked for; None when method or path are of none."""
+        """The requested operation; None if the method or the path is unknown."""
         found = _PATH.fullmatch(urlsplit(self.url).path)
         if found is None or self.method != "GET":
             return None
@@ -61,13 +61,13 @@ class Asked:
 
     @property
     def scan(self) -> Scan:
-        """What a cursor of this request is bound to."""
+        """The request parameters to which a cursor is bound."""
         return (self.account or "").lower(), dict(self.pairs).get("surface", "")
 
 
 @dataclass
 class Contract:
-    """The one who knows what may come: which cursors were issued is learnt from the pages that came."""
+    """Computes the allowed responses; it learns the issued cursors from the pages."""
 
     grant: Grant
     _issued: dict[str, Scan] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Contract:
             self._issued[cursor] = asked.scan
 
     def allowed(self, asked: Asked) -> Allowed:
-        """The codes of which one must answer; PAGE alone when nothing is wrong with the request.
+        """Return the codes one of which must be the response; only PAGE for a valid request.
 
         Which of several wrongs is told first, the contract does not show.
         """

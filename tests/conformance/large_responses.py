@@ -1,9 +1,9 @@
-"""Answers too large to be kept as files: what they are, and how they are blown up from a good one."""
+"""Responses that are too large for files, generated from a valid one."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tests.conformance.recorded import good, recording
+from tests.conformance.recorded_responses import good, recording
 
 _DEEP = b"[" * 200_000
 
@@ -28,5 +28,5 @@ SWOLLEN: Mapping[str, bytes] = MappingProxyType(
 
 
 def sent(name: str) -> bytes:
-    """Give the bytes of an answer, recorded or blown up."""
+    """Return the bytes of a response, recorded or generated."""
     return SWOLLEN.get(name) or recording(name)

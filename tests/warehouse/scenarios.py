@@ -1,4 +1,4 @@
-"""Stories of many days, told by numbers: which pages come when, and what they must leave in a warehouse."""
+"""Scenarios of many days, decoded from integers: the pages that land, and the expected contents of the warehouse."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ PARTITIONS = (CATALOGUE, *(media(one, surface) for one in IDS for surface in SUR
 
 RUN_KINDS: tuple[RunKind, ...] = ("backfill", "sync", "sync")
 
-# More than 24 bits hypothesis would not draw evenly.
+# Hypothesis does not draw integers of more than 24 bits evenly.
 CODES = 2**24
 Story = list[tuple[PageCommit, Event]]
 
@@ -36,7 +36,7 @@ EXTRAS: tuple[Item, ...] = ({}, {"extra": 7}, {"extra": "seven"}, {"extra": {"n"
 
 
 def post(number: int, code: int) -> Item:
-    """An item whose caption, counts, fields and signature the code tells; even ones say when they were published."""
+    """Decode an item: its caption, counts, fields and signature; even ones have a publication time."""
     item: Item = {"id": str(number), "caption": f"v{bits(code, 4 + number)}", "url": f"https://x/?oe={bits(code, 8)}"}
     item |= {**LIKES[bits(code, 17, 2)], **SAVES[bits(code, 19, 2)], **EXTRAS[bits(code, 21, 2)]}
     if bits(code, 23):
@@ -46,7 +46,7 @@ def post(number: int, code: int) -> Item:
 
 
 def page_of(partition: Partition, code: int) -> tuple[list[Item], tuple[int, ...]]:
-    """The items of a page, and the places of those that are broken."""
+    """Decode a page: its items, and the positions of the invalid ones."""
     if partition == CATALOGUE:
         items = [
             account(one, name=f"{one}{bits(code, 3 + n)}", status="active" if bits(code, 6 + n) else "token_expired")
@@ -65,9 +65,9 @@ def page_of(partition: Partition, code: int) -> tuple[list[Item], tuple[int, ...
 
 
 def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[PageCommit, Event]]:
-    """Each round some hours pass, then each partition may land a page, which may end its scan or be its last word.
+    """Decode a scenario: each round some hours pass, then each partition may land a page, which may close its scan.
 
-    Now and then the page is a backfill's, in whose scan the sync's stands still.
+    Some of the pages belong to backfills; meanwhile the scans of syncs do not continue.
     """
     scans: dict[tuple[Partition, RunKind], Scan] = {}
     now = T0
@@ -104,7 +104,7 @@ def contents(rig: Rig) -> dict[str, list[Row]]:
     return {table: rows_of(rig, table) for table in TABLES}
 
 
-# A scan that is abandoned without a page leaves a merge nothing to do: what it leaves behind goes with the next one.
+# A scan that is abandoned without a page needs no merge: its old rows are removed by the next merge.
 LAST = """(FROM ops.checkpoints
     QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1)"""
 IN_FORCE = {
@@ -114,14 +114,14 @@ IN_FORCE = {
 
 
 def rows_of(rig: Rig, table: str) -> list[Row]:
-    """A table's rows as text, by name of column: in which order discovered ones were added decides nothing."""
+    """Return a table's rows as text, sorted by column name, because the order of discovered columns does not matter."""
     schema, _, name = table.partition(".")
     named = rig.rows(
         "SELECT column_name FROM duckdb_columns() WHERE database_name = current_database()"
         f" AND schema_name = '{schema}' AND table_name = '{name}' ORDER BY 1"
     )
     columns = [column for (column,) in named]
-    # What a scan that is half-way saw may be told once for each merge; anywhere else a double would be one too many.
+    # ops.seen may have a row per merge for each item of an unfinished scan; other tables have no duplicates.
     distinct = "DISTINCT" if table == "ops.seen" else ""
     listed = ", ".join(f'"{column}"::VARCHAR AS "{column}"' for column in columns)
     return [tuple(columns), *rig.rows(f"SELECT {distinct} {listed} FROM {IN_FORCE.get(table, table)} ORDER BY ALL")]
@@ -173,7 +173,7 @@ def check_against_the_oracle(rig: Rig, oracle: Oracle, *, fields: bool = True) -
 
 
 def check_counts(rig: Rig, oracle: Oracle) -> None:
-    """Each run's counts are what its pages did, and their sums are what the tables show."""
+    """Check each run's counts, and that their sums agree with the tables."""
     message = documents(rig, "core.run_counts")
     found = {(row["run_id"], name): number for row in message for name, number in row.items() if name != "run_id"}
     assert {key: number for key, number in found.items() if number} == dict(+oracle.counts)
@@ -221,7 +221,7 @@ def check_fields(rig: Rig, oracle: Oracle) -> None:
 
 
 def extra(value: object, kinds: set[str]) -> tuple[object, object]:
-    """What the columns `extra` and `extra__n` hold of a value, where these types of value were met."""
+    """Return the expected values of the columns `extra` and `extra__n`, given the kinds of all values."""
     type_ = extra_type(kinds)
     inner = value["n"] if isinstance(value, dict) else None
     if value is None or type_ is None:

@@ -1,4 +1,4 @@
-"""The sandbox's OpenAPI description, asked whether an answer fits it."""
+"""Validates responses against the sandbox's OpenAPI description."""
 
 import json
 from copy import deepcopy
@@ -12,7 +12,7 @@ from schemathesis.checks import CHECKS
 from schemathesis.core.failures import FailureGroup
 
 from connectors.sandbox.http.openapi import description
-from tests.conformance.literal import Example
+from tests.conformance.contract_examples import Example
 
 PATHS = {"accounts.list": "/api/v1/accounts", "accounts.media.list": "/api/v1/accounts/{accountId}/media"}
 _URL = "https://api.example"
@@ -26,13 +26,13 @@ _HELD = [
 
 @cache
 def schema() -> schemathesis.BaseSchema:
-    """Read the description as schemathesis reads it."""
+    """Load the description with schemathesis."""
     config = schemathesis.Config.from_dict({"base-url": _URL, "cache": {"enabled": False}})
     return schemathesis.openapi.from_dict(deepcopy(description()), config=config)
 
 
 def speaks_against(operation: str, status: int, headers: dict[str, str], body: Any) -> list[str]:  # noqa: ANN401
-    """Say what of such an answer the description does not allow."""
+    """Return how a response violates the description."""
     path = PATHS[operation]
     case = schema()[path]["GET"].Case(path_parameters={"accountId": "an-id"} if "{" in path else {})
     request = httpx.Request("GET", _URL + path)
@@ -46,7 +46,7 @@ def speaks_against(operation: str, status: int, headers: dict[str, str], body: A
 
 
 def shown() -> set[tuple[str, int, str | None]]:
-    """Every answer the description shows: operation, status, and the error's code where it is one."""
+    """Return every response in the description: operation, status, and error code."""
     document = description()
     found: set[tuple[str, int, str | None]] = set()
     for operation, path in PATHS.items():
@@ -58,7 +58,7 @@ def shown() -> set[tuple[str, int, str | None]]:
 
 
 def spoilt(example: Example) -> dict[str, tuple[dict[str, str], Any]]:
-    """Break an example in every way the contract speaks of: a name for each way, and the headers and the body."""
+    """Yield invalid variants of an example: a name, the headers and the body."""
     ways: dict[str, tuple[dict[str, str], Any]] = {}
     for name in example.headers:
         ways[f"without {name}"] = ({key: value for key, value in example.headers.items() if key != name}, example.body)

@@ -1,4 +1,4 @@
-"""Snapshots to make a report of: three days of a sandbox, and the same rows with any text in their place."""
+"""Snapshots for reports: three days of the sandbox, and the same rows with other texts."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ _DENIED = {
 
 
 def three_days(folder: Path) -> Path:
-    """Sync three days of 12 accounts, the last with two scans denied; return the snapshot."""
+    """Sync 12 accounts on three days, the last with two denied scans; return the snapshot."""
     first = int(FIRST.timestamp())
     sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_day=first))
 
@@ -35,7 +35,7 @@ def three_days(folder: Path) -> Path:
 
 
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:
-    """Write what a snapshot promises as tables and views to another file, changed."""
+    """Copy the public tables and views of a snapshot to another file, with changes."""
     computed = [view.name for view in views()]
     with duckdb.connect(target) as db:
         db.execute("SET TimeZone = 'UTC'")

@@ -1,12 +1,12 @@
-"""One exchange held against the contract: status, headers, envelope, page."""
+"""Checks one exchange against the contract: status, headers, envelope and page."""
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.conformance.expected import PAGE, Asked, Contract
-from tests.conformance.literal import ACCOUNTS, ERRORS, MEDIA, may_answer
+from tests.conformance.contract_examples import ACCOUNTS, ERRORS, MEDIA, may_answer
+from tests.conformance.expected_responses import PAGE, Asked, Contract
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _DEFAULT_LIMIT = 25
@@ -14,7 +14,7 @@ _DEFAULT_LIMIT = 25
 
 @dataclass(frozen=True)
 class Answered:
-    """What came back; header names are lower-case, each with every value it had."""
+    """A response; header names are lower-case, each with all its values."""
 
     status: int
     headers: dict[str, list[str]]
@@ -22,7 +22,7 @@ class Answered:
 
 
 def faults(contract: Contract, asked: Asked, answered: Answered) -> Iterator[str]:
-    """Say in words what of this answer the contract does not allow."""
+    """Return how a response violates the contract."""
     traced = answered.headers.get("x-correlation-id", [])
     if len(traced) != 1 or not _CORRELATION_ID.fullmatch(traced[0]):
         yield f"X-Correlation-ID is {traced}"

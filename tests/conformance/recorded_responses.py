@@ -1,4 +1,4 @@
-"""Recorded answers, as bytes, and a server that gives one of them and from then on only good ones."""
+"""Recorded responses, and a server that sends one of them and valid pages after it."""
 
 import asyncio
 import json
@@ -21,30 +21,30 @@ GOOD_ITEMS = len(_ITEMS)
 
 @cache
 def recording(name: str) -> bytes:
-    """Read what was recorded: the first line of the file says what it is, the rest is the answer."""
+    """Read a recording: the first line of the file describes it, the rest is the response."""
     return (FOLDER / f"{name}.http").read_bytes().partition(b"\n")[2]
 
 
 def names() -> set[str]:
-    """Name every recording there is."""
+    """Return the names of all recordings."""
     return {path.stem for path in FOLDER.glob("*.http")}
 
 
 def good() -> bytes:
-    """Spell a page that nothing is wrong with."""
+    """Return a valid page."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Correlation-ID: {GOOD_TRACE}\r\n"
     return f"{head}Content-Length: {len(_GOOD)}\r\n\r\n{_GOOD}".encode()
 
 
 async def heard() -> None:
-    """Let the other end read: both are on this loop, and it has when the loop has turned a few times."""
+    """Let the client read: it runs on the same event loop, so a few iterations are enough."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 @dataclass
 class Server:
-    """Gives `sent` to the first who asks, and good pages from then on; `heads` is what was asked.
+    """Sends `sent` as the first response and valid pages after it; `heads` are the requests received.
 
     `closes`: the first answer ends with its connection. `pause`: so many bytes of it arrive before the rest is said.
     """
@@ -82,7 +82,7 @@ class Server:
         self._quiet.set()
 
     async def quiet(self) -> None:
-        """Wait until the first answer, and what follows it, has been said and heard."""
+        """Wait until the first response and the data after it have been sent and read."""
         await self._quiet.wait()
         await heard()
 
@@ -98,12 +98,12 @@ class Server:
 
 
 def head_of(sent: bytes) -> int:
-    """Count the bytes of an answer's head."""
+    """Return the length of a response's head."""
     return sent.index(b"\r\n\r\n") + 4
 
 
 def answer_of(sent: bytes) -> int:
-    """Count the bytes of the first answer, by the length it states."""
+    """Return the length of the first response, from its Content-Length."""
     stated = re.search(rb"Content-Length: ([0-9]+)", sent)
     assert stated
     return head_of(sent) + int(stated[1])
@@ -113,7 +113,7 @@ def answer_of(sent: bytes) -> int:
 async def served(
     sent: bytes, *, closes: bool = False, pause: Callable[[bytes], int] | None = None
 ) -> AsyncIterator[tuple[Server, Server]]:
-    """Serve it, and beside it the other host that its head may name; `pause` says after how much of it."""
+    """Serve a recording, and the other host that its head may name; `pause` is the number of bytes before a pause."""
     async with Server(good()).open() as elsewhere:
         at = head_of(sent) if b"\r\n\r\n" in sent else 0
         here = sent[:at].replace(_ELSEWHERE, elsewhere.url.removeprefix("http://").encode()) + sent[at:]

@@ -1,4 +1,4 @@
-"""The contract's literal examples, and what they say of every answer: no code of ours is asked."""
+"""The contract's literal examples, and rules for every response that follow from them, without gramhouse's own code."""
 
 import json
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from typing import Any
 ACCOUNTS = "accounts.list"
 MEDIA = "accounts.media.list"
 
-# Section 8 applies these to every list operation; section 7 shows them for the account list only.
+# By section 8 these apply to every list operation; section 7 lists them for the account list only.
 _ALSO_OF_MEDIA = {"api_invalid_cursor", "api_invalid_limit", "rate_limited"}
 
-# The tables of sections 4.1 and 4.2, copied by hand.
+# The tables of sections 4.1 and 4.2.
 ASPECTS: dict[str, dict[str, str | None]] = {
     ACCOUNTS: {
         "x-required-scope": None,
@@ -36,7 +36,7 @@ ASPECTS: dict[str, dict[str, str | None]] = {
 
 @dataclass(frozen=True)
 class Example:
-    """One file of tests/contract."""
+    """A file in tests/contract."""
 
     name: str
     operations: tuple[str, ...]
@@ -46,7 +46,7 @@ class Example:
 
     @property
     def code(self) -> str | None:
-        """The error's code; None for a page."""
+        """The error code; None for a page."""
         return str(self.body["error"]["code"]) if self.status != 200 else None
 
 
@@ -60,5 +60,5 @@ ERRORS = {example.code: example for example in EXAMPLES if example.code is not N
 
 
 def may_answer(operation: str, code: str) -> bool:
-    """Whether the contract shows this error for this operation."""
+    """Return whether the contract has this error for this operation."""
     return operation in ERRORS[code].operations or (operation == MEDIA and code in _ALSO_OF_MEDIA)

@@ -1,4 +1,4 @@
-"""Schemathesis over the sandbox on a socket: its own checks, and the contract's word on every single exchange."""
+"""Runs schemathesis against the sandbox, with its own checks and a contract check of every exchange."""
 
 import os
 from collections import Counter
@@ -14,15 +14,15 @@ from schemathesis.engine.recorder import Interaction, ScenarioRecorder
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.openapi import description
 from connectors.sandbox.http.serve import in_thread
-from tests.conformance.expected import Asked, Contract, Grant
-from tests.conformance.judging import Answered, faults
-from tests.conformance.literal import ACCOUNTS, MEDIA
+from tests.conformance.contract_check import Answered, faults
+from tests.conformance.contract_examples import ACCOUNTS, MEDIA
+from tests.conformance.expected_responses import Asked, Contract, Grant
 
 LONG = int(os.environ.get("CONFORMANCE_EXAMPLES", "0"))
 _SHORT = 12
 
-# The opaque cursor cannot be described, so a fit one cannot be told from the description; and 405 is no answer of
-# this API. The contract's word on both is asked of every exchange instead.
+# OpenAPI cannot describe which opaque cursors are valid, and the API has no 405. Both checks are disabled here; the
+# contract check covers them in every exchange.
 _NOT_ASKED = ("positive_data_acceptance", "unsupported_method")
 
 
@@ -31,7 +31,7 @@ _NO_ACCOUNT = "00000000-0000-4000-8000-000000000000"
 
 @dataclass
 class Found:
-    """What an examination saw: complaints, and how often each method, operation and status was exchanged."""
+    """The result: failures, and the number of exchanges by method, operation and status."""
 
     complaints: list[str] = field(default_factory=list)
     seen: Counter[tuple[str, str | None, int]] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class Found:
 
     @property
     def exchanges(self) -> int:
-        """How many requests were answered."""
+        """The number of requests."""
         return self.seen.total()
 
 
@@ -51,7 +51,7 @@ def _config(url: str, grant: Grant) -> schemathesis.Config:
         "generation": {"max-examples": LONG or _SHORT, "deterministic": not LONG, "database": "none"},
         "cache": {"enabled": False},
         "checks": {name: {"enabled": False} for name in _NOT_ASKED},
-        # A whole page is looked at, however long.
+        # Check the whole page, however long it is.
         "output": {"truncation": {"max-recorded-payload-size": 0}},
         "phases": {"coverage": {"generate-duplicate-query-parameters": True}},
     }
@@ -67,7 +67,7 @@ _SAME_ACCOUNT = {"accountId": "$request.path.accountId"}
 _SAME = {**_SAME_ACCOUNT, "surface": "$request.query.surface"}
 _LISTED = {"accountId": "$response.body#/items/0/id"}
 
-# How a scan goes on (API 8, rule 2), and where its cursor must not be taken (rule 4): operation by operation.
+# How a scan continues (API 8, rule 2), and where its cursor is invalid (rule 4), for each operation.
 _LINKS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
     ACCOUNTS: {"next": (ACCOUNTS, {}), "of another": (MEDIA, _LISTED)},
     MEDIA: {"next": (MEDIA, _SAME), "of another": (ACCOUNTS, {}), "of another surface": (MEDIA, _SAME_ACCOUNT)},
@@ -75,7 +75,7 @@ _LINKS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
 
 
 def _linked(described: dict[str, Any], grant: Grant) -> dict[str, Any]:
-    """Add the links, so that real cursors are followed, and accounts that no page lists: those that left, and none."""
+    """Add OpenAPI links, so that real cursors are followed, and accounts that are not listed."""
     for path in described["paths"].values():
         operation = path["get"]
         for parameter in operation["parameters"]:
@@ -89,7 +89,7 @@ def _linked(described: dict[str, Any], grant: Grant) -> dict[str, Any]:
 
 
 def examine(sandbox: Sandbox, grant: Grant) -> Found:
-    """Ask everything that the description lets one think of, with this key."""
+    """Send all requests that schemathesis generates from the description, with this key."""
     found, contract = Found(), Contract(grant)
     with in_thread(sandbox) as url:
         schema = schemathesis.openapi.from_dict(_linked(description(), grant), config=_config(url, grant))

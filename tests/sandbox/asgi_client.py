@@ -1,4 +1,4 @@
-"""Asks a sandbox in process, over bare ASGI, so that a test may send what no client would."""
+"""An ASGI client for the sandbox in this process, which can send requests that no HTTP client would."""
 
 import asyncio
 import json

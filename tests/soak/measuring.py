@@ -1,4 +1,4 @@
-"""Looking at a process and at a folder, without changing either."""
+"""Measures a process and a folder without changing them."""
 
 import asyncio
 import ctypes
@@ -16,7 +16,7 @@ _ALLOCATOR = "jemalloc_bg_thd"
 
 
 def vitals() -> Vitals:
-    """Look at this process, once it has given back what it does not need."""
+    """Measure this process after it has released unused memory."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     resident = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * _PAGE
@@ -24,28 +24,28 @@ def vitals() -> Vitals:
         tasks = len(asyncio.all_tasks())
     except RuntimeError:
         tasks = 0
-    # The descriptor by which its folder is read is always there.
+    # One descriptor is that of the listing itself.
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    # DuckDB's threads are none of Python's. Its allocator starts one for each core, at any time.
+    # DuckDB's threads are not Python threads; its allocator may start one for each core at any time.
     names = [path.read_text(encoding="ascii").strip() for path in Path("/proc/self/task").glob("*/comm")]
     threads = sum(name != _ALLOCATOR for name in names)
     return Vitals(resident / _KB, descriptors, threads, tasks)
 
 
 def files(warehouse: Path, snapshot: Path) -> Files:
-    """Look at the folder that a warehouse and its snapshot share."""
+    """Measure the folder of a warehouse and its snapshot."""
     log = warehouse.with_name(warehouse.name + ".wal")
     kept, unwritten, shown = (
         path.stat().st_size / _KB if path.exists() else 0.0 for path in (warehouse, log, snapshot)
     )
-    # A part of the raw store that the warehouse does not name would have been refused at the next opening.
+    # A part of the raw store that the warehouse does not list would be an error at the next opening.
     found = (path for path in warehouse.parent.rglob("*") if path.suffix != ".parquet")
     names = frozenset(str(path.relative_to(warehouse.parent)) for path in found)
     return Files(kept, unwritten, shown, names)
 
 
 def rows(snapshot: Path) -> int:
-    """Count the rows of all the snapshot's tables."""
+    """Count the rows of all tables of the snapshot."""
     with duckdb.connect(str(snapshot), read_only=True, config={"threads": "1"}) as db:
         ((found,),) = db.execute("SELECT sum(estimated_size) FROM duckdb_tables()").fetchall()
     return int(found)

@@ -1,4 +1,4 @@
-"""A process to be killed: it lands a story from where it was left and merges now and then, telling each commit."""
+"""A process for tests to kill: it continues landing a scenario, merges now and then, and prints each commit."""
 
 import random
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.storage.connection import writer
 from tests.warehouse.rig import T0, Rig
-from tests.warehouse.story import CODES, PARTITIONS, Story, tell
+from tests.warehouse.scenarios import CODES, PARTITIONS, Story, tell
 
 
 def the_story() -> Story:
