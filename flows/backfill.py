@@ -16,7 +16,7 @@ from flows.reporting.dry_run import described, forecast
 
 @flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)
 async def backfill(options: BackfillOptions) -> State[Any]:
-    """Scan the selected accounts again from the first page. History is kept; syncs in progress are not affected."""
+    """Scan the selected accounts again from the first page. History is kept; checkpoints of syncs are not affected."""
     if options.dry_run:
         return await conclude(_estimate_requests(options))
     return await conclude(carry_out(options, "gramhouse backfill"))

@@ -29,8 +29,8 @@ class Checkpoint:
 
     It becomes durable together with its page, in one frame of a segment, so it is never ahead of its rows.
     `pages` and `items` count the whole scan, over every run that took part in it; `run_id` is the latest of these runs.
-    `repeated_pages` is the number of consecutive pages, up to the last one, whose items the scan had seen before;
-    `empty_pages` is the number of pages without items since the last one with something new.
+    `repeated_pages` and `empty_pages` count the pages since the last one with a new item: `repeated_pages` those with
+    only items that the scan had seen before, `empty_pages` those without items.
 
     `known_seq`: the scan may stop at posts that were known when the landing with this number closed a scan; None: the
     scan is full. `known_run`, `read_to` and `order_broken_by` are those of its `Feed`. `full_share`: for a complete

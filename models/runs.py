@@ -37,8 +37,8 @@ class RunState(StrEnum):
 class Outcome:
     """The result of one partition in one run.
 
-    `pages` and `items` count what this run landed. If the scan failed, the outcome has the error's code, HTTP status
-    and X-Correlation-ID (API 7), and in `resume_after` the time before which it is not requested again.
+    `pages` and `items` count what this run landed. The outcome of an incomplete scan has the error's code, HTTP status
+    and X-Correlation-ID (API 7). If a cooldown deferred the scan, no request may be sent before `resume_after`.
     """
 
     partition: Partition

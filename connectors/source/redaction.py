@@ -16,7 +16,7 @@ _HIDDEN: Final = b"***"
 
 
 class Redaction:
-    """Replaces one key in every form: plain, in base64 or hexadecimal, escaped as in JSON, URLs or HTML."""
+    """Replaces one key in these forms: plain, in base64 or hexadecimal, escaped as in JSON, URLs or HTML."""
 
     def __init__(self, api_key: SecretStr) -> None:
         self._spellings = _spellings(api_key.get_secret_value())

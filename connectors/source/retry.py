@@ -87,9 +87,9 @@ async def fetch_with_retry(
 ) -> Response:
     """Request one page, with the waits and retries that the policy and the scope's budget allow.
 
-    Every sleep is inside `release_place()`, which releases the caller's request slot. `on_wait` is awaited before a
-    new cooldown begins, so that the cooldown can be stored and survives a kill. Log records name `host` and have the
-    fields of `about`. The caller must not send concurrent requests of one scope.
+    Every sleep is inside `release_place()`, which releases the caller's slot for an open scan. `on_wait` is awaited for
+    each new cooldown before the wait for it begins, so that the cooldown can be stored and survives a kill. Log records
+    name `host` and have the fields of `about`. The caller must not send concurrent requests of one scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """

@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 _MISSING = (NotFoundError, FileNotFoundError)
 
-# Each attempt is also limited by obstore's default timeout of 30 s.
+# A failed request is retried up to 8 times within 2 minutes, and is an error after that. Each attempt is also limited
+# by obstore's default timeout of 30 s.
 _RETRIES: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
 
 # Each part of a file is one request, and two are sent at once: 30 s suffice at 350 kB/s. S3 requires parts of at least

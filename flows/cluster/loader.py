@@ -32,7 +32,7 @@ OnStop = Callable[[StopMark], object]
 
 @dataclass(slots=True)
 class FollowedBatch:
-    """A batch whose log is being read. `expected`: the items that each partition's last closed scan found."""
+    """A batch whose log is being read. `expected`: the items of each partition's last closed scan, None if unknown."""
 
     number: int
     batch: Batch

@@ -70,8 +70,8 @@ async def begin_shared_run(
     for sequence in await warehouse.read(open_run_sequences):
         await _take_over(SharedRun(store, warehouse, sequence), store_url, clock=clock, attempt=new_id(), say=say)
     for sequence in sorted(found):
-        # That run was killed as it began, or this warehouse is an older copy. It may have read newer pages since then,
-        # so the pages of that run are not merged: they would be taken for the newest.
+        # That run was killed as it began, or this warehouse is an older copy. The warehouse may have read newer pages
+        # since then, so the pages of that run are not merged: they would be taken for the newest.
         await write_stop(store, run_prefix(sequence), StopMark())
         await store.put(f"{run_prefix(sequence)}/end", clock.now().isoformat().encode())
     sequence = max([known, *found], default=0) + 1

@@ -10,7 +10,7 @@ from connectors.store.object_store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class StopMark:
-    """Why the batches of a run, or with `only_media` its media scans, end early; None: the run was interrupted."""
+    """`failure` is why a run's batches, or with `only_media` its media scans, end early; None: it was interrupted."""
 
     failure: Failure | None = None
     only_media: bool = False

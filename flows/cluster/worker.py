@@ -258,7 +258,10 @@ async def _heed_stop(
 
 
 def stop_scans(run: ScanContext, mark: StopMark) -> bool:
-    """Make scans end with the mark's error as their outcome. False if it has no error: they must end without one."""
+    """Make scans end with the mark's error as their outcome.
+
+    Return False if the mark has no error: the caller must then end the scans without outcomes.
+    """
     if mark.failure is None:
         return False
     signals: tuple[StopSignal, ...] = (run.stop_media,) if mark.only_media else (run.stop, run.stop_media)

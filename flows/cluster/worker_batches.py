@@ -30,7 +30,8 @@ from models.partition import media
 
 _log = logging.getLogger(__name__)
 
-# Attempts at a batch that may be lost. In addition, Dask repeats tasks of workers that died.
+# Lost attempts at a batch after which the run gives up. Fenced attempts do not count. In addition, Dask repeats tasks
+# of workers that died.
 _ROUNDS = 3
 
 # Seconds without any worker after which a run gives up.
@@ -62,7 +63,7 @@ class Workers(Protocol):
     """Workers in other processes; each scans a batch with `flows.cluster.worker.scan_stored`."""
 
     absent: str
-    """The error message if there are no workers, such as `no Dask worker was there`."""
+    """The beginning of the error message if there are no workers, such as `no Dask worker was there`."""
     remedy: str
     """How a user starts workers, such as `start the scheduler and its workers`."""
     least: int

@@ -60,7 +60,10 @@ class RequestSlots:
 
 
 class Slots:
-    """Slots for open scans. A scan that waits for a cooldown releases its slot ("parks"), so it delays only itself."""
+    """Slots for open scans. A scan that sleeps (cooldown, retry) releases its slot ("parks"), so it delays only itself.
+
+    More than `most_parked` scans do not park.
+    """
 
     def __init__(self, places: int, most_parked: int = _MOST_PARKED, *, in_flight: int | None = None) -> None:
         self.requests = RequestSlots(in_flight or places)

@@ -32,8 +32,8 @@ class Retry:
 def failure_to_retry(report: RunReport) -> FailureGroup | None:
     """Return the transient failure because of which a run is retried, or None if it is not retried.
 
-    A run is retried if no error stopped it, and transient errors failed the account catalogue or more than half of the
-    scans. Transient error codes are listed in connectors/source/errors.py, as for every other retry.
+    A run is retried if no error stopped it, and if the account catalogue, or more than half of the scans, failed with
+    transient errors. These are defined in connectors/source/errors.py, as for every other retry.
     """
     failed = [
         group

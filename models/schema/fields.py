@@ -26,7 +26,8 @@ AND_MORE = ""
 class Field:
     """A path (JSON Pointer) of a resource (`media`, or a child table), and when each JSON type was first found there.
 
-    `name` is the name of its column and never changes. `table` is the child table of a list of objects, once it exists.
+    `name` is the name of its column; it only changes in a rebuild with a mapping that uses the name. `table` is the
+    child table of a list of objects, once it exists.
     """
 
     resource: str
@@ -48,7 +49,7 @@ class Field:
 
     @property
     def last_type_change_at(self) -> datetime | None:
-        """Return when values of another type were last found for the first time (see `type_changed_at`)."""
+        """Return when the field's type last changed, or None if it never did (see `type_changed_at`)."""
         return type_changed_at(self.json_types)
 
 

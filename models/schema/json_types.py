@@ -134,10 +134,10 @@ _SORT: Mapping[JsonType, str] = {
 
 
 def type_changed_at(json_types: Mapping[JsonType, datetime]) -> datetime | None:
-    """Return when values of another type were last found for the first time; None while all values have one type.
+    """Return the last time at which a new type was found beside earlier ones; None while all values have one type.
 
-    If the column's type changed, it changed at this time. It need not change: when text becomes an object, the column
-    remains VARCHAR.
+    If the column's type changed, its last change was at this time. It need not change: when text becomes an object, the
+    column remains VARCHAR.
     """
     changed: datetime | None = None
     before: tuple[str | None, set[str]] | None = None

@@ -168,7 +168,7 @@ TAMPERINGS: dict[str, Tampering] = {
 
 
 def spoil(rendered: bytes, tampering: Tampering, action: Action, scene: Scene) -> bytes:
-    """Return a rendered page with a tampering applied; an earlier tampering may have left no valid page to change."""
+    """Return a rendered page with a tampering applied; unchanged if an earlier one has made the page invalid."""
     try:
         page = json.loads(rendered)
     except ValueError:

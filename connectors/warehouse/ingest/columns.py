@@ -34,8 +34,8 @@ READINGS = {
     Reading.COUNT: _COUNT,
     Reading.NUMBER: "TRY_CAST({0} AS DOUBLE)",
     Reading.FLAG: "TRY_CAST({0} AS BOOLEAN)",
-    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. The first case is an optimization for ISO
-    # dates, which need not match the patterns.
+    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. The first case is an optimization: ISO dates
+    # are not matched against the patterns.
     Reading.TIMESTAMP: (
         f"CASE WHEN {{0}} LIKE '____-__-__%' THEN {_INSTANT}"
         " WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"

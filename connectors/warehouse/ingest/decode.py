@@ -18,7 +18,8 @@ from connectors.warehouse.ingest.layout import CellTable, Layout, layout
 from models.schema.fields import FieldObservation, OwnNames, Registry, register
 from models.schema.mapping import Mapping as MediaMapping
 
-# The most items in one call of the Arrow decoder. Batches of at most `_FEW` items are not halved again.
+# The most items in one call of the Arrow decoder. A batch that it rejects is halved, down to `_FEW` items, which the
+# Python decoder decodes.
 _AT_ONCE = 8192
 _FEW = 24
 

@@ -19,7 +19,7 @@ from models.schema.fields import MEDIA, FieldObservation
 from models.schema.json_types import EXACT, Found, Json, JsonType, WideNumber, values_of
 from models.schema.pointer import to_pointer
 
-# Python refuses to convert text with more digits to an integer (its limit is 4,300 digits).
+# Integers of this many digits or more are kept as text: Python refuses to convert more than 4,300 digits.
 _MOST_DIGITS = 4000
 
 # Items are processed recursively, and Python limits the depth of recursion.

@@ -102,7 +102,8 @@ def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
 def _is_behind(db: DuckDBPyConnection, now: datetime) -> bool:
     """Return whether `now` itself is probably wrong.
 
-    That is, most runs began after it, and there are more than two runs, or several posts were published after it too.
+    That is, if most runs began after it, and there are more than two runs, or at least `_WITNESSES` posts were
+    published more than a day after it.
     """
     ahead, runs = db.execute(
         f"SELECT count(*) FILTER (started_at > {_at(now)}), count(*) FROM core.runs WHERE state <> 'running'"  # noqa: S608

@@ -111,7 +111,7 @@ def thin_outcomes(connection: Connection, *, before: datetime, runs_in_full: int
     """Delete successful outcomes that equal the partition's previous one, in the open transaction.
 
     Only outcomes from before a time are deleted, and none of the last `runs_in_full` runs. Unsuccessful outcomes are
-    kept as long as their run, and so is the last outcome of each partition.
+    kept as long as their run, the last outcome of each partition until there is a later one.
     """
     connection.exec_driver_sql(_THIN_OUTCOMES, (before, runs_in_full))
 

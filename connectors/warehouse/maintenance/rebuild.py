@@ -51,7 +51,10 @@ class RebuildResult:
 
 
 def _renamed(registry: Registry, own: OwnNames) -> Registry:
-    """Return the registry with new names for fields whose name the mapping uses, and without its JSON types."""
+    """Return the registry with new names for fields whose name the mapping uses, and without facts about a mapping.
+
+    These are SHADOWED and UNREADABLE, which the new mapping determines again.
+    """
     taken: dict[str, set[str]] = {resource: set(names) for resource, names in own.columns.items()}
     fields: dict[tuple[str, str], Field] = {}
     for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):

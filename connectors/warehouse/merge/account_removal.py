@@ -11,8 +11,9 @@ from models.runs import RunWarning
 REMOVED = "accounts_removed"
 
 # An account that another scan has listed since this one began is not missing: it may be on a page that this scan had
-# passed already. An empty catalogue neither confirms a removal nor can be confirmed, so it sets no `missed_from`. Times
-# are compared with the beginning of scans, so a scan directly after one that was resumed for hours confirms nothing.
+# passed already. An empty catalogue neither confirms a removal nor can be confirmed, so it sets no `missed_from`. The
+# confirming scan must begin some time after both the beginning (`missed_from`) and the end (`since`) of the first one:
+# a resumed scan may have begun many hours before it ended, and a scan directly after it confirms nothing.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed_accounts AS
 WITH ended AS (

@@ -77,7 +77,7 @@ ORDER BY account_id, surface, media_id, observed_at, metric
 
 
 def merge_history(connection: Connection, mapping: Mapping, media: TableSchema) -> None:
-    """Append the versions and counts that are superseded by `changed_items`.
+    """Append the versions of content that `changed_items` supersede, and the new values of counts that they change.
 
     Needs `media_to_write` and `media_stored_hashes`. Call it before the slice's rows are rewritten.
     """

@@ -34,7 +34,8 @@ def merge_children(connection: Connection, table_schemas: Sequence[TableSchema],
         )
 
 
-# Stored items of a slice whose bytes differ, but neither their content nor their counts: their media URLs changed.
+# Stored items of a slice whose bytes differ, but neither their content nor their counts: usually only the signatures of
+# media URLs changed.
 _RESIGNED = """
 CREATE OR REPLACE TEMP TABLE media_resigned AS
 WITH last AS (

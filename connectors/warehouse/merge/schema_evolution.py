@@ -66,7 +66,10 @@ def _alter_columns(
 
 
 def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, str]) -> None:
-    """Save the values of columns to be widened, cast to the new type, of rows whose bytes are not in the raw store."""
+    """Save, in a temporary table, the values of columns to be widened in rows whose bytes are not in the raw store.
+
+    They are cast to the new type. The order key is the rowid, as in cells that are decoded again.
+    """
     widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
     cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
     raw_connection(connection).execute(

@@ -1,4 +1,4 @@
-"""The list of raw store parts in the warehouse; a part is added in the transaction of the merge that wrote it."""
+"""The list of raw store parts in the warehouse; a part is added in the transaction (of a merge, say) that needs it."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -15,11 +15,11 @@ _STILL_READ = timedelta(days=1)
 
 
 def recover_parts(connection: Connection, *, now: datetime) -> None:
-    """Remove leftover files of a killed merge, and retired parts that no reader of a snapshot needs any more.
+    """Remove leftover files of a killed merge or compaction, and retired parts that no reader needs any more.
 
     The connection must not be in a transaction. Raises WarehouseUnusable when a listed part is missing or has another
-    size, or when there is a part that is not listed. The part with the next number is an exception: its merge was not
-    committed, so its pages are still in the segments, and it is removed.
+    size, or when there is a part that is not listed. The part with the next number is an exception: its transaction was
+    not committed, so its rows are still in the segments or in older parts, and it is removed.
     """
     with connection.begin():
         store, parts, number = store_of(connection), all_parts(connection), next_number(connection)

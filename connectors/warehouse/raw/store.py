@@ -49,9 +49,10 @@ class RawStore:
         return self.folder / part_name(number)
 
     def put(self, number: int, write: Callable[[Path], object]) -> int:
-        """Call `write` with the path of a temporary file, then rename the file to this part; return its size in bytes.
+        """Call `write` with the path of a temporary file, and rename the file to this part; return its size in bytes.
 
-        The part is durable; an existing file is replaced. Raises whatever `write` raises; then no part is changed.
+        The file is fsynced before the rename, and the folder after it, so that a part is always complete, and durable
+        when this returns. An existing part is replaced. Raises whatever `write` raises; then no part is changed.
         """
         _make(self.folder)
         path = self.path(number)

@@ -69,8 +69,8 @@ WHERE w.resource = 'media' AND w.surface = 'posts'
 # The most known posts of an account that a scan receives: enough to recognize known territory.
 _MOST_KNOWN = 1_000
 
-# Without rows that an open scan wrote, whose landings come after the one that closed the last scan: no scan has read
-# on from these posts to known territory.
+# Posts with higher landing numbers than the last closed scan are excluded. An open scan wrote them, and no scan has
+# read from them down to known territory yet.
 _KNOWN = f"""
 SELECT m.account_id, arg_max(m.media_id, m.published_at, {_MOST_KNOWN})
 FROM core.media AS m

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
 from models.tables import core_outcomes, core_runs, core_warnings, ops_staging
 
-# The most runs of which a chain of interrupted runs is looked for.
+# The number of last runs among which the chain of unfinished runs to resume is searched.
 _RECENT = 1000
 
 

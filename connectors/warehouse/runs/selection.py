@@ -53,8 +53,8 @@ def choose(
     `schema` is "core" if `ask` queries the warehouse, "main" if it queries the snapshot. Accounts with an expired token
     are skipped by a run, so no requests are estimated for them unless `scan_expired`.
 
-    Raises SelectionError if a named account does not exist, or, for `selection.failed`, if only the account catalogue
-    is incomplete.
+    Raises SelectionError if a named account does not exist, is ambiguous or was removed, or, for `selection.failed`, if
+    only the account catalogue is incomplete.
     """
     database = quoted(schema)
     named = _named(ask, database, selection.accounts)

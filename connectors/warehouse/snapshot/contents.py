@@ -16,7 +16,8 @@ from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import HISTORY, ColumnSchema, TableSchema, history, table_schemas
 from models.tables import SNAPSHOT, WAREHOUSE
 
-# All values that the views look up by account, in one table: each further join would cost every query on media as much.
+# All values that the views look up by account, in one table: each further join would add its full cost to every query
+# on media.
 LOOKUP = "core.account_lookup"
 _COMPLETE_AT = {surface: f"{surface}_complete_at" for surface in SURFACES}
 LOOKUP_SELECT = f"""

@@ -42,8 +42,8 @@ _SETTINGS = {
 # One account's media fits into one or two row groups, and one row group per thread fits into memory.
 _ROW_GROUP = 16_384
 
-# Tables with these columns grow with the number of items and are partitioned by surface. Partitions by account would
-# be a hundred thousand small files.
+# Tables with all of these columns grow with the number of items and are partitioned by surface. Partitions by account
+# would be a hundred thousand small files.
 _OF_AN_ITEM = {"account_id", "surface", "media_id"}
 
 # The sort order of these files, without columns that a table lacks. Typical queries read one account, newest first.

@@ -46,7 +46,7 @@ def _copy_in_kernel(source: int, target: int, size: int) -> int:
 def copy_file(source: int, target: Path) -> None:
     """Copy the file of an open descriptor to a new file, without fsync. Raises OSError.
 
-    The position of the descriptor does not change.
+    The descriptor remains open, and its position does not change.
     """
     with open(target, "xb", opener=open_without_symlinks) as made:
         if _is_cloned(source, made.fileno()):

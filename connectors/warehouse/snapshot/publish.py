@@ -59,7 +59,11 @@ def _check(db: DuckDBPyConnection, snapshot: Path) -> None:
 
 
 def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: datetime) -> None:
-    """Make the draft read-only and durable, and rename it to the snapshot; remove logs of the old snapshot."""
+    """Make the draft read-only and durable, rename it to the snapshot, and check the result.
+
+    Logs of the old snapshot are removed before the rename, so that DuckDB never replays them into the new one, and
+    again after it.
+    """
     draft.chmod(stat.S_IMODE(draft.stat().st_mode) & ~0o222)
     # The modification time is the time of publication, as in the table `published`.
     modified = (at - _EPOCH) // timedelta(microseconds=1) * 1000

@@ -162,12 +162,12 @@ def reading(connection: Connection) -> int:
 
 
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
-    """Attach a new file without a WAL: if writing it fails, the file is discarded, so nothing must be recovered."""
+    """Attach a new file, and write no WAL for it: if writing it fails, the file is discarded, not recovered."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
 
 
 def attach_copy(db: DuckDBPyConnection, draft: Path, name: str) -> None:
-    """Attach a copy of a file without a WAL; its storage version does not change."""
+    """Attach a copy of a file in the same way, without writing a WAL; its storage version does not change."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES')")
 
 

@@ -63,7 +63,7 @@ def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
     finally:
         _set(db, "threads", "1")
         if is_usual:
-            # DuckDB cannot always spill immediately; the limit then stays.
+            # DuckDB cannot always spill immediately; the higher limit then stays.
             with suppress(duckdb.OutOfMemoryException):
                 _set(db, "memory_limit", f"{_MEMORY_MB}MB")
 

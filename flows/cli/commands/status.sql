@@ -1,6 +1,6 @@
 -- name: unresolved
--- Runs that no later run has made up for. A complete or partial sync of everything does, or a run of the same kind and
--- selection.
+-- Runs that no later run has made up for. A complete or partial run does so if it is a sync of everything, or if it has
+-- the same kind and selection.
 SELECT r.* FROM runs AS r
 WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
     FROM runs AS l
