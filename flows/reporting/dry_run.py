@@ -48,7 +48,7 @@ class Cooldowns:
 
 
 def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None, *, now: datetime) -> Cooldowns:
-    """Read the cooldowns that end after `now` from the warehouse, or from the snapshot if the warehouse is in use."""
+    """Read the cooldowns that end after `now` from the warehouse, or if it cannot be read now, from the snapshot."""
     try:
         found = inspect(
             settings.warehouse, activity, now=now, since=now.isoformat(timespec="seconds"), pause=time.sleep

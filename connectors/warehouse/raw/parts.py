@@ -1,4 +1,4 @@
-"""The list of raw store parts in the warehouse; a part is added in the transaction (of a merge, say) that needs it."""
+"""The warehouse's list of raw store parts. A merge, compaction or upgrade adds a part in its own transaction."""
 
 from dataclasses import dataclass
 from datetime import datetime

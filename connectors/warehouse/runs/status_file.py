@@ -47,7 +47,7 @@ def status_path(snapshot: Path) -> Path:
 
 
 def write_status(snapshot: Path, status: Status) -> None:
-    """Replace the status file atomically. Raises OSError."""
+    """Replace the status file atomically and durably. Raises OSError."""
     path = status_path(snapshot)
     draft = path.with_name(f".{path.name}.next")
     draft.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total 
 WHERE {only} ORDER BY token_expired_since, ig_username LIMIT 20
 """
 
-# The last outcome of each partition, with the correlation id to quote to the API's support.
+# The last outcome of each partition that is incomplete, with the correlation id to quote to the API's support.
 _INCOMPLETE = """
 SELECT f.ig_username, f.surface, f.outcome, f.error_code, f.last_tried_at, f.complete_at, f.resume_after,
     o.correlation_id, count(*) OVER () AS total
@@ -145,7 +145,7 @@ def _others(reader: Reader) -> Iterator[Html]:
 
 
 def attention(reader: Reader) -> tuple[Html, int]:
-    """Return the list of what needs action, and the number of its entries, without scans that resume automatically."""
+    """Return what needs action as lists, and the number of these things, without scans that resume automatically."""
     expired, tokens = _expired(reader)
     incomplete, scans = _incomplete(reader, deferred=False)
     others = list(_others(reader))
