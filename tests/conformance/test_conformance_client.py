@@ -1,4 +1,4 @@
-"""The client against recorded malformed servers: nothing surprises it, and the next good answer is read rightly."""
+"""The client against recorded malformed responses: each has its expected error, and the next valid response is read."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""The contract's literal examples and the OpenAPI description say the same, both ways."""
+"""The contract's literal examples and the OpenAPI description agree, in both directions."""
 
 from typing import Any
 

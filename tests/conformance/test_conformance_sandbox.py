@@ -1,4 +1,4 @@
-"""The sandbox does what its OpenAPI description says and no more than the contract lets it."""
+"""The sandbox conforms to its OpenAPI description and to the contract."""
 
 import pytest
 

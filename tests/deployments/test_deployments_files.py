@@ -1,4 +1,4 @@
-"""What `deployments/` holds is true of the program: names, pins, commands, flows, and Kubernetes' own schemas."""
+"""The files in `deployments/` agree with the program (names, pins, commands, flows) and with Kubernetes' schemas."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A key with fewer grants, an empty catalogue and another address: nothing is removed, and everything says so."""
+"""A key with fewer grants, an empty catalogue and another address: nothing is removed, and the run reports it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Killed at random moments, hundreds of times: it always opens, and always ends where an uninterrupted run would."""
+"""Killed at random moments, hundreds of times: the warehouse opens, and the result is that of an uninterrupted run."""
 
 import random
 import signal

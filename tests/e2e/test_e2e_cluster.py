@@ -1,4 +1,4 @@
-"""A Dask cluster of processes and an S3 server: killed anywhere, the snapshot is what the service shows."""
+"""A Dask cluster of processes and an S3 server: after any kill, the snapshot equals the API's data."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Five days, and after each the snapshot equals the model, column by column: what was visible when."""
+"""Five days; after each, the snapshot equals the model in every column."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

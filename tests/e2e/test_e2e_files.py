@@ -1,4 +1,4 @@
-"""What can befall the files: one clear line each, and what was landed is kept."""
+"""Problems with files: each is reported in one clear line, and landed pages are kept."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Incremental days against the sandbox: whatever order it lists posts in, no row above the depth is lost or wrong."""
+"""Incremental days against the sandbox: in any order of posts, no row above the depth is missing or wrong."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Killed at any moment: the same result, and no landed page asked for twice."""
+"""Killed at any moment: the result is the same, and no landed page is requested twice."""
 
 import json
 import signal

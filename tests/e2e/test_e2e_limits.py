@@ -1,4 +1,4 @@
-"""Rate limits: every Retry-After kept, by this process and by the next, and others go on meanwhile."""
+"""Rate limits: every Retry-After is honoured, also by the next process, and other accounts continue meanwhile."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Somebody is told: a run's events reach a webhook on this machine, through automations that `apply` made."""
+"""Notifications: a run's events reach a local webhook through automations created by `apply`."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""deployments/prefect.yaml on a work pool: deployed to a real server, and carried out by a real worker."""
+"""deployments/prefect.yaml on a work pool: deployed to a real server and executed by a real worker."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`--retries`: an outage is waited out, a person may end the wait, and what no wait heals ends at once."""
+"""`--retries`: a run waits for the end of an outage, the wait can be stopped, and permanent errors are not retried."""
 
 import signal
 

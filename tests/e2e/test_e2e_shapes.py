@@ -1,4 +1,4 @@
-"""Catalogues in shapes the mapping was not written for: every row lands, and every value is in a typed column."""
+"""Items in unusual shapes: every row lands, and every value is in a typed column."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

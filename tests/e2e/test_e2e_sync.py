@@ -1,4 +1,4 @@
-"""The main job, as an operator types it, against a server that is another process."""
+"""`gramhouse sync` against a server in another process."""
 
 import json
 import subprocess

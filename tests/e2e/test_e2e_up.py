@@ -1,4 +1,4 @@
-"""One `gramhouse up`, and what an operator does with it until it is ended."""
+"""`gramhouse up` from its start to its end, with an operator's actions in between."""
 
 import os
 import signal

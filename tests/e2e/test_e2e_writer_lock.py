@@ -1,4 +1,4 @@
-"""Two runs that want to write at once, and backfills, as they are typed."""
+"""Two concurrent runs on one warehouse, and backfills, from the command line."""
 
 import json
 import signal

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - answers on one line
-"""Whatever comes back, it is a page or an ApiError, of which the ledger can keep every part."""
+"""Every response is a page or an ApiError, every part of which can be stored in the ledger."""
 
 import json
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - JSON on one line
-"""Whatever an item carries, it becomes a row or is rejected, says what it said, and stops no merge."""
+"""Every item becomes a row with the same values or is rejected, and never fails a merge."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The hand-off to dbt: `gramhouse describe --format dbt`, and the keys and joins that it and the dictionary promise."""
+"""dbt: `gramhouse describe --format dbt`, and the keys and joins stated there and in the dictionary."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""docs/notebooks/first-look: from the snapshot to three charts in ten cells, and the same three as plain SQL."""
+"""docs/notebooks/first-look: three charts from a snapshot, and the same three as plain SQL."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The mutants still fit the code: `make proof` breaks it in these places, and sees that the tests notice."""
+"""The mutants still match the code; `make mutants` applies them."""
 
 from pathlib import Path
 

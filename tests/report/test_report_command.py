@@ -1,4 +1,4 @@
-"""`gramhouse report` as a person types it."""
+"""The command `gramhouse report`."""
 
 import json
 import os

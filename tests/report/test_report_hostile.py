@@ -1,4 +1,4 @@
-"""Whatever text a snapshot holds, it stays text: in a parser, and in a real browser with its console empty."""
+"""Text of a snapshot is never interpreted as markup or script, in a parser and in a real browser."""
 
 from pathlib import Path
 

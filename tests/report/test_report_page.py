@@ -1,4 +1,4 @@
-"""The page that is made of real runs: what stands on it, and that it is the same for the same snapshot."""
+"""The HTML report of real runs: its contents, and that the same snapshot produces the same page."""
 
 import re
 from datetime import timedelta

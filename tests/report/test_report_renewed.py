@@ -1,4 +1,4 @@
-"""Each publish renews the report that a setting names, and what goes wrong with it spoils no run."""
+"""Each publish updates the configured report; its errors do not fail the run."""
 
 import json
 import os

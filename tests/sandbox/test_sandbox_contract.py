@@ -1,4 +1,4 @@
-"""Every row of section 7, by a real request where one reaches it and by script, is its literal example."""
+"""Every error of section 7, from a real request or a fault rule, equals its literal example."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Keys made, chosen, listed and revoked while the sandbox runs (API 5)."""
+"""Keys created, selected, listed and revoked while the sandbox runs (API 5)."""
 
 import json
 from collections.abc import Callable

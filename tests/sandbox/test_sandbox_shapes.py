@@ -1,4 +1,4 @@
-"""The shapes that a reader was not written for: what they hold, and that they hold it every time."""
+"""The unusual shapes of items: their contents, and that they are deterministic."""
 
 import json
 from collections.abc import Iterator

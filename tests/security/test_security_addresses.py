@@ -1,4 +1,4 @@
-"""Which addresses may be given the key, and that whatever is accepted is asked as it reads."""
+"""Which base URLs are accepted, and that requests go to exactly the accepted host."""
 
 from contextlib import suppress
 from urllib.parse import quote, urlsplit

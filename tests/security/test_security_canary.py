@@ -1,4 +1,4 @@
-"""The search itself: a canary that is there is found, however it is written and wherever it lies."""
+"""Tests of the secret search: a canary is found in every encoding and in every file."""
 
 import base64
 import json

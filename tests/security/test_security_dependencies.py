@@ -1,4 +1,4 @@
-"""What is installed is what is pinned, by name and version, from a registry and from nowhere else."""
+"""Installed packages are those pinned by name and version, and come from a registry only."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A service that repeats the key in everything it says, and runs that go wrong in every way: nobody writes it down."""
+"""An API that echoes the key in every response, and runs that fail in every way: the key is never written."""
 
 import json
 import os

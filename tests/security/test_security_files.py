@@ -1,4 +1,4 @@
-"""Whose files are written, with which rights, and what a link planted among them could do."""
+"""The permissions of written files, and protection against planted symlinks."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""The key goes to the base URL's host, and to nobody else."""
+"""The key is sent to the host of the base URL only."""
 
 import json
 import ssl

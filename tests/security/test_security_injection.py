@@ -1,4 +1,4 @@
-"""What the API sends is data: it executes nowhere, breaks no layout, and is kept as it came."""
+"""Data of the API is never executed, breaks no layout, and is stored unchanged."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What the service says about a request is shown and kept; the key it may repeat there is not."""
+"""Error messages of the API are shown and stored, but without the key if they contain it."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Whoever may ask a question may ask the snapshot, and no other file; whoever wrote the snapshot may do no more."""
+"""Queries can read the snapshot and no other file, even if the snapshot is malicious."""
 
 import json
 import subprocess

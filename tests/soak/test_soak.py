@@ -1,4 +1,4 @@
-"""The soak, in short: a few runs in one process, and fewer in processes of their own, leave nothing behind."""
+"""A short soak test: a few runs in one process, and fewer in separate processes, leave nothing behind."""
 
 import asyncio
 import threading

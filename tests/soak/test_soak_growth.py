@@ -1,4 +1,4 @@
-"""What counts as growth, on samples made up."""
+"""What counts as growth, on synthetic samples."""
 
 from collections.abc import Callable
 from dataclasses import replace

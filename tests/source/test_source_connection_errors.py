@@ -1,4 +1,4 @@
-"""What a person reads when the service cannot be reached: server and cause, met on real sockets of this machine."""
+"""Messages of connection errors: server and cause, on real local sockets."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""Connections: what httpx and aiohttp do by default and must not, and that no private name of theirs is used."""
+"""Connections: defaults of httpx and aiohttp that must be changed, and that no private name of theirs is used."""
 
 import ast
 import asyncio

@@ -1,4 +1,4 @@
-"""A snapshot in a bucket: readers find the old one or the new one, whole, whenever the writer is killed."""
+"""A snapshot in a bucket: readers find the old or the new one, complete, whenever the writer is killed."""
 
 import asyncio
 from collections.abc import Iterator

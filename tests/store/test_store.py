@@ -1,4 +1,4 @@
-"""Stores do what an `ObjectStore` promises: a folder, and a bucket of an S3 server."""
+"""The stores conform to `ObjectStore`: a folder, and a bucket of an S3 server."""
 
 import asyncio
 import errno

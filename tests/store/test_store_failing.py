@@ -1,4 +1,4 @@
-"""Stores that fail for a while: what is repeated is done once, and what does not pass is raised."""
+"""Stores that fail for a while: repeated calls take effect once, and lasting errors are raised."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""kill -9 at any instant: what was told is there, checkpoints and rows agree, and going on ends where it should."""
+"""kill -9 at any moment: reported commits are there, checkpoints and rows agree, and resuming gives the same result."""
 
 import subprocess
 import sys

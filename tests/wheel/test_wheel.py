@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment of its own and run outside the repository."""
+"""The wheel, installed into a separate environment and run outside the repository."""
 
 import os
 import shutil

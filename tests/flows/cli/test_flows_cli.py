@@ -1,4 +1,4 @@
-"""What a person types, and what they read: never a traceback for what they can fix."""
+"""The command line: its options and messages, and never a traceback for errors the user can fix."""
 
 import errno
 import json

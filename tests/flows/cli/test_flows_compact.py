@@ -1,4 +1,4 @@
-"""`gramhouse compact` as a person types it."""
+"""The command `gramhouse compact`."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Shell completion: installable, and as fast as the help."""
+"""Shell completion: it can be installed, and is as fast as the help."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""`gramhouse doctor` finds a key that cannot list media, and keeps every Retry-After."""
+"""`gramhouse doctor` detects a key that cannot list media, and honours every Retry-After."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What is typed for incremental syncs: one mode at a time, and estimates that ask the API for nothing."""
+"""The options of incremental syncs: one mode at a time, and estimates without requests to the API."""
 
 import json
 from contextlib import redirect_stdout

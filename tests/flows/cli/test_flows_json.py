@@ -1,4 +1,4 @@
-"""Programs read standard output: one JSON object whatever the exit code, and an exit code whatever the streams."""
+"""`--json` writes one JSON object for every exit code, and exit codes are right even if a stream is closed or full."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`--log-format json`: each line of standard error is an object that a log collector can search."""
+"""`--log-format json`: each line of standard error is a JSON object."""
 
 import json
 import os

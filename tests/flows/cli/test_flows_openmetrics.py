@@ -1,4 +1,4 @@
-"""`gramhouse status --format openmetrics`: valid by Prometheus' own parsers, and by the numbers of `--json`."""
+"""`gramhouse status --format openmetrics`: valid for Prometheus' own parsers, with the same numbers as `--json`."""
 
 from datetime import timedelta
 from pathlib import Path

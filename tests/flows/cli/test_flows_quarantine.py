@@ -1,4 +1,4 @@
-"""`gramhouse quarantine` as a person types it."""
+"""The command `gramhouse quarantine`."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""`gramhouse rebuild`, as it is typed, and the raw store that it reads."""
+"""The command `gramhouse rebuild`, and the raw store that it reads."""
 
 import json
 import sys

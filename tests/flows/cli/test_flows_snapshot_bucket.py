@@ -1,4 +1,4 @@
-"""The snapshot in a bucket, as commands publish and read it: here where the warehouse is, and on another machine."""
+"""The snapshot in a bucket: commands publish it, and read it on the writer's machine and on another."""
 
 import json
 from collections.abc import Iterator

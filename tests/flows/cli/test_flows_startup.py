@@ -1,4 +1,4 @@
-"""What a command imports before it is needed: facts about sys.modules, where a time would depend on the machine."""
+"""The modules that each command imports, checked in sys.modules because times depend on the machine."""
 
 import inspect
 import os

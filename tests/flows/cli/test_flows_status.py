@@ -1,4 +1,4 @@
-"""`gramhouse status` and `runs`: never green when a run was cut short, failed, or is long ago."""
+"""`gramhouse status` and `runs`: not healthy if the last run was interrupted, failed, or is too old."""
 
 import asyncio
 import json

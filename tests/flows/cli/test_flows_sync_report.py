@@ -1,4 +1,4 @@
-"""A run's report in a pipe, and as JSON."""
+"""The output of a run in a pipe and as JSON."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What comes from outside steers no terminal and is no markup."""
+"""External text in the output contains no terminal escapes and is not interpreted as markup."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Batches scanned by workers through a shared store end where those of one process end, whoever dies on the way."""
+"""Batches on workers have the same result as in one process, whichever worker or run dies."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The guards of batches on workers, one by one: what keeps two attempts, two runs and two warehouses apart."""
+"""The guards of batches on workers, which keep attempts, runs and warehouses apart."""
 
 import asyncio
 from collections.abc import AsyncIterator

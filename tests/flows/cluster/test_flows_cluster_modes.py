@@ -1,4 +1,4 @@
-"""Incremental syncs and backfills whose batches workers scan: they ask for what one process asks for."""
+"""Incremental syncs and backfills on workers send the same requests as in one process."""
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace

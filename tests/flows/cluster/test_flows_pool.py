@@ -1,4 +1,4 @@
-"""Batches on a Prefect work pool: flow runs that scan them, fail, are killed, cancelled or never begin."""
+"""Batches on a Prefect work pool: flow runs that succeed, fail, are killed or cancelled, or never start."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

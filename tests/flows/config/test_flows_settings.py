@@ -1,4 +1,4 @@
-"""Settings: each from both places, every wrong one a line, the key in none of them."""
+"""Settings: each from environment and file, one line for every invalid value, and never the key in a message."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Accounts that go missing, are spelled in another case or have an unknown status; and whose warehouse it is."""
+"""Missing accounts, ids in another case, unknown statuses, and warehouses of another API."""
 
 import json
 from collections.abc import Callable, Collection

@@ -1,4 +1,4 @@
-"""Backfills: chosen scans from the first page, beside a nightly whose progress stays its own."""
+"""Backfills: selected scans from the first page, with progress separate from that of syncs."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Accounts on their way into batches."""
+"""The division of accounts into batches."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A machine whose clock is wrong: what it leaves behind decides nothing once the clock is right, and is put right."""
+"""A wrong clock: times stored meanwhile have no effect once the clock is right, and are corrected."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

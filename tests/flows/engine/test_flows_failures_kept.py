@@ -1,4 +1,4 @@
-"""What a run keeps of a request that failed: facts, and neither the exception nor the answer behind it."""
+"""A run keeps only facts about a failed request, not the exception or the response."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""Incremental scans of posts: what they ask for, where they stop, and what the warehouse and snapshot then hold."""
+"""Incremental scans of posts: their requests, where they stop, and the contents of warehouse and snapshot."""
 
 from datetime import datetime, timedelta
 from pathlib import Path

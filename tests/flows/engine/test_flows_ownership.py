@@ -1,4 +1,4 @@
-"""A run of an empty warehouse keeps its hands off the snapshot of another one."""
+"""A run on an empty warehouse does not replace the snapshot of another one."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What becomes of a partition: every way a scan can end, in a run against a real warehouse."""
+"""The outcomes of a partition: every way a scan can end, with a real warehouse."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A whole run in this process: our client, the sandbox behind ASGI, a warehouse on disk."""
+"""A whole run in this process: the client, the sandbox over ASGI, and a warehouse on disk."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Tidying up at a run's end: what cannot be tidied costs no snapshot."""
+"""Housekeeping at the end of a run: its errors do not prevent publishing."""
 
 from collections.abc import Collection
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which runs are retried, when, and what the last of them decides."""
+"""Which runs are retried and when; the last one decides the exit code."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Waiting for one's turn at the warehouse, on a clock that no one waits for."""
+"""Waiting for the writer lock, on a virtual clock."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The automations as they are written down: whole, in agreement with what we tell, and addressed to blocks."""
+"""The automation files: complete, consistent with the emitted events, and referring to blocks."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""How flow runs end, as a Prefect server shows them: the name of the state, its sentence, tasks and artifacts."""
+"""The end of flow runs on a Prefect server: state name and message, tasks and artifacts."""
 
 import re
 from pathlib import Path

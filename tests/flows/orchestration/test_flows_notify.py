@@ -1,4 +1,4 @@
-"""Telling Prefect: how far a run is, and that Prefect's troubles are none of the run's."""
+"""Progress and events sent to Prefect; errors of Prefect do not affect the run."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""When things run, reckoned without a clock: cron, the gap between looks at the stories, what was missed."""
+"""Schedules, computed without a clock: cron, the interval between runs of stories, and missed runs."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

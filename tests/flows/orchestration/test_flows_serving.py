@@ -1,4 +1,4 @@
-"""The process that serves the deployments: what a Prefect server holds while it runs, and after a signal ended it."""
+"""The process that serves the deployments: the state on the Prefect server while it runs and after a signal."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The tasks of a flow run: four names, arguments that can be pickled, and the steps of a direct run."""
+"""The tasks of a flow run: their names, arguments that can be pickled, and the same steps as in a direct run."""
 
 import inspect
 import pickle

@@ -1,4 +1,4 @@
-"""`gramhouse up` where no server is needed: what it refuses, what it tells Prefect, and how its children watch it."""
+"""`gramhouse up` without a server: refused options, Prefect's settings, and children that end with their parent."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The page of a run: what is said, where, and that nothing from outside is more than text on it."""
+"""The Markdown artifact of a run: its contents, and that external text is never interpreted as markup."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a run tells: which events, by which labels, in which words."""
+"""The events of a run: their names, labels and texts."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""How long a run may still take: from the lengths of the last full scans, the present rate and the cooldowns."""
+"""The remaining time of a run, estimated from the last full scans, the current rate and the cooldowns."""
 
 from collections.abc import Callable
 from datetime import timedelta

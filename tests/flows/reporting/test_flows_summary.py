@@ -1,4 +1,4 @@
-"""A run summed up from a real snapshot, as the runs before it left it."""
+"""The summary of a run, read from a real snapshot."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Since when something counts as new: runs that were cut short told nobody of what they learned."""
+"""Since when findings count as new: interrupted runs have not reported theirs."""
 
 import duckdb
 import pytest

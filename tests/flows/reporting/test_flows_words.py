@@ -1,4 +1,4 @@
-"""Numbers and spans of time in words."""
+"""Numbers and durations as text."""
 
 import pytest
 

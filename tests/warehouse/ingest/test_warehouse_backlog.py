@@ -1,4 +1,4 @@
-"""When a merge is worth while, and when there is too much for one."""
+"""When a merge begins, and when there is too much for one merge."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two decoders, one contract: whatever the fast one takes, the careful one reads the same."""
+"""Two decoders: the fast one reads the same values as the careful one."""
 
 import json
 import subprocess

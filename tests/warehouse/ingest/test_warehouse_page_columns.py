@@ -1,4 +1,4 @@
-"""Columns that pages give their items: aligned with the items in whatever order these were decoded."""
+"""Columns from pages are aligned with the items, in whatever order these were decoded."""
 
 import duckdb
 import pyarrow as pa

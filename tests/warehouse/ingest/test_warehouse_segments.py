@@ -1,4 +1,4 @@
-"""Segments on the disk: what can be read of them is what had landed."""
+"""Segment files: what can be read from them is what had landed."""
 
 import errno
 import os

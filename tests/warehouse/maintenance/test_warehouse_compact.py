@@ -1,4 +1,4 @@
-"""The warehouse rewritten: the same rows, small and sorted, or the old file untouched."""
+"""Compacting: the same rows in a small, sorted file, or the old file unchanged."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""What was stored while the clock was ahead is moved back: in its order, and never so that a wait gets shorter."""
+"""Times stored while the clock was ahead are moved back, in their order, and without shortening a cooldown."""
 
 import json
 from datetime import datetime, timedelta

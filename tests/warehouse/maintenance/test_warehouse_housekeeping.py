@@ -1,4 +1,4 @@
-"""What is kept long enough goes; what still matters stays, however old."""
+"""Housekeeping removes old rows and files, but none that are still needed."""
 
 from datetime import timedelta
 from pathlib import Path

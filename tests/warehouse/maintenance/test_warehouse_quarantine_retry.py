@@ -1,4 +1,4 @@
-"""Quarantined media items are read again by another mapping: none is lost, none overwrites what is newer."""
+"""Quarantined media items are read again with another mapping: none is lost, and none overwrites newer data."""
 
 import json
 import subprocess

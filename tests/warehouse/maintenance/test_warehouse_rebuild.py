@@ -1,4 +1,4 @@
-"""Reading what is stored anew, by another mapping."""
+"""Rebuilding the tables from the raw store with another mapping."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Whatever was committed and not checkpointed: the file and its log, as a kill leaves them, open again.
+"""Committed data without a checkpoint: the file and its log, as a kill leaves them, can be opened again.
 
 DuckDB 1.5 finds no function while it replays its log, so that a file whose ALTER called one would never open again.
 """

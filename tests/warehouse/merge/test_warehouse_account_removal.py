@@ -1,4 +1,4 @@
-"""Accounts that the catalogue no longer lists: few are removed, many wait for a confirmation."""
+"""Accounts that the catalogue no longer lists: a few are removed, many wait for a confirmation."""
 
 from collections.abc import Sequence
 from datetime import timedelta

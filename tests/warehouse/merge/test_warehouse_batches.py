@@ -1,4 +1,4 @@
-"""Merging after every page, now and then, or once at the end leaves the same rows: those of the oracle."""
+"""Merging after every page, now and then, or once at the end produces the same rows, which are those of the oracle."""
 
 import random
 

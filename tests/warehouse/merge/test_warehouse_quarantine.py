@@ -1,4 +1,4 @@
-"""A record in quarantine is one row, however often it is met, and goes once it has not been met for long."""
+"""A record in quarantine is one row, however often it occurs, and is removed if it has not occurred for long."""
 
 from dataclasses import replace
 from datetime import timedelta

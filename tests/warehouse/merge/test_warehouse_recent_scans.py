@@ -1,4 +1,4 @@
-"""What a merge makes of recent scans: they say something of what was published after `covered_from`, and no more."""
+"""Merges of recent scans: they decide only about posts published after `covered_from`."""
 
 from collections.abc import Sequence
 from dataclasses import replace

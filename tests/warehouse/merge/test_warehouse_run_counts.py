@@ -1,4 +1,4 @@
-"""Counts belong to the run that landed the page, whoever merges it, and no run's are ever lost."""
+"""Counts belong to the run that landed the page, whichever run merges it, and are never lost."""
 
 from datetime import timedelta
 from typing import Any

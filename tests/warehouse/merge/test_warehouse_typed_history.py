@@ -1,4 +1,4 @@
-"""The columns of earlier versions: typed as those of the items, and brought along with them."""
+"""The columns of earlier versions have the types of the items' columns and change with them."""
 
 from dataclasses import replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What readers find of the raw store: `raw_media` in a question, the parts in an export."""
+"""The raw store for readers: `raw_media` in queries, and the parts in an export."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The raw store keeps rows byte for byte, and every part is named exactly when its transaction was committed."""
+"""The raw store keeps rows byte for byte; a part is listed exactly if its transaction was committed."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta

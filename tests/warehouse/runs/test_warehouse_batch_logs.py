@@ -1,4 +1,4 @@
-"""Entries of logs in the shared store: each is merged once, in its order, and none after the last."""
+"""Log entries in the shared store: each is merged once, in order, and none after the last."""
 
 from collections.abc import Iterator
 

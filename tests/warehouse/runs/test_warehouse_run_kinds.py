@@ -1,4 +1,4 @@
-"""A backfill scans a partition amid the sync's scan of it: neither disturbs the other, and no item is lost to both."""
+"""A backfill during a sync's scan of the same partition: neither disturbs the other, and no item is lost."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta

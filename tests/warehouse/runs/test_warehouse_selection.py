@@ -1,4 +1,4 @@
-"""Whom a backfill scans: the same answer from the warehouse and from its snapshot."""
+"""The selection of a backfill is the same in the warehouse and in its snapshot."""
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The status file: whole or not there, and never believed where its process is gone."""
+"""The status file: complete or absent, and ignored if its process is gone."""
 
 import json
 import os

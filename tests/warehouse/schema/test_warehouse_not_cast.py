@@ -1,4 +1,4 @@
-"""Values that a mapped column could not hold are counted by the column's name."""
+"""Values that a mapped column cannot hold are counted by column name."""
 
 from dataclasses import replace
 

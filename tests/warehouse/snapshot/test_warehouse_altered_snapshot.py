@@ -1,4 +1,4 @@
-"""A snapshot that another program opened for writing: nothing of that gets into the next one."""
+"""A snapshot that another program has written to: its changes do not get into the next one."""
 
 import os
 import stat

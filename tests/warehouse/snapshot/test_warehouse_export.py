@@ -1,4 +1,4 @@
-"""The export: whole, listed by its manifest, and never at the cost of what was there."""
+"""The export: complete, listed in its manifest, and never at the expense of existing files."""
 
 import fcntl
 import hashlib

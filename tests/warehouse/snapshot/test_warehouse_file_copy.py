@@ -1,4 +1,4 @@
-"""A copy has all bytes of a file, whichever way the operating system makes it."""
+"""A copy has all bytes of a file, whichever system call makes it."""
 
 import errno
 import os

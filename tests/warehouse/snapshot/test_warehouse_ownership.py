@@ -1,4 +1,4 @@
-"""A snapshot is not replaced by a warehouse that it is not of and that never listed all accounts."""
+"""A snapshot is not replaced by another warehouse that has never listed all accounts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

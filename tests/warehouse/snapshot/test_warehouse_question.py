@@ -1,4 +1,4 @@
-"""What a person may ask: statements that only read, and every value shown as it is."""
+"""`gramhouse query`: read-only statements, and exact output of every value."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What analysts read by: the snapshot and its export, in one library after the other, hold the same rows."""
+"""Analysts' libraries: each reads the same rows from the snapshot and its export."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each view's whole answer, compared with one that plain Python works out from the same rows."""
+"""Every view, compared with rows computed in plain Python from the same tables."""
 
 import random
 import re

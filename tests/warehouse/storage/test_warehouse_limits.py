@@ -1,4 +1,4 @@
-"""How much memory DuckDB has: what its settings say is not what counts."""
+"""DuckDB's limits of memory and threads, and queries that need more memory than a run."""
 
 from collections.abc import Iterator
 

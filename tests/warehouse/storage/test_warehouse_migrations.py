@@ -1,4 +1,4 @@
-"""A warehouse of any release opens and is upgraded in one transaction, or says why not and stays as it was."""
+"""A warehouse of any release is upgraded in one transaction, or refused with a reason and left unchanged."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A new file's tables are made past the dialect, and are the ones that it would have made."""
+"""The tables of a new file are created without SQLAlchemy, and equal those it would create."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Paths that are refused before anything is written, and those that DuckDB takes for what they are."""
+"""Paths that are refused before anything is written, and paths with special characters that work."""
 
 import os
 import shutil
