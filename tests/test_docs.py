@@ -85,7 +85,7 @@ def test_every_query_of_the_examples_and_the_questions_answers(query: str, snaps
         assert rows
 
 
-def test_the_data_dictionary_is_what_the_declarations_say() -> None:
+def test_the_data_dictionary_agrees_with_the_declarations() -> None:
     assert (ROOT / "docs/data-dictionary.md").read_text(encoding="utf-8") == markdown(), "run `make dictionary`"
 
 

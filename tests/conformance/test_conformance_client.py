@@ -92,7 +92,7 @@ def _assert_told(error: ApiError, one: Outcome) -> None:
 
 
 @pytest.mark.parametrize("one", KNOWN)
-async def test_an_answer_is_what_it_is_and_the_next_is_good(one: Outcome) -> None:
+async def test_each_response_has_its_outcome_and_the_next_is_read(one: Outcome) -> None:
     async with _met(one, Clock()) as (client, server, elsewhere):
         if one.then is Then.LANDS:
             response = await client.send(REQUEST)
@@ -108,7 +108,7 @@ async def test_an_answer_is_what_it_is_and_the_next_is_good(one: Outcome) -> Non
 
 
 @pytest.mark.parametrize("one", [known for known in KNOWN if known.values[0].then is not Then.LANDS])  # type: ignore[union-attr]
-async def test_what_is_asked_next_is_as_the_table_says(one: Outcome) -> None:
+async def test_the_next_request_follows_the_table(one: Outcome) -> None:
     clock, holds = Clock(), list[float]()
 
     def park() -> AbstractAsyncContextManager[None]:

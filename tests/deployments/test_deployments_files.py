@@ -93,7 +93,7 @@ def _named(deployment: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("path", YAMLS, ids=_name)
-def test_every_yaml_parses_and_says_something(path: Path) -> None:
+def test_every_yaml_file_is_valid_and_not_empty(path: Path) -> None:
     documents = _documents(path)
     assert documents
     assert all(documents)
@@ -201,7 +201,7 @@ def _instructions(name: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith(f"{name} ")]
 
 
-def test_the_image_is_made_of_what_there_is() -> None:
+def test_the_image_is_built_from_existing_files() -> None:
     copied = [words for words in _instructions("COPY") if not words[0].startswith("--from")]
     sources = {source for words in copied for source in words[:-1]}
     assert sources
@@ -266,7 +266,7 @@ def _is_ours(service: Mapping[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_a_service_names_only_what_there_is(name: str) -> None:
+def test_a_service_refers_only_to_existing_objects(name: str) -> None:
     service = SERVICES[name]
     for other, how in service.get("depends_on", {}).items():
         assert other in SERVICES
@@ -337,7 +337,7 @@ def _job_variables() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=_name)
-def test_a_kustomization_lists_what_lies_beside_it(path: Path) -> None:
+def test_a_kustomization_lists_the_files_of_its_folder(path: Path) -> None:
     [document] = _documents(path)
     assert document["apiVersion"] == "kustomize.config.k8s.io/v1beta1"
     assert document["kind"] == "Kustomization"
@@ -392,7 +392,7 @@ def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PODS))
-def test_a_pod_names_only_what_there_is(name: str) -> None:
+def test_a_pod_refers_only_to_existing_objects(name: str) -> None:
     pod = PODS[name]
     have = {(document["kind"], document["metadata"]["name"]) for document in OBJECTS}
     volumes = {volume["name"] for volume in pod["volumes"]}
@@ -479,7 +479,7 @@ def test_the_key_lies_where_the_settings_look_for_it() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=_name)
-def test_an_example_is_applied_by_nobody_and_holds_nothing(path: Path) -> None:
+def test_an_example_is_not_applied_and_has_no_secrets(path: Path) -> None:
     assert all(path.name not in _documents(one)[0]["resources"] for one in KUSTOMIZATIONS)
     assert all(set(document["stringData"].values()) == {""} for document in _documents(path))
 

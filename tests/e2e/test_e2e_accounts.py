@@ -18,7 +18,7 @@ def elsewhere(service: SandboxProcess) -> str:
     return service.url.replace("127.0.0.1", "localhost")
 
 
-def test_a_key_with_fewer_grants_removes_nothing_until_a_person_says_so(operator: Operator) -> None:
+def test_a_key_with_fewer_grants_removes_nothing_until_confirmed(operator: Operator) -> None:
     operator.sync()
     text = operator.run("sync", code=3, GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout
     assert "7 of 8 known accounts are missing from the catalogue: none of them was marked as removed." in text

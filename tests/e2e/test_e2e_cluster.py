@@ -156,7 +156,7 @@ def test_a_worker_that_hangs_is_replaced_and_shut_out(there: Operator, many: San
         (("--max-requests", "5"), "tcp://127.0.0.1:8786", "leave it out"),
     ],
 )
-def test_what_cannot_be_is_one_line(
+def test_impossible_options_are_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

@@ -220,7 +220,7 @@ MET = {"mixed": (*COUNTED, "returned as it was"), "drift": (*COUNTED, "stories i
 
 # One shape says as much of the days as two, so the other waits for `make long`.
 @pytest.mark.parametrize("shape", ["drift", pytest.param("mixed", marks=pytest.mark.long)])
-def test_the_snapshot_equals_what_was_visible_when(
+def test_the_snapshot_equals_the_model_after_each_day(
     shape: str, serve: Callable[..., SandboxProcess], tmp_path: Path
 ) -> None:
     service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "73", "--shape", shape)

@@ -87,7 +87,7 @@ def test_a_deferred_scan_goes_on_where_it_stopped(operator: Operator, service: S
     assert_matches_api(operator, service)
 
 
-def test_a_kill_while_waiting_keeps_the_promise_to_wait(operator: Operator, service: SandboxProcess) -> None:
+def test_a_kill_while_waiting_keeps_the_cooldown(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
     service.faults({"action": limited, "account_id": one, "times": 1})

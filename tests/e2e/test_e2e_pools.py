@@ -67,7 +67,7 @@ def pool(api: str, home: Path, operator: Operator) -> Pool:
     return Pool(api, home, operator)
 
 
-def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, service: SandboxProcess) -> None:
+def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: SandboxProcess) -> None:
     ask(pool.api, "work_pools/", {"name": "gramhouse", "type": "process"})
     pool.type("deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
 

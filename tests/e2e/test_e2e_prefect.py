@@ -46,7 +46,7 @@ def test_a_tracked_sync_lands_the_same_and_shows_it(
     db.close()
 
 
-def test_without_an_api_it_runs_directly_and_says_so(operator: Operator) -> None:
+def test_without_an_api_it_runs_directly_and_reports_it(operator: Operator) -> None:
     assert "PREFECT_API_URL is not set" in operator.run("sync").stderr
 
 

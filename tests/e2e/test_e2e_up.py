@@ -155,7 +155,7 @@ def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
     assert all(found["tags"] == ["gramhouse"] and found["description"] for found in there.values())
 
 
-def test_a_second_one_says_who_is_the_first(up: Up) -> None:
+def test_a_second_one_names_the_process_of_the_first(up: Up) -> None:
     assert up.process is not None
     output = up.operator.run("up", code=4)
     assert output.stdout == ""

@@ -23,7 +23,7 @@ def _first_line(process: subprocess.Popen[str], beginning: str) -> str:
     pytest.fail(f"it never said {beginning!r}")
 
 
-def test_the_second_waits_for_its_turn_and_says_for_whom(operator: Operator, service: SandboxProcess) -> None:
+def test_the_second_run_waits_and_names_the_first(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     service.faults(SLOW)
     with killed_on_exit(operator.start("sync")) as first:
@@ -61,7 +61,7 @@ def test_a_signal_ends_a_run_within_ten_seconds(operator: Operator, service: San
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
 
 
-def test_a_backfill_as_it_is_typed(operator: Operator, service: SandboxProcess) -> None:
+def test_a_backfill_from_the_command_line(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     names = sorted(a["ig_username"] for a in service.accounts() if a["status"] == "active")
     message = json.loads(operator.run("backfill", "--account", names[0], "--dry-run", "--json").stdout)

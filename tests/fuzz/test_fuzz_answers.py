@@ -183,11 +183,11 @@ def test_these_are_no_pages(request_: ApiRequest, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", [" ", "\0", "\u2028", "\u200b"], ids=ascii)
-def test_a_code_of_which_nothing_can_be_shown_is_none(code: str) -> None:
+def test_a_code_without_printable_characters_is_ignored(code: str) -> None:
     got = verdict(REQUESTS[1], 404, {}, json.dumps({"error": {"code": code, "message": "M."}}).encode())
     assert isinstance(got, ApiError)
     assert got.code == "http_404"
 
 
-def test_the_keys_are_as_foreign_as_they_are_said_to_be() -> None:
+def test_generated_keys_include_every_special_kind() -> None:
     assert len(set(KEYS)) == len(KEYS) > 50

@@ -143,5 +143,5 @@ def test_items_given_twice_are_not_lost_unseen(opened_rig: Connection) -> None:
     assert kept == read.items
 
 
-def test_an_item_is_what_it_is_said_to_be() -> None:
+def test_the_items_of_a_shape_are_as_documented() -> None:
     assert item(1, [("x", "2"), ("id", "3")]) == '{"id":"1","x":2}'

@@ -339,7 +339,7 @@ def test_an_error_keeps_its_code_whatever_its_details_are(details: object) -> No
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"{}", b'{"error":"x"}', error(code=""), error(code=4), error(message=None)]
 )
-def test_what_has_no_code_and_message_is_no_envelope(body: bytes) -> None:
+def test_an_envelope_needs_a_code_and_a_message(body: bytes) -> None:
     assert read_error(body) is None
 
 

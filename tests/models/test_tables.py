@@ -7,7 +7,7 @@ BOTH = pytest.mark.parametrize("rig", [WAREHOUSE, SNAPSHOT], ids=["warehouse", "
 
 
 @BOTH
-def test_every_table_and_column_says_what_it_is(rig: MetaData) -> None:
+def test_every_table_and_column_has_a_comment(rig: MetaData) -> None:
     for table in rig.sorted_tables:
         assert table.comment, table
         for column in table.columns:

@@ -9,7 +9,7 @@ VIEWS = {view.name: view for view in views()}
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-def test_a_view_says_what_it_and_its_columns_are_and_is_one_query(view: View) -> None:
+def test_a_view_is_one_query_and_has_descriptions(view: View) -> None:
     for comment in (view.comment, *view.columns.values()):
         assert comment.endswith(".")
     assert view.columns

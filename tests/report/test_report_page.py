@@ -90,7 +90,7 @@ def test_the_page_asks_nothing_of_anyone_and_runs_nothing(snapshot: Path) -> Non
     assert "@import" not in page(snapshot).html
 
 
-def test_it_names_what_needs_a_person(snapshot: Path) -> None:
+def test_it_names_problems_that_need_a_person(snapshot: Path) -> None:
     report = page(snapshot)
     [(tokens,)] = answer(snapshot, "SELECT count(*) FROM expired_accounts")
     incomplete = answer(
@@ -114,7 +114,7 @@ def test_it_names_what_needs_a_person(snapshot: Path) -> None:
         assert trace in cause[-1]
 
 
-def test_nothing_to_do_is_said(snapshot: Path, tmp_path: Path) -> None:
+def test_nothing_to_do_is_reported(snapshot: Path, tmp_path: Path) -> None:
     def calm(db: duckdb.DuckDBPyConnection) -> None:
         db.execute("UPDATE accounts SET status = 'active', token_expired_since = NULL")
         db.execute("UPDATE run_outcomes SET outcome = 'complete', error_code = NULL")

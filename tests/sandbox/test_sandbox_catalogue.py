@@ -150,7 +150,7 @@ def test_change_can_be_turned_off() -> None:
     assert set(statuses(settings, 9).values()) == {"active"}
 
 
-def test_sizes_are_as_told() -> None:
+def test_sizes_follow_the_settings() -> None:
     catalogue = Catalogue(SandboxSettings(accounts=400, posts=60))
     accounts = list(catalogue.accounts(0))
     counts = [sum(1 for _ in catalogue.items(account, "posts", 0)) for account in accounts]

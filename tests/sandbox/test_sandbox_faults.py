@@ -74,7 +74,7 @@ def test_an_unknown_code(asker: Asker) -> None:
     assert (answer.status, answer.code) == (418, "api_brand_new")
 
 
-def test_retry_after_and_correlation_are_as_told(asker: Asker) -> None:
+def test_retry_after_and_correlation_id_follow_the_rule(asker: Asker) -> None:
     script(asker, "error", code="rate_limited", retry_after=10**9, correlated=False)
     answer = asker.get()
     assert answer.headers["retry-after"] == "1000000000"
@@ -119,7 +119,7 @@ def test_an_oversize_body_is_still_json(asker: Asker) -> None:
     assert len(answer.json()["items"]) == 25
 
 
-def test_delays_sleep_as_told_and_add_up() -> None:
+def test_delays_of_rules_add_up() -> None:
     slept = []
 
     async def sleep(seconds: float) -> None:

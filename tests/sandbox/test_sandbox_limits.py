@@ -12,7 +12,7 @@ from tests.sandbox.asgi_client import Asker
 Build = Callable[..., Asker]
 
 
-def test_a_window_admits_so_many_and_says_how_long_to_wait(build: Build, clock: VirtualClock) -> None:
+def test_a_window_admits_a_limited_number_and_returns_the_wait(build: Build, clock: VirtualClock) -> None:
     asker = build(account_catalog=RateLimit(3, 10))
     assert [asker.get().status for _ in range(3)] == [200, 200, 200]
     clock.passed += 7.5
@@ -24,7 +24,7 @@ def test_a_window_admits_so_many_and_says_how_long_to_wait(build: Build, clock: 
 
 
 @pytest.mark.parametrize("elapsed", [0.0, 0.1, 1.0, 9.0, 9.999])
-def test_waiting_as_told_is_always_enough(build: Build, clock: VirtualClock, elapsed: float) -> None:
+def test_waiting_for_the_returned_time_is_always_enough(build: Build, clock: VirtualClock, elapsed: float) -> None:
     asker = build(account_catalog=RateLimit(1, 10))
     asker.get()
     clock.passed += elapsed
@@ -94,7 +94,7 @@ def test_a_script_may_leave_the_wait_out_and_other_errors_have_none(asker: Asker
 
 
 @pytest.mark.parametrize("retry_after", [False, "Fri, 31 Dec 2100 23:59:59 GMT", "soon"])
-def test_a_wait_without_seconds_binds_nobody(asker: Asker, retry_after: str | Literal[False]) -> None:
+def test_a_wait_without_seconds_has_no_effect(asker: Asker, retry_after: str | Literal[False]) -> None:
     limited = Action("error", code="rate_limited", retry_after=retry_after)
     asker.sandbox.faults.replace([Rule(limited, times=1)])
     assert asker.get().headers.get("retry-after", False) == retry_after

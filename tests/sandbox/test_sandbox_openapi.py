@@ -64,7 +64,7 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
         assert part.partition('"')[0] in document["components"]["schemas"]
 
 
-def test_what_is_served_is_what_is_described(asker: Asker, document: dict[str, Any]) -> None:
+def test_served_responses_match_the_description(asker: Asker, document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     page = asker.get().json()
     assert page.keys() == schemas["AccountPageV1"]["properties"].keys()

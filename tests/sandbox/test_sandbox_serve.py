@@ -124,7 +124,7 @@ def test_every_other_fault_is_an_answer(sandbox: Sandbox, client: httpx.Client, 
         (b"GET /api/v1/acc ounts HTTP/1.1\r\nHost: x\r\n\r\n", b"api_invalid_request_url"),
     ],
 )
-def test_what_cannot_be_parsed_is_still_answered(served: tuple[Sandbox, str], request_head: bytes, code: bytes) -> None:
+def test_unparsable_requests_get_a_response(served: tuple[Sandbox, str], request_head: bytes, code: bytes) -> None:
     answer = raw(served[1], request_head)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b'"code":"%s"' % code in answer

@@ -49,7 +49,7 @@ def test_it_is_the_graph_catalogue_in_another_form(shape: str, day: int) -> None
 
 
 @pytest.mark.parametrize("shape", ["nested", "drift"])
-def test_no_key_is_said_twice_and_all_of_it_travels(shape: str) -> None:
+def test_objects_have_unique_keys_and_are_valid_utf8(shape: str) -> None:
     def once(pairs: list[tuple[str, Any]]) -> Item:
         assert len(dict(pairs)) == len(pairs)
         return dict(pairs)

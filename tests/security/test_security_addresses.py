@@ -56,7 +56,7 @@ def test_an_address_that_may_mean_another_host_is_refused(url: str) -> None:
      "localhost.evil.example", "127.0.0.1.evil.example", "localhost%2eevil.example", "localhost%00.evil.example",
      "[::]", "[::ffff:192.0.2.1]", "[fe80::1%25lo]", "10.0.0.1", "169.254.169.254", "host.docker.internal"],
 )  # fmt: skip
-def test_without_tls_only_a_loopback_address_as_such_is_asked(host: str) -> None:
+def test_without_tls_only_literal_loopback_addresses_are_accepted(host: str) -> None:
     with pytest.raises(ValueError, match=r"http is allowed for this machine only|has an invalid host"):
         check_base_url(f"http://{host}")
     assert check_base_url("http://127.0.0.1:8000/x/") == "http://127.0.0.1:8000/x"
@@ -76,7 +76,7 @@ _PIECES = st.text(st.sampled_from("aé.-:/@#?%[]\\;,&=|~^<>'\"0123456789x ") | s
 @given(scheme=st.sampled_from(["https://", "http://", "HTTPS://"]), before=_PIECES, after=_PIECES)
 @example(scheme="http://", before="[::1]", after="evil.example")
 @example(scheme="https://", before="good.example%2f", after=".evil.example")
-async def test_whatever_is_accepted_is_asked_as_it_reads(scheme: str, before: str, after: str) -> None:
+async def test_an_accepted_url_is_requested_exactly(scheme: str, before: str, after: str) -> None:
     url = f"{scheme}{before}good.example{after}"
     try:
         host = urlsplit(check_base_url(url)).hostname

@@ -62,7 +62,7 @@ def test_everything_installed_is_what_is_pinned() -> None:
     assert ours.items() - _pins().items() == set()
 
 
-def test_what_is_installed_fits_together() -> None:
+def test_installed_packages_are_compatible() -> None:
     checked = subprocess.run(
         [sys.executable, "-m", "pip", "--disable-pip-version-check", "check"],
         capture_output=True,

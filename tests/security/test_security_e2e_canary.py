@@ -218,7 +218,7 @@ def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_p
     }
 
 
-def test_a_signal_amid_a_request_tells_no_key(tmp_path: Path, service: Service) -> None:
+def test_a_signal_during_a_request_does_not_reveal_the_key(tmp_path: Path, service: Service) -> None:
     rig = Rig(tmp_path / "rig", service.url)
     process = rig.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
     until = time.monotonic() + TIMEOUT

@@ -116,7 +116,7 @@ def test_a_link_in_the_locks_place_empties_no_other_file(tmp_path: Path) -> None
     assert victim.read_text() == "precious"
 
 
-def test_nobody_else_looks_into_prefects_home(tmp_path: Path) -> None:
+def test_prefects_home_is_private(tmp_path: Path) -> None:
     home = tmp_path / "prefect"
     before = os.umask(0o022)
     try:

@@ -198,7 +198,7 @@ def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_pat
     assert {media_id for (media_id,) in asked} == set(IDS)
 
 
-def test_what_prefect_receives_is_only_text(folder: Path) -> None:
+def test_prefect_receives_only_text(folder: Path) -> None:
     with duckdb.connect(str(folder / "analytics.duckdb"), read_only=True) as db:
         ((run_id, refused),) = db.execute(
             "SELECT arg_min(run_id, started_at), arg_max(run_id, started_at) FROM runs"

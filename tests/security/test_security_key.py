@@ -155,7 +155,7 @@ async def test_a_short_key_hides_nothing_but_itself() -> None:
         await _client(Answer(401, body=envelope("6b kk1y azE=")), key="k1").send(REQUEST)
 
 
-async def test_a_correlation_id_that_is_the_key_is_none() -> None:
+async def test_a_correlation_id_that_equals_the_key_is_ignored() -> None:
     client = _client(Answer(headers={"x-correlation-id": TRACE}), key=TRACE)
     assert (await client.send(REQUEST)).correlation_id is None
 
@@ -202,7 +202,7 @@ def test_a_key_that_would_break_the_header_is_refused_unseen(key: str) -> None:
     assert not tells(str(caught.value), KEY)
 
 
-def test_a_key_given_where_its_file_is_asked_for_is_not_shown(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_place_of_its_file_name_is_not_shown(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://api.example")
     monkeypatch.setenv("GRAMHOUSE_API_KEY_FILE", KEY)
     code, out, err = run_cli("sync")

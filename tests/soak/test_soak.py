@@ -39,7 +39,7 @@ def test_runs_in_processes_of_their_own_leave_nothing_behind(tmp_path: Path) -> 
     assert len(samples) == 3
 
 
-def test_what_is_left_behind_is_seen(tmp_path: Path) -> None:
+def test_leaks_are_detected(tmp_path: Path) -> None:
     asyncio.run(_leave_behind(tmp_path))
 
 

@@ -40,7 +40,7 @@ def leaking(kilobytes: float) -> Change:
     return lambda one: replace(one, vitals=replace(one.vitals, resident=one.vitals.resident + kilobytes * one.run))
 
 
-def test_what_only_trembles_does_not_grow() -> None:
+def test_fluctuation_is_not_growth() -> None:
     assert message(lambda one: one) == []
     assert message(leaking(4)) == []
 
@@ -75,7 +75,7 @@ def test_one_thread_may_start_late_and_no_second_one() -> None:
     ]
 
 
-def test_what_is_left_in_the_folder_is_named() -> None:
+def test_remaining_files_in_the_folder_are_named() -> None:
     assert message(kept(names=NAMES | {".analytics.duckdb.next"})) == ["files were left over: .analytics.duckdb.next"]
     assert message(kept(log=1)) == ["a log was left beside the warehouse"]
 

@@ -25,7 +25,7 @@ def error(disposition: Disposition, retry_after: float | None = None) -> ApiErro
 
 
 @pytest.mark.parametrize("disposition", [Disposition.SKIP, Disposition.RESTART, Disposition.STOP])
-def test_what_asking_again_cannot_heal_is_given_up_at_once(disposition: Disposition) -> None:
+def test_permanent_errors_are_not_retried(disposition: Disposition) -> None:
     assert decide(error(disposition, 5), 1, POLICY, lambda: 0.5) == GiveUp()
 
 

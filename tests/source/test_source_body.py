@@ -29,7 +29,7 @@ def test_gzip_is_unpacked_however_it_is_cut_into_pieces(coding: str) -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "deflate", "gzip, gzip", "gzip,br"])
-def test_what_was_not_asked_for_is_refused(coding: str) -> None:
+def test_data_sent_without_a_request_is_refused(coding: str) -> None:
     with pytest.raises(BodyError, match="Content-Encoding"):
         BoundedBody(coding, 10)
 

@@ -125,7 +125,7 @@ async def test_gzip_and_chunks_are_understood() -> None:
     assert (await send(saying(head, chunks))).page.items == 1
 
 
-async def test_a_request_says_what_it_must_and_no_more() -> None:
+async def test_a_request_has_exactly_the_required_headers() -> None:
     play = saying(http(set_cookie="session=abc; Path=/"))
     async with (
         Stage(play).open() as stage,
@@ -238,7 +238,7 @@ async def test_trouble_in_a_body_keeps_the_correlation_id() -> None:
     assert (await failing(saying(HALF, then="close"))).correlation_id == TRACE
 
 
-async def test_a_refusal_whose_body_is_lost_is_still_that_refusal() -> None:
+async def test_an_error_response_without_a_body_keeps_its_status() -> None:
     limited = http("429 Too Many Requests", retry_after="30")
     for error in (
         await failing(saying(limited[:-10], then="close")),
@@ -266,7 +266,7 @@ async def test_a_key_that_the_service_repeats_is_not_repeated_by_us() -> None:
     assert error.code == "protocol_error"
 
 
-async def test_nobody_listening_is_a_failed_connection() -> None:
+async def test_a_closed_port_is_a_failed_connection() -> None:
     async with Stage(saying()).open() as stage:
         url = stage.url
     async with ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=QUICK) as client:
@@ -276,7 +276,7 @@ async def test_nobody_listening_is_a_failed_connection() -> None:
     assert KEY not in everything_shown(caught.value)
 
 
-async def test_https_is_spoken_where_https_is_said() -> None:
+async def test_https_urls_use_tls() -> None:
     async with Stage(saying(http())).open() as stage:
         url = stage.url.replace("http://", "https://")
         async with ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=QUICK) as client:

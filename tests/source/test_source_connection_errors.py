@@ -156,7 +156,7 @@ async def test_https_where_http_is_spoken() -> None:
     assert "127.0.0.1:PORT" in message
 
 
-async def test_a_certificate_says_why_it_is_refused(self_signed: Path) -> None:
+async def test_a_refused_certificate_is_reported_with_its_reason(self_signed: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(self_signed)
     trusting = ssl.create_default_context(cafile=str(self_signed))
@@ -195,6 +195,6 @@ async def test_a_proxy_that_is_set_is_named_but_its_address_is_not(
     ],
     ids=repr,
 )  # fmt: skip
-def test_what_is_rarely_met(error: Exception, message: str) -> None:
+def test_rare_cases(error: Exception, message: str) -> None:
     code = code_of(error, begun=False)
     assert describe(error, code, httpx.URL("https://[::1]")) == message

@@ -95,7 +95,7 @@ def test_answers_become_pages_of_their_operation() -> None:
     assert (media.operation, media.correlation_id) == (MEDIA, None)
 
 
-def test_a_page_that_is_none_says_what_came_instead() -> None:
+def test_the_error_of_a_malformed_page_describes_the_response() -> None:
     error = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE)
     assert (error.code, error.status, error.correlation_id) == ("malformed_page", 200, TRACE)
     assert error.message == "text/html: Invalid JSON: expected value at line 1 column 1"
@@ -117,7 +117,7 @@ def test_only_true_correlation_ids_are_kept(header: str, enveloped: str | None, 
     assert refused(500, body, x_correlation_id=header).correlation_id == kept
 
 
-def test_unknown_codes_and_messages_are_tamed_and_issues_told() -> None:
+def test_unknown_codes_and_messages_are_sanitized_and_issues_listed() -> None:
     issues = [{"code": "too_small", "path": [0, 1]}, {"code": "odd", "path": []}]
     error = refused(418, envelope(code="new\n" + "x" * 100, message="a\x1b[2Jb", details={"issues": issues}))
     assert error.code == "new " + "x" * 59 + "…"

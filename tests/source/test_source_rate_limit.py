@@ -6,7 +6,7 @@ from connectors.source.rate_limit import RateLimitBudget
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_fresh_scope_may_be_asked_at_once() -> None:
+def test_a_new_scope_can_be_requested_at_once() -> None:
     wait = RateLimitBudget("account_catalog", max_wait=10)
     assert wait.due(-1e9) == 0
     assert wait.resume_after(NOW, 5) == NOW

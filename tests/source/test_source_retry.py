@@ -92,7 +92,7 @@ async def test_a_page_that_comes_is_returned_without_any_wait() -> None:
     assert world.book == [("send", 0.0)]
 
 
-async def test_a_rate_limit_is_written_down_then_waited_out_then_asked_again() -> None:
+async def test_a_cooldown_lands_before_the_wait_and_the_retry() -> None:
     world = World(refusal(429, retry_after="30"), PAGE)
     assert await world.fetch_with_retry() is PAGE
     assert world.book == [("send", 0.0), ("hold", 0.25), ("sleep", 30.0), ("send", 30.25)]
@@ -209,7 +209,7 @@ async def test_rate_limits_do_not_spend_the_tries_of_other_trouble() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 302])
-async def test_what_cannot_heal_is_raised_at_once(status: int) -> None:
+async def test_permanent_errors_are_raised_at_once(status: int) -> None:
     error = refusal(status)
     world = World(error)
     with pytest.raises(ApiError) as caught:

@@ -68,7 +68,7 @@ def test_no_private_method_of_a_library_is_overridden() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("reset", [False, True])
-async def test_a_kept_connection_that_breaks_is_not_asked_again_unseen(*, reset: bool) -> None:
+async def test_a_broken_keep_alive_connection_is_not_retried_silently(*, reset: bool) -> None:
     """aiohttp would send a GET a second time: at once, without a delay, and uncounted."""
 
     async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,7 +118,7 @@ async def test_data_that_was_not_requested_answers_no_request(unasked: bytes) ->
 
 
 @pytest.mark.anyio
-async def test_a_server_that_speaks_first_is_asked_once() -> None:
+async def test_a_server_that_sends_before_the_request_is_requested_once() -> None:
     connections = 0
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

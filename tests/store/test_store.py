@@ -77,7 +77,7 @@ async def test_the_store_in_memory_creates_once() -> None:
     await probe(MemoryStore(), "here", new_id=lambda: "1")
 
 
-async def test_what_a_bucket_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]) -> None:
+async def test_an_error_of_the_bucket_is_one_line(monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]) -> None:
     for name, value in s3.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError, match=r"^the store s3://none cannot be used: [^\n]+Fix: check the bucket's name"):
@@ -107,7 +107,7 @@ async def test_a_link_that_nfs_repeats_finds_its_own_object(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.ESTALE, StoreUnavailableError), (errno.ENOSPC, StoreError)])
-async def test_a_folder_says_whether_its_failure_may_pass(
+async def test_a_folder_distinguishes_transient_from_permanent_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
 ) -> None:
     def fail(_: int) -> None:

@@ -74,7 +74,7 @@ async def test_a_store_that_stays_away_is_given_up_after_two_minutes() -> None:
     assert max(clock.slept) == 10.0
 
 
-async def test_what_will_not_pass_is_not_repeated() -> None:
+async def test_permanent_errors_of_the_store_are_not_retried() -> None:
     clock, failing = VirtualClock(), MemoryStore(failure=refuse)
     with pytest.raises(StoreError, match="put of a failed"):
         await RepeatingStore(failing, clock=clock).put("a", b"b")

@@ -100,7 +100,7 @@ async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path
 
 
 @pytest.mark.usefixtures("small_disk")
-async def test_those_who_arrive_after_a_failing_commit_began_are_not_harmed(path: Path) -> None:
+async def test_landings_after_the_start_of_a_failing_commit_succeed(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
         bad = asyncio.create_task(warehouse.land(spoilt()))
@@ -113,7 +113,7 @@ async def test_those_who_arrive_after_a_failing_commit_began_are_not_harmed(path
         await good
 
 
-async def test_a_waiter_who_is_cancelled_harms_nobody(path: Path) -> None:
+async def test_a_cancelled_waiter_does_not_affect_others(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
         tasks = [asyncio.create_task(warehouse.land(page(n))) for n in range(3)]
@@ -253,7 +253,7 @@ def on_a_full_disk(_: Connection, __: dict[int, bytes]) -> MergeStats:
     raise duckdb.IOException(message)
 
 
-async def test_a_merge_that_fails_is_told_to_whoever_lands_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_of_a_merge_is_raised_by_the_next_landing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "merge", on_a_full_disk)
     async with opened(path, merge_bytes=1) as warehouse:
         await warehouse.land(page(1))
@@ -286,9 +286,7 @@ async def test_a_merge_that_had_too_little_memory_is_done_again_in_more(
     assert list(path.parent.glob("*.segment-*")) == []
 
 
-async def test_a_merge_that_nobody_waits_for_any_more_says_why_it_failed(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_merge_that_is_no_longer_awaited_is_logged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result: list[str] = []
     monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: result.append(text % args))
 
@@ -365,7 +363,7 @@ async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
         assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
 
 
-async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path: Path) -> None:
+async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path: Path) -> None:
     def spoil(connection: Connection) -> None:
         connection.exec_driver_sql("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', now())")
         connection.exec_driver_sql("SELECT nothing\nFROM nowhere")

@@ -141,7 +141,7 @@ def test_before_the_first_sync_each_command_says_what_to_do(run_cli: Cli, comman
 
 
 @pytest.mark.parametrize("command", ["status", "accounts", "runs"])
-def test_somebody_elses_file_is_one_line(run_cli: Cli, command: str) -> None:
+def test_an_unrelated_file_is_reported_in_one_line(run_cli: Cli, command: str) -> None:
     duckdb.connect("other.duckdb").close()
     code, _, err = run_cli(command, "--snapshot", "other.duckdb")
     assert (code, len(err.splitlines())) == (1, 1)

@@ -31,7 +31,7 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_it_says_the_size_before_and_after(
+def test_it_prints_the_size_before_and_after(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = warehouse.stat().st_size
@@ -66,7 +66,7 @@ def test_a_warehouse_that_is_held_is_left_alone(
     assert "is held by gramhouse sync" in message.err
 
 
-def test_where_there_is_no_warehouse_it_says_how_to_make_one(
+def test_without_a_warehouse_the_message_explains_how_to_create_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_cli(monkeypatch, "--warehouse", str(tmp_path / "none.duckdb")) == 1

@@ -51,14 +51,14 @@ def test_a_key_without_the_scope_is_found_before_the_nightly_run(run_cli: Cli, m
     assert "automations:read" in line
 
 
-def test_a_key_that_may_do_all_is_asked_one_page_of_each(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_full_key_one_page_of_each_kind_is_requested(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
         found = _found(run_cli, 0)
     assert (found["API"][0], found["media"][0]) == ("ok", "ok")
     assert "4 accounts" in found["API"][1]
 
 
-def test_a_limit_is_a_note_and_is_not_asked_twice(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_limit_is_a_note_and_is_not_requested_again(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key", selected_account=RateLimit(1, 3600)):
         assert _found(run_cli, 0)["media"][0] == "ok"
         verdict, message = _found(run_cli, 0)["media"]
@@ -106,7 +106,7 @@ def test_the_address_that_a_warehouse_belongs_to_is_shown(run_cli: Cli, monkeypa
         assert f"filled from {address}" in _found(run_cli, 1)["warehouse"][1]
 
 
-def test_what_is_in_a_cooldown_is_not_asked(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scopes_in_a_cooldown_are_not_requested(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
         assert run_cli("sync")[0] == 0
         later = datetime.now(UTC) + timedelta(hours=1)

@@ -21,7 +21,7 @@ def test_it_is_collected_again_after_an_import_that_fails() -> None:
     gc.unfreeze()
 
 
-def test_a_command_imports_nobody_elses_command_line() -> None:
+def test_a_command_does_not_import_other_commands() -> None:
     code = """
 import sys
 sys.argv = ["gramhouse", "--version"]

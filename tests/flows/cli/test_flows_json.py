@@ -76,7 +76,7 @@ def test_every_command_answers_a_wrong_setting_with_one_object(
 
 
 @pytest.mark.parametrize("command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query"])
-def test_what_is_missing_is_one_object(run_cli: Cli, command: str) -> None:
+def test_missing_settings_are_one_json_object(run_cli: Cli, command: str) -> None:
     code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
     assert (code, failed(out)["exit_code"], failed(out)["state"]) == (1, 1, "failed")
 

@@ -99,7 +99,7 @@ def test_it_lists_what_was_rejected_with_its_request(run_cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("rejected")
-def test_it_lists_no_more_than_asked_for_and_says_so(run_cli: Cli) -> None:
+def test_it_respects_the_limit_and_reports_it(run_cli: Cli) -> None:
     out = run_cli("--limit", "1")[1]
     assert out.count("correlation id c-1") + out.count("correlation id p-2") == 1
     assert "newest 1 of 4. List all with `gramhouse quarantine --limit 4`" in out
@@ -220,7 +220,7 @@ def test_a_retry_for_programs(rejected: Path, run_cli: Cli) -> None:
     }  # fmt: skip
 
 
-def test_a_retry_says_what_was_outdated(warehouse: Path, run_cli: Cli) -> None:
+def test_a_retry_reports_outdated_records(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse) as connection:
         rig = Rig(connection)
         rig.scan(POSTS, "p", 0, [post("a")])

@@ -151,7 +151,7 @@ def test_a_raw_store_that_cannot_be_written_is_found_before_anything_is_asked(
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_an_archive_that_is_still_set_is_said_once_and_does_nothing(
+def test_an_obsolete_archive_setting_is_reported_once_and_has_no_effect(
     run_cli: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")

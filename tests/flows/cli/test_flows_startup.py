@@ -106,7 +106,7 @@ def test_the_help_names_every_command_and_fits_the_terminal(width: int) -> None:
         assert top.endswith("╮")
 
 
-def test_the_help_says_what_every_command_does() -> None:
+def test_the_help_describes_every_command() -> None:
     ours = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
     for command in COMMANDS.values():
         assert command.help in ours

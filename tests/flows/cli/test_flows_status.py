@@ -144,7 +144,9 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
     assert _looked(capsys)[0] == 0
 
 
-async def test_what_waits_is_no_alarm_but_what_failed_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_deferred_scans_are_no_alarm_but_failed_ones_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     service = FakeApi(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
     await _run(service, tmp_path)
     assert _looked(capsys)[0] == 0

@@ -41,7 +41,7 @@ def asked_twice(service: FakeApi) -> int:
     return len(service.requests) - len(set(service.requests))
 
 
-async def test_a_cluster_leaves_what_one_process_leaves(tmp_path: Path) -> None:
+async def test_a_cluster_has_the_same_result_as_one_process(tmp_path: Path) -> None:
     service, store = FakeApi(accounts=9, posts=7, expired=frozenset({4})), MemoryStore()
     cluster = FakeCluster(service, store)
     async with open_cluster_resources(tmp_path, service, cluster) as resources:
@@ -267,7 +267,7 @@ async def interrupted(folder: Path, service: FakeApi, store: MemoryStore) -> Non
             await cluster.scan(prefix, worker)
 
 
-async def test_a_run_that_is_not_in_the_store_is_said_to_be_lost(tmp_path: Path) -> None:
+async def test_a_run_that_is_not_in_the_store_is_reported_as_lost(tmp_path: Path) -> None:
     service, store = FakeApi(accounts=4, posts=5), MemoryStore()
     await interrupted(tmp_path, service, store)
     said: list[str] = []

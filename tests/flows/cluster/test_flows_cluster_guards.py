@@ -94,7 +94,7 @@ async def test_a_closed_log_is_scanned_no_further() -> None:
     assert (len(service.requests), len(store.objects)) == (asked, written)
 
 
-async def test_an_attempt_asks_nothing_of_what_has_its_outcome_in_the_log() -> None:
+async def test_an_attempt_sends_no_requests_for_partitions_with_an_outcome_in_the_log() -> None:
     service, store = FakeApi(3), MemoryStore()
     await attempt(store, service, spec_of(3))
     landed = [one for entry in await entries_of(store) for one in entry.commits]
@@ -241,7 +241,7 @@ async def begun(store: MemoryStore, warehouse: Warehouse, service: FakeApi) -> S
     )
 
 
-async def test_whoever_takes_a_run_over_has_its_workers_stop(warehouse: Warehouse) -> None:
+async def test_a_resumed_runs_old_workers_stop(warehouse: Warehouse) -> None:
     store, service = MemoryStore(), FakeApi(1)
     await begun(store, warehouse, service)
     assert stop_key(RUN) not in store.objects

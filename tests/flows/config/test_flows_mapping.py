@@ -29,7 +29,7 @@ def test_without_a_word_the_mapping_is_the_built_in_one() -> None:
     assert load().media_mapping() == BUILT_IN
 
 
-def test_the_example_of_the_docs_is_what_it_says() -> None:
+def test_the_example_in_the_docs_works_as_described() -> None:
     example = (DOCS / "mapping.md").read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
     assert tomllib.loads(example)
     say(example)

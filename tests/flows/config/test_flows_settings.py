@@ -124,7 +124,7 @@ def test_a_setting_comes_from_the_file(name: str, given: object, read: object) -
     assert _plain(getattr(load(), name)) == read
 
 
-def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_override_the_environment_which_overrides_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text("page_size = 1\nconcurrency = 1\nmax_wait = 1\n", encoding="utf-8")
     monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "2")
     monkeypatch.setenv("GRAMHOUSE_CONCURRENCY", "2")
@@ -203,7 +203,7 @@ def test_a_key_file_that_is_missing_or_a_folder_is_one_line(tmp_path: Path) -> N
             load(api_key_file=path).key()
 
 
-def test_what_is_missing_says_what_to_set() -> None:
+def test_a_missing_setting_is_named() -> None:
     with pytest.raises(SettingsError, match="set GRAMHOUSE_BASE_URL"):
         load().address()
     with pytest.raises(SettingsError, match="set GRAMHOUSE_API_KEY"):
@@ -283,7 +283,7 @@ def test_a_wrong_value_in_the_file_is_named_by_its_line() -> None:
     ]
 
 
-def test_a_wrong_value_names_what_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_value_is_reported_with_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text("page_size = 51\n", encoding="utf-8")
     monkeypatch.setenv("gramhouse_page_size", "many")
     with pytest.raises(SettingsError, match=r"^gramhouse_page_size: .* \(got 'many'\)\. Fix: "):
@@ -386,7 +386,7 @@ def test_a_key_in_a_file_that_is_no_toml_leaves_no_trace(content: str) -> None:
         load()
 
 
-def test_what_set_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_of_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text(f'\napi_key = "{SECRET}"\n', encoding="utf-8")
     assert set_by("api_key") == "gramhouse.toml, line 2: api_key"
     monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)

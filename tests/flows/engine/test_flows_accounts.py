@@ -72,7 +72,7 @@ def summary(report: RunReport) -> Summary:
     return summarize(report.snapshot, report.run_id, resumed_runs=(), now=report.started_at)
 
 
-async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_says_so(tmp_path: Path) -> None:
+async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_reports_it(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(12))
     assert (await synced(tmp_path, service, day=0)).state is RunState.COMPLETE
     service.listed = range(6)
@@ -263,7 +263,7 @@ async def test_an_account_listed_in_two_spellings_is_scanned_once(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["sync", "backfill"])
-async def test_another_address_is_refused_before_anything_is_asked(tmp_path: Path, kind: str) -> None:
+async def test_another_address_is_refused_before_any_request(tmp_path: Path, kind: str) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
     asked = len(service.requests)

@@ -192,7 +192,7 @@ async def test_what_the_last_run_left_is_scanned_and_nothing_else(tmp_path: Path
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(2,)]
 
 
-async def test_an_expired_account_is_skipped_and_said_so(tmp_path: Path) -> None:
+async def test_an_expired_account_is_skipped_and_reported(tmp_path: Path) -> None:
     service = FakeApi(expired=frozenset({2}))
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
@@ -274,7 +274,7 @@ def test_nothing_to_do_is_one_line() -> None:
     assert described(Forecast(expired=(one,))) == skipped
 
 
-async def test_the_dry_run_as_it_is_typed(tmp_path: Path, run_cli: Cli) -> None:
+async def test_a_dry_run_from_the_command_line(tmp_path: Path, run_cli: Cli) -> None:
     limited = Refusal(429, "rate_limited", retry_after=7200)
     service = FakeApi(accounts=3, expired=frozenset({2}))
     service.failure = lambda request: limited if is_posts(request, 3) else None
@@ -301,7 +301,7 @@ async def test_the_dry_run_as_it_is_typed(tmp_path: Path, run_cli: Cli) -> None:
         ({"expired_since": "2026-03-01T00:00:00Z"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
     ],
 )
-def test_a_selection_as_it_is_asked_for(text: dict[str, Any], scanned: Selection) -> None:
+def test_a_selection_from_the_command_line(text: dict[str, Any], scanned: Selection) -> None:
     assert asked(BackfillOptions, text).selection() == scanned
 
 

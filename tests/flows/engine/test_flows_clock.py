@@ -99,7 +99,7 @@ async def test_after_a_complete_run_ahead_the_next_one_removes_and_says_once_tha
     assert (report.state, codes(report)) == (RunState.COMPLETE, [])
 
 
-async def test_a_clock_that_is_put_right_amid_a_run_is_noticed_by_that_run(tmp_path: Path) -> None:
+async def test_a_clock_that_is_corrected_during_a_run_is_noticed(tmp_path: Path) -> None:
     clock = WrongClock(off=YEAR)
     served = service(clock)
 
@@ -188,7 +188,7 @@ async def test_a_run_killed_before_it_repeats_a_scan_that_was_too_old_leaves_tha
     assert next((cursor_of(request) for request in last.requests if is_posts(request, 1)), "no request") is None
 
 
-async def test_a_clock_that_is_behind_is_said_and_changes_nothing(tmp_path: Path) -> None:
+async def test_a_clock_that_is_behind_is_reported_and_changes_nothing(tmp_path: Path) -> None:
     clock = WrongClock()
     for _ in range(3):
         await ran(tmp_path, service(clock))

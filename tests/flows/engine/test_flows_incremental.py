@@ -25,7 +25,7 @@ RECENT_PAGES = 8
 _SELDOM = timedelta(days=300)
 
 
-async def test_a_run_asks_for_what_is_new_and_the_window(tmp_path: Path) -> None:
+async def test_a_run_requests_new_posts_and_the_window(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200, pins=[3, 90]))
     first = await runs.sync()
     assert (first.state, kinds(first)) == (RunState.COMPLETE, {OutcomeKind.COMPLETE: 3})
@@ -135,7 +135,7 @@ async def test_a_post_without_a_time_or_with_one_in_the_future_breaks_the_order(
     assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 3}
 
 
-async def test_what_is_gone_needs_two_looks_and_has_the_time_of_the_first(tmp_path: Path) -> None:
+async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync(full_refresh_every=_SELDOM)
     feed = runs.service.feeds[1]
@@ -256,7 +256,7 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     assert runs.likes() == runs.truth()
 
 
-async def test_a_silent_account_is_read_on_to_what_is_known(tmp_path: Path) -> None:
+async def test_an_account_not_scanned_for_long_is_read_down_to_known_territory(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     runs.service.expired = frozenset()
     await runs.sync(full_refresh_every=_SELDOM)
@@ -354,7 +354,7 @@ async def test_posts_that_move_while_the_pages_are_read_are_no_contradiction(tmp
     assert runs.likes() == runs.truth()
 
 
-async def test_what_the_ledger_and_the_checkpoints_say(tmp_path: Path) -> None:
+async def test_a_recent_scan_leaves_a_closed_checkpoint(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     await runs.sync()

@@ -277,7 +277,7 @@ async def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
     assert report.stopped_by is not None
 
 
-async def test_a_key_revoked_amid_the_run_wakes_who_waits_and_stops_the_catalogue(tmp_path: Path) -> None:
+async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_catalogue(tmp_path: Path) -> None:
     def failure(request: ApiRequest) -> Refusal | None:
         account = account_of(request)
         if account is not None and account <= 30:

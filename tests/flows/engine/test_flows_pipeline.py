@@ -87,7 +87,7 @@ def _holding(text: str, folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if text.encode() in path.read_bytes()]
 
 
-async def test_a_wrong_key_is_in_nothing_that_is_written_or_said(tmp_path: Path) -> None:
+async def test_a_wrong_key_is_never_written_or_printed(tmp_path: Path) -> None:
     canary = "canary-7f3a9c51e2"
     clock = VirtualClock()
     report = await _sync(tmp_path, Sandbox(SandboxSettings(accounts=2)), clock, canary)

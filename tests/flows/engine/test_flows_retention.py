@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 YEAR = timedelta(days=365)
 
 
-async def test_old_runs_are_deleted_and_it_is_said(tmp_path: Path) -> None:
+async def test_old_runs_are_deleted_and_reported(tmp_path: Path) -> None:
     text: list[str] = []
     service = FakeApi()
     async with open_run_resources(tmp_path, service) as resources:
@@ -72,7 +72,7 @@ async def test_without_a_word_everything_stays(tmp_path: Path) -> None:
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
 
 
-async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_that_cannot_be_removed_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> int:
         message = "out of memory"
         raise WarehouseUnusable(message)

@@ -185,7 +185,7 @@ async def test_without_retries_and_after_a_wrong_key_there_is_one_attempt() -> N
 
 
 @pytest.mark.anyio
-async def test_what_an_attempt_raises_ends_it() -> None:
+async def test_an_error_ends_the_attempt() -> None:
     attempts = Attempts(ended(CATALOGUE), ValueError("held"))
     with pytest.raises(ValueError, match="held"):
         await attempts.run(3)

@@ -88,7 +88,7 @@ async def test_a_cancelled_sleeper_never_waits_for_a_place(*, waking: bool) -> N
     assert await _free(slots) == 1
 
 
-async def test_past_the_bound_who_waits_keeps_the_place() -> None:
+async def test_beyond_the_limit_a_waiting_scan_keeps_its_slot() -> None:
     slots = Slots(2, most_parked=1)
     await slots.take()
     await slots.take()
@@ -172,7 +172,7 @@ def test_one_request_at_a_time_is_one(tmp_path: Path) -> None:
     assert service.most == 1
 
 
-async def test_the_longest_scan_goes_first_and_then_whoever_asked_first() -> None:
+async def test_the_longest_scan_goes_first_then_the_first_to_wait() -> None:
     slots, served = RequestSlots(1), list[str]()
 
     async def ask(name: str, pages: int) -> None:
@@ -260,7 +260,7 @@ async def test_together_raises_the_error_and_not_a_group() -> None:
     assert raised.value.__cause__ is root
 
 
-async def test_together_prefers_what_a_person_can_mend() -> None:
+async def test_of_several_errors_the_fixable_one_is_raised() -> None:
     async def work() -> None:
         async with fail_fast_group() as group:
             group.create_task(_fail(ValueError("a bug")))

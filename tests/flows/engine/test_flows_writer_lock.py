@@ -56,7 +56,7 @@ async def test_a_free_warehouse_is_opened_without_a_word() -> None:
     assert (door.knocks, clock.slept, text) == (1, [], [])
 
 
-async def test_who_waits_says_once_for_whom() -> None:
+async def test_a_waiting_run_names_the_holder_once() -> None:
     door, clock, text = await enter(5, 60)
     assert clock.passed == 5
     assert door.knocks == 6

@@ -52,7 +52,7 @@ def _trigger(automation: dict[str, Any]) -> EventTrigger:
     return built.trigger
 
 
-def test_each_has_a_name_of_its_own_and_says_what_it_is_for() -> None:
+def test_each_has_a_unique_name_and_a_description() -> None:
     written = described()
     assert len(_by_name()) == len(written) == 9
     assert all(automation["name"].startswith("gramhouse: ") and automation["description"] for automation in written)

@@ -88,7 +88,7 @@ async def test_what_a_person_must_look_at_is_in_the_name_of_the_state(
     assert shown(tracker)[:2] == ("FAILED", "Failed")
 
 
-async def test_what_was_asked_wrongly_is_a_sentence(tracker: str, service: str) -> None:
+async def test_an_invalid_query_is_a_one_line_error(tracker: str, service: str) -> None:
     await run(publish)
     kind, _, message = shown(tracker)
     assert kind == "FAILED"

@@ -150,7 +150,7 @@ async def test_a_run_is_reported_with_its_page_and_its_events(tmp_path: Path, mo
     assert "`user_1`" in page
 
 
-async def test_what_cannot_be_reported_is_a_line_of_the_log(
+async def test_an_error_of_reporting_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(monkeypatch, 1)
@@ -167,7 +167,7 @@ async def test_what_cannot_be_reported_is_a_line_of_the_log(
     assert server.emitted[0] == "gramhouse.run.complete"
 
 
-async def test_a_failure_is_reported_and_a_failure_to_report_it_is_none(
+async def test_a_failure_is_reported_and_an_error_of_the_report_is_ignored(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(monkeypatch)

@@ -95,7 +95,7 @@ async def test_every_plan_is_deployed_and_stays_scheduled_when_a_signal_ends_it(
     assert schedules["nightly"][0]["schedule"]["cron"] == "0 0 29 2 *"
 
 
-async def test_what_a_person_paused_stays_paused(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_manually_paused_deployment_stays_paused(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with served(monkeypatch):
         found = deployed(api)
         [schedule] = found["stories"]["schedules"]
@@ -124,7 +124,7 @@ async def test_a_run_that_no_process_can_be_doing_is_marked_as_crashed(
 
 @pytest.mark.usefixtures("address")
 @pytest.mark.parametrize("wrong", [None, "GRAMHOUSE_NIGHTLY"])
-def test_what_keeps_it_from_serving_is_one_line(
+def test_errors_that_prevent_serving_are_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: str | None
 ) -> None:
     no_server = f"http://127.0.0.1:{free_port()}/api"

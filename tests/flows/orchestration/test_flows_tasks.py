@@ -35,5 +35,5 @@ def test_a_task_is_the_step_of_its_name(name: str) -> None:
         RunRequest(Path("analytics.duckdb"), timedelta(hours=12), "0.2.0"),
     ],
 )
-def test_what_a_task_is_called_with_can_be_pickled(argument: object) -> None:
+def test_arguments_of_tasks_can_be_pickled(argument: object) -> None:
     assert pickle.loads(pickle.dumps(argument)) == argument

@@ -81,7 +81,7 @@ def test_a_second_up_names_the_first(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert f"kill {os.getpid()}" in message
 
 
-def test_the_lock_names_nobody_who_cannot_be_read(tmp_path: Path) -> None:
+def test_the_lock_names_no_process_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "up.lock"
     with lock(path, "a", since="b", pause=lambda _: None):
         path.write_text("{")

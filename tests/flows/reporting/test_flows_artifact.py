@@ -25,7 +25,7 @@ def _sections(text: str) -> list[str]:
     return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
 
 
-def test_a_quiet_run_says_so_first_and_has_no_list_of_things_to_do() -> None:
+def test_a_run_without_problems_has_no_list_of_actions() -> None:
     page = markdown(summary())
     assert page.startswith("## Complete: nothing needs attention\n\nThe sync 2026-03-01 02:15 UTC took 42 min and saw")
     assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
@@ -97,7 +97,7 @@ def test_warnings_stand_among_what_needs_a_person_with_the_fix() -> None:
     assert verdict(message) == "Complete: 30 accounts missing"
 
 
-def test_a_long_list_is_cut_and_says_by_how_much() -> None:
+def test_a_long_list_is_truncated_with_the_number_of_omitted_items() -> None:
     page = markdown(summary(tokens=Tokens(newly=tokens(*(f"user_{n}" for n in range(50)), total=99_000))))
     assert "**99,000 accounts: token newly expired.**" in page
     assert page.count("`user_") == 20

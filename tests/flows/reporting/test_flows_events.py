@@ -61,7 +61,7 @@ def test_a_sentence_names_twenty_and_the_payload_all_that_are_known() -> None:
     assert len(message.payload["newly_expired"]["accounts"]) == 50
 
 
-def test_a_partial_run_tells_first_what_somebody_can_mend() -> None:
+def test_a_partial_run_lists_fixable_problems_first() -> None:
     put_off = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START)
     failed = failure(OutcomeKind.NOT_FOUND, "http_404", scans=2, detail="Gone.", examples=())
     [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Truncated(2, (put_off, failed))))

@@ -192,7 +192,7 @@ async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
     assert found.freshness == ()
 
 
-async def test_drift_is_what_this_run_met_first(tmp_path: Path) -> None:
+async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -> None:
     service = Named(accounts=2)
     reports = await _syncs(
         tmp_path,

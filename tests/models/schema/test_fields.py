@@ -80,7 +80,7 @@ def test_meeting_the_same_again_changes_nothing(seen: list[FieldObservation]) ->
     assert register(registry, seen, OWN) == registry
 
 
-def test_what_is_known_is_not_changed_in_place() -> None:
+def test_known_fields_are_not_changed_in_place() -> None:
     known = register({}, [met("/a")], OWN)
     register(known, [met("/a", JsonType.INTEGER), met("/b")], OWN)
     assert known == register({}, [met("/a")], OWN)
@@ -147,7 +147,7 @@ def test_what_comes_too_late_for_a_column_gets_no_table() -> None:
     assert registry[MEDIA, "/tags"].table == "media_tags_2"
 
 
-def test_one_row_says_that_there_are_more() -> None:
+def test_one_row_states_that_there_are_more() -> None:
     seen = many(MOST_FIELDS + 50)
     registry = register({}, seen, OWN)
     assert len(registry) == MOST_FIELDS + 1

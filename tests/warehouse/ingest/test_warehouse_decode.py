@@ -191,7 +191,7 @@ def test_pages_are_split_into_the_bytes_that_came() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"items":{}}', b'{"items":[1', b"{}", b"[" * 5000])
-def test_what_is_no_page_is_said(body: bytes) -> None:
+def test_a_malformed_page_is_reported(body: bytes) -> None:
     with pytest.raises(NotAPage):
         raw_items(body)
 

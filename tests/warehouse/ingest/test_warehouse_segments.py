@@ -62,7 +62,7 @@ def rows(records: list[Record]) -> list[tuple[object, ...]]:
     return [(one.seq, place, one.body.decode()) for place, one in enumerate(records, 1)]
 
 
-def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, rig: Rig) -> None:
+def test_pages_of_a_dead_process_are_staged_by_the_next(path: Path, rig: Rig) -> None:
     scan = Scan(POSTS, "w", T0)
     ended = Outcome(POSTS, "run-1", OutcomeKind.FAILED, T0, at(1), detail='It\'s "so"\nand so.')
     landings = [
@@ -102,7 +102,7 @@ def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> N
     assert len(staged(path)) == 3
 
 
-def test_what_was_not_committed_is_taken_in_again(path: Path) -> None:
+def test_uncommitted_segments_are_staged_again(path: Path) -> None:
     with session(path) as (rig, segments):
         segments.append(pages(2))
         with rig.connection.begin() as transaction:
@@ -196,7 +196,7 @@ def test_a_changed_byte_ends_the_last_segment(path: Path, place: int) -> None:
     assert staged(path) == []
 
 
-def test_a_hole_in_the_midst_of_segments_is_said_and_nothing_is_taken_in(path: Path) -> None:
+def test_a_missing_segment_is_reported_and_nothing_is_staged(path: Path) -> None:
     with session(path) as (rig, segments):
         segments.append(pages(1))
         with rig.connection.begin() as transaction:
@@ -242,7 +242,7 @@ def full(_: int, __: bytes) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_what_cannot_be_written_whole_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_write_is_undone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def some(handle: int, data: bytes) -> None:
         write(handle, data[:-3])
         full(handle, data)
@@ -259,7 +259,9 @@ def test_what_cannot_be_written_whole_is_taken_back(path: Path, monkeypatch: pyt
     assert [seq for seq, *_ in staged(path)] == [1, 2]
 
 
-def test_behind_what_cannot_be_taken_back_nothing_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_after_a_failed_write_that_cannot_be_undone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 

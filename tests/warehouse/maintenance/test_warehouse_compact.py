@@ -154,7 +154,7 @@ def test_all_of_it_is_kept_in_less_room(full: Path) -> None:
         ("core.media_music", "account_id, surface, media_id, position"),
     ],
 )
-def test_media_lie_as_they_are_asked_for(full: Path, table: str, keys: str) -> None:
+def test_media_are_sorted_as_they_are_queried(full: Path, table: str, keys: str) -> None:
     as_it_lies = f"SELECT {keys.replace(' DESC', '')} FROM {table}"
     in_order = f"{as_it_lies} ORDER BY {keys}"
     assert ask(full, as_it_lies) != ask(full, in_order)
@@ -177,7 +177,7 @@ def test_a_compacted_file_opens_and_is_compacted_again(full: Path) -> None:
     assert everything(full) == before
 
 
-def test_too_little_room_is_said_beforehand(full: Path) -> None:
+def test_too_little_disk_space_is_reported_beforehand(full: Path) -> None:
     message = refused(full, free=lambda _: 1_000_000)
     assert "a second copy needs" in message
     assert "has 1.0 MB left" in message
@@ -210,7 +210,7 @@ def test_a_disk_that_fills_up_meanwhile_is_reported(full: Path, monkeypatch: pyt
     assert refused(full).endswith("No space left on device. The warehouse is unchanged.")
 
 
-def test_what_duckdb_cannot_write_is_reported(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_duckdb_while_writing_is_reported(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         message = "Could not write file"
         raise duckdb.IOException(message)
@@ -292,7 +292,7 @@ def test_no_other_program_can_write_meanwhile(full: Path, monkeypatch: pytest.Mo
     assert output == ["refused\n", "refused\n"]
 
 
-def test_what_another_gramhouse_holds_is_busy(full: Path) -> None:
+def test_a_file_held_by_another_process_is_busy(full: Path) -> None:
     with hold(full, "gramhouse sync", since="then", pause=lambda _: None):
         assert "is held by gramhouse sync" in refused(full, WarehouseBusy)
 

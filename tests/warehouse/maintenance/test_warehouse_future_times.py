@@ -60,7 +60,7 @@ def test_what_was_stored_ahead_follows_what_is_trusted_in_its_order_and_distance
     assert repaired(rig, 24) == Repair()
 
 
-def test_what_does_not_fit_keeps_its_order(rig: Rig) -> None:
+def test_times_too_far_apart_to_fit_keep_their_order(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1", "like_count": 1}])
     for number in range(2, 6):
         rig.scan(POSTS, f"w{number}", number * YEAR, [{"id": "1", "like_count": number}])
@@ -98,7 +98,7 @@ def test_a_mass_disappearance_missed_ahead_is_confirmed_an_hour_from_now_at_the_
     assert rig.scan(POSTS, "d", 25.1, []).removed == 2
 
 
-def test_nobody_knows_when_an_unfinished_scan_began(rig: Rig) -> None:
+def test_an_unfinished_scan_has_no_start_time(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
     rig.land(Scan(POSTS, "b", at(YEAR)).page([{"id": "1"}], at(YEAR)))
     rig.merge()
@@ -149,7 +149,7 @@ def test_posts_from_after_now_say_that_it_is_now_that_is_wrong(rig: Rig) -> None
     assert warned(rig, "behind") == [("clock_behind", True)]
 
 
-def test_a_run_says_once_that_a_clock_was_ahead(rig: Rig) -> None:
+def test_a_run_reports_once_that_a_clock_was_ahead(rig: Rig) -> None:
     ran(rig, "a", 0)
     ran(rig, "ahead", YEAR)
     ran(rig, "b", 24)

@@ -134,7 +134,7 @@ def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(rig: R
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_retry_in_batches_leaves_what_one_at_once_does(rig: Rig, *, last: bool) -> None:
+def test_a_retry_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: bool) -> None:
     left_by = []
     for batch_bytes in (1, 2**24):
         for table in WAREHOUSE.sorted_tables:
@@ -270,7 +270,7 @@ def test_a_scan_that_ended_since_does_not_say_that_the_item_was_still_there(rig:
     assert last_seen(rig) == []
 
 
-def test_the_next_complete_scan_tells_what_is_gone(rig: Rig) -> None:
+def test_the_next_complete_scan_marks_removals(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a"), post("b")])
     again_mapped(rig)
     assert rig.scan(POSTS, "q", 24, [post("a")], []).removed == 1

@@ -78,7 +78,7 @@ def test_rebuilding_by_the_same_mapping_changes_nothing(rig: Rig) -> None:
     assert everything(rig) == before
 
 
-def test_there_and_back_again_leaves_what_was_there(rig: Rig) -> None:
+def test_a_round_trip_leaves_the_same_rows(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, title="T", about={"picture": "p"}), item(2, title=5)])
     before = rig.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
     for mapping in (TITLE, ALT_TEXT, BOOKMARKED, BUILT_IN):

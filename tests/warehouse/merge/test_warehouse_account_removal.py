@@ -181,7 +181,7 @@ def test_a_scan_that_was_interrupted_is_judged_at_its_end_alone(rig: Rig) -> Non
     assert merged(rig) == 1
 
 
-def test_the_warning_says_how_many_of_how_many_and_what_to_do(rig: Rig) -> None:
+def test_the_warning_has_both_numbers_and_the_fix(rig: Rig) -> None:
     with rig.connection.begin():
         assert missing_accounts(rig.connection) is None
     listed(rig, 0, range(60))

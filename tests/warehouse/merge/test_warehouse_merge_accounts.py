@@ -229,7 +229,7 @@ def test_a_record_rejected_does_not_take_the_place_of_a_later_sighting(rig: Rig)
 
 
 @pytest.mark.parametrize("payload", ["null", '"text"', "[1]", "{}", '{"id": 17}'])
-def test_a_record_without_an_id_touches_nobody(rig: Rig, payload: str) -> None:
+def test_a_record_without_an_id_affects_no_account(rig: Rig, payload: str) -> None:
     ben = account(BEN, name="ben")
     rig.catalogue("c1", 0, [account(), ben])
     scan = Scan(CATALOGUE, "c2", at(24))

@@ -248,7 +248,7 @@ def test_an_edit_taken_back_inside_one_merge_still_counts_as_a_change(rig: Rig) 
     assert rig.row(f"SELECT caption, {TIMES} FROM core.media") == ("b", minute(0), at(27), at(27))
 
 
-def test_a_page_that_is_no_json_is_rejected_whole_and_the_others_land(rig: Rig) -> None:
+def test_a_page_that_is_not_json_is_rejected_and_the_others_land(rig: Rig) -> None:
     scan = Scan(POSTS, "p", T0)
     rig.land(scan.page([], at(0), text="<html>"), scan.page([{"id": "1"}], at(1)))
     assert rig.merge() == MergeStats(added=1, quarantined=1)
@@ -306,7 +306,7 @@ def test_merging_an_empty_warehouse_does_nothing(rig: Rig) -> None:
     assert rig.merge() == MergeStats()
 
 
-def test_what_all_merges_did_adds_up() -> None:
+def test_counts_of_all_merges_add_up() -> None:
     first = MergeStats(added=1, changed=2, returned=3, removed=4, expired=5, quarantined=6)
     assert first + first == MergeStats(2, 4, 6, 8, 10, 12)
     assert MergeStats(quarantined=1).untouched

@@ -134,7 +134,7 @@ def test_rows_of_an_open_scan_are_no_known_territory(rig: Rig) -> None:
         assert known_posts(rig.connection, closed, older_than=at(-45)) == {ANNA: frozenset({"50"})}
 
 
-def test_what_is_gone_is_no_known_territory(rig: Rig) -> None:
+def test_removed_posts_are_not_known_territory(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30))
     scan(rig, "b", 24, posts(10, 30))
     assert rig.rows(GONE) == [("20", at(24))]

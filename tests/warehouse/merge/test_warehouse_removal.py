@@ -180,7 +180,7 @@ def test_posts_never_expire_however_old(rig: Rig) -> None:
     assert rig.scan(POSTS, "b", 24, posts(2)).removed == 1
 
 
-def test_what_returns_is_there_again_with_its_first_sight(rig: Rig) -> None:
+def test_a_returned_item_keeps_its_first_seen_time(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2))
     rig.scan(POSTS, "b", 24, posts(1))
     counts = rig.scan(POSTS, "c", 48, posts(1, 2))
@@ -226,7 +226,7 @@ def test_a_return_cancels_the_doubt(rig: Rig, tmp_path: Path) -> None:
     assert rig.rows(GONE) == [("4", end(72), "removed")]
 
 
-def test_whoever_was_seen_by_a_scan_that_broke_off_must_be_missed_twice_again(rig: Rig) -> None:
+def test_an_account_seen_by_an_interrupted_scan_must_be_missed_twice_again(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
     rig.scan(POSTS, "b", 24, posts(1))
     rig.scan(POSTS, "c", 48, posts(2, 3, 4), last=False)

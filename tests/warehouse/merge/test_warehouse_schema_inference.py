@@ -360,7 +360,7 @@ def stories(draw: st.DrawFn) -> list[Day]:
 
 @given(days=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-def test_columns_say_what_payloads_say_however_pages_are_cut_into_merges(
+def test_columns_agree_with_payloads_however_pages_are_merged(
     opened_rig: Connection, days: list[Day], cuts: list[bool]
 ) -> None:
     rig = emptied(opened_rig)

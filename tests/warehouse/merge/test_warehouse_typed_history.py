@@ -58,7 +58,7 @@ def published(rig: Rig, path: Path, query: str) -> list[tuple[Any, ...]]:
         return db.execute(query).fetchall()
 
 
-def test_a_version_has_what_it_said_in_typed_columns(rig: Rig) -> None:
+def test_a_version_has_its_values_in_typed_columns(rig: Rig) -> None:
     time = "2026-01-02T03:04:05Z"
     days(
         rig,

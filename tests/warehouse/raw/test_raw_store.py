@@ -161,7 +161,7 @@ def test_foreign_files_are_left_alone(connection: Connection, folder: Path) -> N
     assert names(folder) == ["notes.txt", "part-0000001.parquet", "part-1.parquet"]
 
 
-def test_a_part_that_nobody_names_is_refused(connection: Connection, folder: Path) -> None:
+def test_an_unlisted_part_is_refused(connection: Connection, folder: Path) -> None:
     write(connection, rows("{}"))
     strange = folder / "part-0000003.parquet"
     strange.write_bytes(b"the only copy")

@@ -95,7 +95,7 @@ def test_a_backfill_carries_on_no_sync_but_marks_it_dead(rig: Rig) -> None:
     assert begin(rig, "c", 2) == ("a",)
 
 
-def test_only_a_run_asked_to_scan_the_same_is_carried_on(rig: Rig) -> None:
+def test_only_a_run_with_the_same_selection_is_resumed(rig: Rig) -> None:
     def enter(run_id: str, hour: float, selection: str | None) -> tuple[str, ...]:
         with rig.connection.begin():
             message: dict[str, Any] = {"selection": selection, "reason": f"why {run_id}"}

@@ -140,7 +140,7 @@ NOT_THERE: list[tuple[tuple[str, ...], str]] = [
 ]  # fmt: skip
 
 
-def test_whoever_is_not_there_is_named_with_the_hint(ask_for: Chooser) -> None:
+def test_unknown_accounts_are_named_with_a_hint(ask_for: Chooser) -> None:
     for typed, message in NOT_THERE:
         with pytest.raises(SelectionError) as raised:
             ask_for(Selection(typed, everything=True))
@@ -213,14 +213,14 @@ def test_the_parts_are_put_together_each_account_once(peopled: Rig, ask_for: Cho
     assert [(one.ig_username, one.surfaces) for one in found] == [("Ben", BOTH), ("anna", BOTH), ("cara", ("posts",))]
 
 
-def test_nothing_chosen_is_nobody(rig: Rig, ask_for: Chooser) -> None:
+def test_an_empty_selection_selects_no_account(rig: Rig, ask_for: Chooser) -> None:
     assert ask_for(Selection()) == ()
     assert ask_for(Selection(surfaces=(), everything=True)) == ()
     rig.do("UPDATE core.accounts SET removed_at = last_seen_at")
     assert ask_for(Selection(everything=True, expired_since=at(0))) == ()
 
 
-def test_a_selection_says_the_same_however_it_was_typed() -> None:
+def test_a_selection_has_the_same_text_in_every_spelling() -> None:
     typed = Selection(("b", "a", "b"), expired_since=at(0), failed=True, surfaces=("posts", "stories"))
     assert str(typed) == "a, b, --expired-since 2026-03-01T02:00:00Z, --failed (stories, posts)"
     assert str(Selection(everything=True, surfaces=("posts",))) == "--all (posts)"

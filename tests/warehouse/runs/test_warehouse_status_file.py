@@ -94,7 +94,7 @@ def test_a_damaged_file_is_one_line(snapshot: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_what_is_no_file_is_one_line_too(snapshot: Path, make: object) -> None:
+def test_a_path_that_is_no_file_is_one_line(snapshot: Path, make: object) -> None:
     assert callable(make)
     make(status_path(snapshot))
     with pytest.raises(StatusUnreadable):

@@ -124,7 +124,7 @@ def test_duckdb_opens_it_for_reading_only(rig: Rig, snapshot: Path) -> None:
     assert captions(snapshot) == "[('theirs',)]"
 
 
-def test_what_was_altered_is_not_copied(rig: Rig, snapshot: Path) -> None:
+def test_altered_data_is_not_copied(rig: Rig, snapshot: Path) -> None:
     put(rig, snapshot)
     with analyst(snapshot) as process:
         process.communicate(timeout=30)

@@ -164,7 +164,7 @@ def test_fields_tell_where_they_are_found(rig: Rig, snapshot: Path) -> None:
     ]
 
 
-def test_what_fields_name_is_there(rig: Rig, snapshot: Path) -> None:
+def test_fields_refer_to_existing_columns(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
     put(rig, snapshot)
     query = """

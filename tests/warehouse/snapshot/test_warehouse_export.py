@@ -181,7 +181,7 @@ def test_an_empty_folder_is_taken_and_a_link_is_followed(snapshot: Path, folder:
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"format": "somebody else\'s", "tables": []}'])
-def test_a_folder_of_somebody_elses_is_refused(snapshot: Path, folder: Path, text: str | None) -> None:
+def test_a_folder_with_other_files_is_refused(snapshot: Path, folder: Path, text: str | None) -> None:
     folder.mkdir(parents=True)
     (folder / "precious").write_text("mine")
     if text is not None:
@@ -192,7 +192,7 @@ def test_a_folder_of_somebody_elses_is_refused(snapshot: Path, folder: Path, tex
 @pytest.mark.parametrize(
     "stranger", ["notes.txt", "media/notes.txt", "media/surface=reels/data.parquet", "linked", "media"]
 )
-def test_an_export_with_something_of_somebody_elses_in_it_is_refused(
+def test_an_export_folder_with_other_files_is_refused(
     snapshot: Path, folder: Path, tmp_path: Path, stranger: str
 ) -> None:
     put(snapshot, folder)
@@ -206,9 +206,7 @@ def test_an_export_with_something_of_somebody_elses_in_it_is_refused(
     check_refused(snapshot, folder, "is not part of an export")
 
 
-def test_what_comes_into_the_folder_meanwhile_is_kept(
-    snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_added_meanwhile_are_kept(snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(snapshot, folder)
     write = json.dumps
 
@@ -223,19 +221,19 @@ def test_what_comes_into_the_folder_meanwhile_is_kept(
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
-def test_a_file_in_the_way_is_told(snapshot: Path, folder: Path) -> None:
+def test_a_file_in_the_way_is_reported(snapshot: Path, folder: Path) -> None:
     folder.parent.mkdir()
     folder.write_text("mine")
     check_refused(snapshot, folder, "it is a file")
 
 
-def test_a_file_where_a_folder_above_belongs_is_told(snapshot: Path, folder: Path) -> None:
+def test_a_file_in_place_of_a_parent_folder_is_reported(snapshot: Path, folder: Path) -> None:
     folder.parent.mkdir()
     (folder.parent / "file").write_text("mine")
     check_refused(snapshot, folder.parent / "file" / "export", "is a file")
 
 
-def test_a_mounted_folder_is_told(snapshot: Path) -> None:
+def test_a_mounted_folder_is_reported(snapshot: Path) -> None:
     with pytest.raises(WarehouseUnusable, match="mounted folder"):
         put(snapshot, Path("/proc"))
     with pytest.raises(WarehouseUnusable, match="cannot export to /:"):
@@ -243,7 +241,7 @@ def test_a_mounted_folder_is_told(snapshot: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_must_not_be_written_is_told(snapshot: Path, folder: Path) -> None:
+def test_a_read_only_folder_is_reported(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     folder.parent.chmod(0o500)
     try:
@@ -264,7 +262,7 @@ def no_file_longer_than(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("size", [100, 3000])
-def test_a_disk_that_takes_no_more_is_told_and_the_old_export_stays(snapshot: Path, folder: Path, size: int) -> None:
+def test_a_full_disk_is_reported_and_the_old_export_stays(snapshot: Path, folder: Path, size: int) -> None:
     put(snapshot, folder)
     with no_file_longer_than(size):
         check_refused(snapshot, folder, "The previous export is unchanged.")
@@ -302,7 +300,7 @@ def test_two_at_once_do_not_meet(snapshot: Path, folder: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
-def test_what_a_killed_export_left_is_mended(snapshot: Path, folder: Path) -> None:
+def test_the_remains_of_a_killed_export_are_repaired(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     workshop = folder.with_name(".export.exporting")
     (workshop / "files").mkdir(parents=True)
@@ -321,7 +319,7 @@ def test_names_with_quotes_are_no_trouble(snapshot: Path, tmp_path: Path) -> Non
     assert manifest(odd / "ex'port")["gramhouse"] == "1.2.3"
 
 
-def test_a_snapshot_that_is_not_there_or_none_is_told(tmp_path: Path, folder: Path) -> None:
+def test_a_missing_or_invalid_snapshot_is_reported(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(SnapshotMissing, match="`gramhouse sync` creates it"):
         put(tmp_path / "none.duckdb", folder)
     (tmp_path / "text.duckdb").write_text("no database\n" * 1000)
@@ -333,7 +331,7 @@ def test_a_snapshot_that_is_not_there_or_none_is_told(tmp_path: Path, folder: Pa
     assert not folder.parent.exists()
 
 
-def test_the_command_says_what_it_wrote(snapshot: Path, folder: Path) -> None:
+def test_the_command_prints_the_file_it_wrote(snapshot: Path, folder: Path) -> None:
     options = [str(folder), "--snapshot", str(snapshot)]
     output = CliRunner().invoke(app, ["export", *options])
     assert output.exit_code == 0

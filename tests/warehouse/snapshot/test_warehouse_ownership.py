@@ -110,7 +110,7 @@ def test_its_own_is_replaced_before_any_catalogue_was_complete(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", None])
-def test_what_is_no_snapshot_is_replaced(tmp_path: Path, snapshot: Path, content: bytes | None) -> None:
+def test_a_file_that_is_no_snapshot_is_replaced(tmp_path: Path, snapshot: Path, content: bytes | None) -> None:
     snapshot.parent.mkdir()
     if content is None:
         with duckdb.connect(snapshot) as db:

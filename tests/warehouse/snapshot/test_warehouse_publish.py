@@ -113,7 +113,7 @@ def test_nothing_of_the_control_tables_is_in_it(rig: Rig, snapshot: Path) -> Non
     assert kept == declared | {"account_lookup", "open_gaps", "raw_parts"}
 
 
-def test_the_snapshot_says_what_it_is(rig: Rig, snapshot: Path) -> None:
+def test_the_snapshot_describes_itself(rig: Rig, snapshot: Path) -> None:
     assert put(rig, snapshot) == snapshot.stat().st_size
     own = rig.value("SELECT warehouse_id FROM ops.warehouse")
     assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0, own, 604_800.0)]
@@ -320,7 +320,7 @@ def check_refused(rig: Rig, snapshot: Path) -> str:
     return message
 
 
-def test_a_folder_in_the_way_of_the_draft_is_told_and_the_old_snapshot_stays(kept: Rig, snapshot: Path) -> None:
+def test_a_folder_in_place_of_the_draft_is_reported_and_the_old_snapshot_stays(kept: Rig, snapshot: Path) -> None:
     put(kept, snapshot)
     draft = snapshot.parent / ".analytics.duckdb.next"
     draft.mkdir()
@@ -330,7 +330,7 @@ def test_a_folder_in_the_way_of_the_draft_is_told_and_the_old_snapshot_stays(kep
     assert put(kept, snapshot) > 0
 
 
-def test_a_folder_where_the_snapshot_belongs_is_told(kept: Rig, snapshot: Path) -> None:
+def test_a_folder_in_place_of_the_snapshot_is_reported(kept: Rig, snapshot: Path) -> None:
     snapshot.mkdir(parents=True)
     (snapshot / "precious").touch()
     check_refused(kept, snapshot)
@@ -338,13 +338,13 @@ def test_a_folder_where_the_snapshot_belongs_is_told(kept: Rig, snapshot: Path) 
     kept.scan(POSTS, "p", 0, [{"id": "1"}])
 
 
-def test_a_file_where_the_folder_belongs_is_told(kept: Rig, snapshot: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(kept: Rig, snapshot: Path) -> None:
     snapshot.parent.touch()
     check_refused(kept, snapshot)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_must_not_be_written_is_told(kept: Rig, snapshot: Path) -> None:
+def test_a_read_only_folder_is_reported(kept: Rig, snapshot: Path) -> None:
     put(kept, snapshot)
     snapshot.parent.chmod(0o500)
     check_refused(kept, snapshot)

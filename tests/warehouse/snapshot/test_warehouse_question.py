@@ -56,7 +56,7 @@ def answer(snapshot: Snapshot, text: str) -> list[tuple[object, ...]]:
         "SELECT 'CALL enable_logging' AS caption, 5--1\n",
     ],
 )
-def test_what_only_reads_is_answered(snapshot: Snapshot, text: str) -> None:
+def test_read_only_statements_are_executed(snapshot: Snapshot, text: str) -> None:
     assert answer(snapshot, text)
 
 
@@ -91,7 +91,7 @@ def test_what_only_reads_is_answered(snapshot: Snapshot, text: str) -> None:
         "EXPLAIN ANALYZE CREATE TEMP TABLE q AS FROM (PIVOT t ON b USING sum(a))",
     ],
 )
-def test_what_does_more_is_refused_with_one_line(snapshot: Snapshot, text: str) -> None:
+def test_statements_that_do_more_than_read_are_refused_in_one_line(snapshot: Snapshot, text: str) -> None:
     with pytest.raises(QueryError) as caught:
         snapshot.question(text)
     assert len(str(caught.value).splitlines()) == 1
@@ -99,7 +99,7 @@ def test_what_does_more_is_refused_with_one_line(snapshot: Snapshot, text: str) 
 
 
 @pytest.mark.parametrize("text", ["SELEC", "SELECT 'open", "EXPLAIN", "SELECT nope", "", ";", "-- nothing", "\x00"])
-def test_what_is_no_statement_is_refused(snapshot: Snapshot, text: str) -> None:
+def test_text_that_is_no_statement_is_refused(snapshot: Snapshot, text: str) -> None:
     with pytest.raises(QueryError):
         snapshot.question(text)
 

@@ -91,14 +91,14 @@ def test_bad_sql_is_a_query_error_or_an_empty_answer(snapshot: Snapshot, query: 
     assert snapshot.ask("SELECT 1").rows == [(1,)]
 
 
-def test_a_snapshot_that_is_not_there_is_told_with_its_hint(tmp_path: Path) -> None:
+def test_a_missing_snapshot_is_reported_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(SnapshotMissing, match=r"no snapshot at .*none\.duckdb yet\. Fix: `gramhouse sync`"):
         open_snapshot(tmp_path / "none.duckdb").__enter__()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["text", "folder", "empty"])
-def test_a_file_that_is_no_snapshot_is_told_in_one_line(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_no_snapshot_is_reported_in_one_line(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.duckdb"
     if kind == "folder":
         path.mkdir()

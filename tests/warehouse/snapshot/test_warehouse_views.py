@@ -307,7 +307,7 @@ def test_a_field_of_the_items_takes_no_view_s_word(db: DuckDBPyConnection) -> No
         assert ask(db, select(view)) == alike(answer(rows)), view
 
 
-def test_chance_meets_what_the_views_tell_apart() -> None:
+def test_random_snapshots_cover_all_cases_of_the_views() -> None:
     """Otherwise two answers could be alike because neither says anything."""
     seen: dict[str, Answer] = {view: [] for view in ANSWERS}
     for seed in range(30):
@@ -535,7 +535,7 @@ def test_growth_after_a_day_and_a_week_is_said_only_of_posts_watched_then(db: Du
     ]
 
 
-def test_what_became_of_stories(db: DuckDBPyConnection) -> None:
+def test_the_fate_of_stories(db: DuckDBPyConnection) -> None:
     scanned_at = ago(0, 2)
     old = ago(0, 30)
     fates: list[dict[str, Any]] = [

@@ -59,7 +59,7 @@ def refused(path: Path, kind: type[Exception]) -> str:
     return message
 
 
-def test_a_second_gramhouse_is_told_who_holds_the_file_until_it_dies(path: Path) -> None:
+def test_a_second_process_is_told_which_process_holds_the_file(path: Path) -> None:
     with process(HOLDS, path) as child:
         who = Holder(child.pid, "gramhouse sync", "2026-03-01T02:00:00+00:00")
         assert holder(path) == who
@@ -75,7 +75,7 @@ def test_a_second_gramhouse_is_told_who_holds_the_file_until_it_dies(path: Path)
             pass
 
 
-def test_another_programs_connection_is_told_with_its_process(path: Path) -> None:
+def test_another_programs_connection_is_reported_with_its_process(path: Path) -> None:
     with process(OPENS, path) as child:
         program = Path(os.path.realpath(sys.executable)).name
         message = refused(path, WarehouseBusy)
@@ -83,7 +83,7 @@ def test_another_programs_connection_is_told_with_its_process(path: Path) -> Non
         assert holder(path) is None
 
 
-def test_whoever_holds_is_read_back_by_its_own_process_and_gone_afterwards(path: Path) -> None:
+def test_the_holder_is_recorded_while_it_holds_the_lock(path: Path) -> None:
     assert holder(path) is None
     with writing(path, "gramhouse publish"):
         assert holder(path) == Holder(os.getpid(), "gramhouse publish", T0.isoformat())
@@ -138,14 +138,14 @@ def test_a_lock_whose_holder_cannot_be_read_is_still_a_lock(path: Path, text: st
 
 
 @pytest.mark.parametrize("left", ["garbage", '{"pid": 1, "activity": "x", "since": "y"}'])
-def test_what_a_dead_holder_wrote_is_not_believed(path: Path, left: str) -> None:
+def test_the_status_of_a_dead_process_is_ignored(path: Path, left: str) -> None:
     lock_path(path).write_text(left)
     assert holder(path) is None
     with writing(path):
         assert holder(path) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
 
 
-def test_a_file_that_is_no_database_is_told_and_left_alone(path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported_and_not_changed(path: Path) -> None:
     path.write_text("no database\n" * 1000)
     assert refused(path, WarehouseUnusable).startswith(f"{path} cannot be used: ")
     assert path.read_text() == "no database\n" * 1000
@@ -157,7 +157,7 @@ def test_a_folder_is_no_warehouse(path: Path) -> None:
     assert str(path) in refused(path, WarehouseUnusable)
 
 
-def test_a_folder_that_cannot_be_made_is_told_with_its_hint(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     message = refused(tmp_path / "file" / "w.duckdb", WarehouseUnusable)
     assert message.startswith(f"cannot write in {tmp_path / 'file'}: ")
@@ -165,12 +165,12 @@ def test_a_folder_that_cannot_be_made_is_told_with_its_hint(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_must_not_be_written_is_told_with_its_hint(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_reported_with_a_hint(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert "GRAMHOUSE_WAREHOUSE" in refused(tmp_path / "w.duckdb", WarehouseUnusable)
 
 
-def test_a_folder_is_made_where_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_folder_is_created(tmp_path: Path) -> None:
     with writing(tmp_path / "a" / "b" / "w.duckdb") as rig:
         assert rig.value("SELECT count(*) FROM core.media") == 0
 

@@ -43,7 +43,7 @@ def test_what_needs_more_memory_than_a_run_has_is_done_again_in_more(db: DuckDBP
     assert len(tries) == 3
 
 
-def test_what_fails_in_a_transaction_says_what_failed(db: DuckDBPyConnection) -> None:
+def test_an_error_in_a_transaction_is_not_hidden(db: DuckDBPyConnection) -> None:
     before = asked(db, SAID)
     db.execute("BEGIN")
     with pytest.raises(duckdb.OutOfMemoryException), on_all_cores(db):

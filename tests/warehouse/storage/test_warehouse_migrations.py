@@ -433,7 +433,7 @@ def test_an_upgrade_of_rows_that_is_killed_goes_on(released: Path, step: str, mo
         assert "old payload" not in str(schema(connection))
 
 
-def test_what_was_discovered_is_left_alone(oldest: Path) -> None:
+def test_discovered_columns_are_not_changed(oldest: Path) -> None:
     change(
         oldest,
         "ALTER TABLE core.media ADD COLUMN owner__username VARCHAR",
@@ -483,7 +483,7 @@ def test_several_revisions_are_made_in_one_go_from_whatever_folder(
     assert ask(oldest, "SELECT count(*) FROM core.media WHERE later IS NULL") == [(43,)]
 
 
-def test_a_kill_amid_the_upgrade_leaves_the_file_as_it_was(
+def test_a_kill_during_the_upgrade_leaves_the_file_unchanged(
     oldest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = shaped(ask(oldest, COLUMNS))
@@ -538,7 +538,7 @@ def test_a_warehouse_that_does_not_say_one_revision_is_refused(path: Path, done:
     assert "should contain one row" in refused(path)
 
 
-def test_somebody_elses_file_is_refused_and_left_alone(path: Path) -> None:
+def test_an_unrelated_file_is_refused_and_not_changed(path: Path) -> None:
     change(path, "CREATE TABLE precious AS SELECT 1 AS it")
     before = path.read_bytes()
     assert "main.precious" in refused(path)

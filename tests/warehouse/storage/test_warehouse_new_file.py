@@ -36,7 +36,7 @@ def test_a_new_file_holds_what_the_dialect_would_make(path: Path) -> None:
     assert {table.comment for table in WAREHOUSE.sorted_tables} != {None}
 
 
-def test_what_is_missing_is_made_and_the_rest_left_alone(path: Path) -> None:
+def test_missing_objects_are_created_and_others_kept(path: Path) -> None:
     with connect(path) as connection:
         whole = _made(connection)
         raw_connection(connection).execute("DROP TABLE core.account_status_history")

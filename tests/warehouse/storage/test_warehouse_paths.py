@@ -36,7 +36,7 @@ def test_what_is_elsewhere_is_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/", "a\0b"])
-def test_what_names_no_file_is_refused(path: str) -> None:
+def test_paths_that_name_no_file_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="it is not a file name"):
         local(Path(path))
 
