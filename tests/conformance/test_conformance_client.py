@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 KEY = "cnry7Zq4f1e9bXw"
 TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
 REQUEST = accounts_request(None, 50)
-# Nothing here is to be waited for; a loaded machine is.
+# Generous, because the machine may be busy; nothing here is expected to time out.
 PATIENT = Timeouts(connect=60.0, read=60.0, total=60.0)
 HASTY = Timeouts(connect=60.0, read=60.0, total=0.3)
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -53,7 +53,7 @@ KNOWN = [pytest.param(one, id=str(one)) for one in OUTCOMES]
 
 
 class Clock(VirtualClock):
-    """An hour ahead of the servers that were recorded; whoever sleeps is told that the time has passed."""
+    """A clock an hour ahead of the recorded servers; `sleep` only advances it."""
 
     def __init__(self) -> None:
         super().__init__(since=datetime(2026, 11, 21, 21, tzinfo=UTC))
@@ -67,7 +67,7 @@ class Clock(VirtualClock):
 async def _met(
     one: Outcome, clock: Clock, patience: Timeouts | None = None
 ) -> AsyncIterator[tuple[ApiClient, Server, Server]]:
-    """Bring the client and the server together, and beside them the host that must not be asked."""
+    """Connect the client to the server, and start a second host that must receive no request."""
     key, patience = SecretStr(KEY), patience or (HASTY if one.timed else PATIENT)
     async with (
         served(sent(one.name), closes=one.closes, pause=PAUSES[one.pause]) as (server, elsewhere),
@@ -138,7 +138,7 @@ async def test_the_next_request_follows_the_table(one: Outcome) -> None:
                 await asking
         asked = 2 if one.then in (Then.AGAIN, Then.HOLD) else 1
         assert (len(server.heads), elsewhere.heads) == (asked, [])
-        # Whoever announces a wait holds the scope, and never for less; whoever does not holds nobody.
+        # A Retry-After blocks the scope for at least that long; without one, the scope is not blocked.
         least = max(one.wait or 0.0, policy.least_wait)
         if one.then is Then.HOLD:
             assert len(holds) == 1

@@ -8,7 +8,7 @@ from connectors.sandbox.http.openapi import SCHEMAS, description
 from tests.conformance.contract_examples import ASPECTS, ERRORS, EXAMPLES, MEDIA, Example, may_answer
 from tests.conformance.openapi_check import PATHS, schema, shown, speaks_against, spoilt
 
-# What the contract leaves open: a content type's absence is told by no schema, a correlation id in the envelope is
+# What the contract leaves open: a missing content type is not covered by a schema, a correlation id in the envelope is
 # optional, and the shape of a media page is not shown.
 OPEN = {"without error.correlation_id"}
 CASES = [(example, operation) for example in EXAMPLES for operation in example.operations]

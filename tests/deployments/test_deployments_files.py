@@ -35,7 +35,7 @@ from flows.orchestration.pool_workers import DEPLOYMENT
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"
 KUBERNETES = HERE / "kubernetes"
-# The oldest and the newest that the manifests are for.
+# The oldest and the newest Kubernetes version that the manifests support.
 KUBERNETES_VERSIONS = ("1.30", "1.37")
 ORDINARY = {".yaml", ".json", ".md", ""}
 FILES = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix in ORDINARY)
@@ -49,7 +49,7 @@ COMMANDS = set(typer.main.get_command(app).commands)  # type: ignore[attr-define
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 IMAGE = f"gramhouse:{PROJECT['version']}"
-# Where a secret is fetched from may be said; what it is, may not.
+# The source of a secret may be stated, but not the secret.
 SECRET = re.compile(r"(?i)(api_?key|password|secret|token)$")
 NO_VALUE = re.compile(r"|/run/secrets/\S+|\$\{\w+:[-?].*\}")
 
@@ -134,7 +134,7 @@ def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[s
     flow: Flow[..., Any] = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
     given = deployment["parameters"]
     assert set(given) == set(flow.parameters.properties)
-    # What runs when it is asked to is told the rest then.
+    # A deployment that runs on request gets its other parameters then.
     more = {"everything": True} if flow.name == "backfill" else {}
     flow.validate_parameters({"options": given["options"] | more})
     assert not [name for name in json.dumps(flow.parameters.model_dump()).split('"') if SECRET.fullmatch(name)]
@@ -148,7 +148,7 @@ def test_every_schedule_is_one(deployment: dict[str, Any]) -> None:
 
 
 def test_pools_run_what_up_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`gramhouse up` and a work pool differ in who starts the runs, and in nothing else."""
+    """The deployments of `gramhouse up` and of a work pool differ only in what starts the runs."""
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -184,7 +184,7 @@ def test_prefect_yaml_is_generated() -> None:
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
 def test_deploying_asks_no_question(deployment: dict[str, Any]) -> None:
-    """Prefect asks for each of these that is left out, on a terminal; None and [] are answers."""
+    """On a terminal, Prefect prompts for each of these that is missing; None and [] are valid values."""
     assert {"name", "entrypoint", "build", "push", "pull", "schedules"} <= set(deployment)
     assert deployment["description"]
     assert deployment["tags"] == ["gramhouse"]
@@ -239,12 +239,12 @@ def test_the_constraints_pin_everything_that_the_image_installs() -> None:
     assert needed | {"setuptools"} <= pinned
 
 
-# Commands, wherever they stand
+# Commands, wherever they occur
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_every_command_in_the_documents_exists(path: Path) -> None:
-    # In backticks, or after the service's name: elsewhere it is but a word.
+    # In backticks or after the service's name; elsewhere the word is ordinary text.
     message = re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", path.read_text(encoding="utf-8"))
     assert set(message) <= COMMANDS
 
@@ -326,7 +326,7 @@ def test_a_job_of_the_pool_is_of_its_schema() -> None:
     [container] = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
     assert container["name"] == "prefect-job", "Prefect's worker refuses any other"
     job = apply_values(template["job_configuration"]["job_manifest"], values)
-    # Prefect's worker demands them where Kubernetes does not know them.
+    # Prefect's worker requires fields that Kubernetes does not have.
     assert job["spec"]["template"]["spec"].pop("completions") == job["spec"]["template"]["spec"].pop("parallelism") == 1
     _valid(job)
     TypeAdapter(dict[str, str]).validate_python(_job_variables()["env"])
@@ -374,7 +374,7 @@ CRON_JOBS = {one["metadata"]["name"]: one["spec"] for one in OBJECTS if one["kin
 
 @pytest.mark.parametrize("name", sorted(PODS))
 def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
-    """What the namespace's `restricted` demands, and more."""
+    """The requirements of the `restricted` pod security level, and more."""
     pod = PODS[name]
     assert pod["automountServiceAccountToken"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -423,7 +423,7 @@ def test_one_writer_holds_the_warehouse() -> None:
 
 
 def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
-    """Stories live for 24 hours: without a job of their own, one failed nightly run loses a day of them."""
+    """Stories exist for 24 hours: without a separate job, a failed nightly run would lose a day of them."""
     scheduled = {one["name"]: one["schedules"][0] for one in DEPLOYMENTS if one["schedules"]}
     assert {name: cron["schedule"] for name, cron in CRON_JOBS.items()} == {
         name: schedule["cron"] for name, schedule in scheduled.items()

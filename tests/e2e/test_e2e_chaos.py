@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 STORIES = 24
 KILLS = 10
-# Start-up, and the merge and the snapshot after the last request, have no requests to count: there time decides.
+# The start, and the merge and the publish after the last request, have no requests to count: kills are timed there.
 MOST_SECONDS = 1.6
 MOST_REQUESTS = 90
 
@@ -59,7 +59,7 @@ def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operat
             asked = {(e["account_id"], e["surface"], e["cursor"]) for e in service.requests()}
             assert not known & asked
         assert operator.sync()["state"] == "complete"
-        # What an earlier day's scan has passed is seen by a scan of its own.
+        # Items that an earlier day's scan has passed are seen by another scan.
         operator.sync()
         assert_matches_api(operator, service)
         service.forget()
@@ -76,7 +76,7 @@ def test_incremental_syncs_killed_anywhere_lose_nothing(seed: int, operator: Ope
         for _ in range(KILLS // 3):
             _kill_somewhere(operator, service, chance, "--incremental")
         operator.run("sync", "--incremental")
-        # What a killed run's scans had passed is seen by scans that begin now.
+        # Items that a killed run's scans had passed are seen by scans that begin now.
         operator.run("sync", "--incremental")
         assert_matches_api_above_depths(operator, service)
     ((recent,),) = operator.ask("SELECT count(*) FROM run_outcomes WHERE outcome = 'recent'")

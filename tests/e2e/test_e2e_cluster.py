@@ -35,7 +35,7 @@ def s3() -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def seventy() -> Iterator[SandboxProcess]:
-    """A service with accounts for three batches."""
+    """A sandbox with accounts for three batches."""
     with start_sandboxes() as begin:
         yield begin("--accounts", "70", "--posts", "40", "--seed", "5")
 
@@ -79,7 +79,7 @@ def test_a_worker_that_is_killed_is_replaced(there: Operator, many: SandboxProce
     assert_matches_api(there, many)
     requests = len(many.requests())
     different = len({(one["account_id"], one["surface"], one["cursor"]) for one in many.requests()})
-    # What its batch had not written yet: up to 100 pages, and those in flight.
+    # Pages that its batch had not written yet: up to 100, and those in flight.
     assert requests - different <= 100 + 4 * 2
 
 
@@ -195,7 +195,7 @@ def test_doctor_checks_the_store_and_the_workers_and_a_worker_needs_a_key(there:
 @pytest.mark.long
 def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: SandboxProcess) -> None:
     del there.env["GRAMHOUSE_STORE"]
-    # A terminal sends it to every process of the group.
+    # A terminal sends the signal to every process of the group.
     with subprocess.Popen(
         [sys.executable, "-m", "flows.cli", "sync"],
         env=there.environment(),

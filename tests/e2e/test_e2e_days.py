@@ -29,7 +29,7 @@ FIRST_DAY = 1
 
 @dataclass
 class Clock:
-    """What the clock said at each moment. It is learnt from the snapshots, and a moment has one instant in all."""
+    """The time of each moment, read from the snapshots; a moment must have the same time in all of them."""
 
     text: dict[Moment, datetime] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class Clock:
     def check_rows(
         self, expected: Mapping[Any, Mapping[str, object]], rows: Mapping[Any, Row], table: str, besides: Iterable[str]
     ) -> None:
-        """Hold rows against the model's; `besides` are columns that are keys, or held against it elsewhere."""
+        """Compare rows with the model's; `besides` are columns that are keys or compared elsewhere."""
         assert rows.keys() == expected.keys(), table
         for key, wanted in expected.items():
             assert rows[key].keys() == {*wanted, *besides}, table
@@ -51,7 +51,7 @@ class Clock:
                 self.check(value, rows[key][column], (table, key, column))
 
     def check_order(self, runs: list[tuple[datetime, datetime]]) -> None:
-        """Every page came within its day's run, and the pages of a scan one after the other."""
+        """Assert that every page was received during its day's run, and the pages of a scan in order."""
         for (day, _, _), instant in self.text.items():
             assert runs[day][0] < instant < runs[day][1]
         for (one, before), (other, after) in pairwise(sorted(self.text.items())):
@@ -72,7 +72,7 @@ def attributes(of: Account | Media) -> dict[str, Any]:
 
 @dataclass
 class Ever:
-    """The kinds of value that were ever met, by table and path: a type only ever widens."""
+    """The kinds of all values so far, by table and path, because a column's type only widens."""
 
     of: dict[str, dict[str, set[str]]] = field(default_factory=lambda: {"media": {}, "media_children": {}})
 
@@ -195,7 +195,7 @@ CHECKS = (check_scans, check_accounts, check_history, check_metrics)
 
 @dataclass
 class Seen:
-    """What came up in the days: a model that met none of it would prove nothing."""
+    """Assert that the days contained every kind of change, so that the test is not empty."""
 
     message: dict[str, int] = field(default_factory=dict)
 
@@ -214,11 +214,11 @@ class Seen:
         assert any(value is not None and moment.day for _, _, value, moment in model.metrics)
 
 
-# The last day's drifted stories do not say when they were published, so they may be unexpired: they are in doubt.
+# The last day's drifted stories have no publication time, so they may not be expired, and their removal is pending.
 MET = {"mixed": (*COUNTED, "returned as it was"), "drift": (*COUNTED, "stories in doubt")}
 
 
-# One shape says as much of the days as two, so the other waits for `make long`.
+# One shape is enough for `make test`.
 @pytest.mark.parametrize("shape", ["drift", pytest.param("mixed", marks=pytest.mark.long)])
 def test_the_snapshot_equals_the_model_after_each_day(
     shape: str, serve: Callable[..., SandboxProcess], tmp_path: Path

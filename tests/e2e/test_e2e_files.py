@@ -55,7 +55,7 @@ def test_a_folder_that_is_a_file_is_one_line(operator: Operator, tmp_path: Path)
 def test_a_clock_set_back_loses_nothing(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     service.day(1)
-    # As if the run before had been made an hour from now.
+    # As if the run before had been an hour in the future.
     change = (
         "import duckdb, sys; db = duckdb.connect(sys.argv[1]);"
         " db.execute('UPDATE core.runs SET started_at = started_at + INTERVAL 1 HOUR');"

@@ -49,14 +49,14 @@ FEEDS = {
 
 @dataclass(frozen=True)
 class Known:
-    """What the service, or the snapshot, says of a post."""
+    """A post in the API or in the snapshot."""
 
     published_at: datetime
     likes: int | None
 
 
 class Together(httpx.AsyncBaseTransport):
-    """Several sandboxes as one service: a catalogue of all their accounts, the media of each from its own."""
+    """Several sandboxes as one API: a catalogue of all their accounts, and each account's media from its sandbox."""
 
     def __init__(self, sandboxes: Iterable[Sandbox]) -> None:
         self._sandboxes = [httpx.ASGITransport(app=sandbox) for sandbox in sandboxes]
@@ -79,7 +79,7 @@ class Together(httpx.AsyncBaseTransport):
 
 
 class Days:
-    """A sandbox for each feed and one warehouse, and an incremental run each day."""
+    """A sandbox for each feed, one warehouse, and an incremental run each day."""
 
     def __init__(self, folder: Path, feeds: Iterable[FeedSettings]) -> None:
         self.folder = folder
@@ -95,7 +95,7 @@ class Days:
         ]
 
     async def sync(self, mode: SyncMode = "incremental") -> RunReport:
-        """Make a run, and let a day pass."""
+        """Perform a run and advance a day."""
         transport = Together(self.sandboxes)
         key = SecretStr(DEMO_KEY)
         async with ApiClient("http://127.0.0.1", key, clock=self.clock, concurrency=4, transport=transport) as client:
@@ -125,7 +125,7 @@ class Days:
             return db.execute(query).fetchall()
 
     def recent(self) -> set[str]:
-        """The feeds of which a recent scan was made."""
+        """The feeds that had a recent scan."""
         scanned = {one for (one,) in self.ask("SELECT account_id FROM run_outcomes WHERE outcome = 'recent'")}
         accounts = [{account.id for account in sandbox.catalogue.accounts(0)} for sandbox in self.sandboxes]
         return {name for name, there in zip(FEEDS, accounts, strict=True) if there & scanned}
@@ -136,7 +136,7 @@ class Days:
         return {(str(one), str(media)): Known(at, likes) for one, media, at, likes in rows}
 
     def check(self) -> None:
-        """Each difference lies below the depth that freshness states, or is a post in doubt."""
+        """Assert that each difference is below the depth stated in freshness, or a post whose removal is pending."""
         depths = dict(self.ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts'"))
         truth, stored = self.truth(), self.stored()
         for key in truth.keys() | stored.keys():
@@ -149,7 +149,7 @@ class Days:
                 assert kept == there, (key, depth)
             elif depth is None:
                 raise AssertionError(key)
-        # What is in doubt was missed once, and is not told as seen.
+        # Posts whose removal is pending were missed once and do not count as seen.
         recent = "SELECT account_id, max(recent_at) FROM freshness WHERE surface = 'posts' GROUP BY ALL"
         seen_at = dict(self.ask(recent))
         for account_id, media_id, last_seen_at in self.ask(

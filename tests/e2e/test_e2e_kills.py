@@ -45,7 +45,7 @@ def _landed(operator: Operator, service: SandboxProcess) -> set[tuple[Any, ...]]
     return {_key(entry) for entry in service.requests() if entry["correlation_id"] in ids}
 
 
-# The simulation kills at every moment.
+# The simulation tests kills at every moment.
 @pytest.mark.parametrize(
     "requests", [pytest.param(1, marks=pytest.mark.long), 9, pytest.param(55, marks=pytest.mark.long)]
 )
@@ -70,7 +70,7 @@ COUNTS = ("added", "changed", "removed", "expired", "returned")
 
 
 def _sums(operator: Operator) -> tuple[Any, ...]:
-    """What all runs did together, and what the tables show of it: media ever gained, and gone by now."""
+    """The sums of all runs' counts, and the numbers in the tables: all media, and removed media."""
     sums = ", ".join(f"sum({name})::BIGINT" for name in COUNTS)
     (found,) = operator.ask(f"SELECT {sums} FROM runs")
     assert found == operator.inside(f"SELECT {sums} FROM core.run_counts")[0]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
-    """One of its own for each test: what a service has promised stands, whatever is reset."""
+    """A separate sandbox for each test, because cooldowns cannot be reset."""
     return serve(*EIGHT_ACCOUNTS)
 
 
@@ -64,7 +64,7 @@ def test_a_wait_past_the_budget_defers_and_the_next_run_takes_it_from_there(
     assert 3590 < (resume_after - datetime.now(UTC)).total_seconds() < 4000
     assert "deferred" in operator.run("status").stdout
 
-    # Too early: the promise outlives the process, and the account is not asked at all.
+    # Too early: the cooldown outlives the process, and the account is not requested.
     service.forget()
     service.faults()
     operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="10")

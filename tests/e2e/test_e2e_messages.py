@@ -54,7 +54,7 @@ def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
 
 @pytest.fixture
 def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A webhook on this machine, and what it was told."""
+    """A local webhook and the notifications it received."""
     result: list[dict[str, str]] = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -111,7 +111,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     hook: tuple[str, list[dict[str, str]]],
 ) -> None:
     url, result = hook
-    # As a person would by hand, with a block that is none yet; and a name twice, for it is easily done.
+    # As a user might do it, before the block exists, and with the same name twice.
     python("-m", "prefect", "automation", "create", "--from-file", "deployments/automations.yaml")
     ask(api, "automations/", DOUBLE)
     assert len(_names(api)) == 10
@@ -140,7 +140,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     assert message["subject"] == "gramhouse: tokens newly expired"
     assert all(name in message["body"] for name in expired)
 
-    # They are known now, so nobody is told of them again; of a run that failed, somebody is.
+    # They are known now and not reported again; a failed run is reported.
     operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
     wait_until(lambda: len(result) > 1, "the webhook")
     assert [each["subject"] for each in result[1:]] == ["gramhouse: a run failed"]

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Pool:
-    """A Prefect server, and somebody who types `prefect` with their own home."""
+    """A Prefect server, and a user of the `prefect` command with their own PREFECT_HOME."""
 
     api: str
     server: Path
@@ -32,7 +32,7 @@ class Pool:
         return ask(self.api, path)
 
     def type(self, *arguments: str) -> str:
-        """Type a command of Prefect's, with nobody there to answer a question."""
+        """Run a `prefect` command without a terminal for prompts."""
         folder = self.operator.folder
         folder.mkdir(exist_ok=True)
         process = subprocess.Popen(
@@ -41,7 +41,7 @@ class Pool:
                 PREFECT_API_URL=self.api,
                 PREFECT_HOME=str(folder / "prefect"),
                 DO_NOT_TRACK="1",
-                # What a shell says of the folder in which one deploys.
+                # The shell's PWD, from which Prefect takes the folder.
                 PWD=str(folder),
             ),
             cwd=ROOT,
@@ -91,7 +91,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
 
     pool.operator.sync()
     service.day(1)
-    # Both are due at once: one waits until the other lets the warehouse go.
+    # Both are due at the same time: one waits for the other's lock.
     asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run") for name in ("nightly", "publish")]
     log = pool.type("worker", "start", "--pool", "gramhouse", "--run-once")
 
@@ -106,7 +106,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
 
 @contextmanager
 def worker(pool: Pool, name: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a worker of a pool, with the flow runs that it starts, as long as the block."""
+    """Run a worker of a pool during the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "prefect", "worker", "start", "--pool", name],
         env=pool.operator.environment(
@@ -154,7 +154,7 @@ def test_a_batch_of_a_pool_whose_process_is_killed_is_submitted_again(
         out, err = sync.communicate(timeout=2 * TIMEOUT)
     assert sync.returncode == 0, out + err
     assert_matches_api(pool.operator, many)
-    # What was in no entry yet, and in flight.
+    # Pages that were in no entry yet, and those in flight.
     assert sum(one["times"] - 1 for one in many.stats()["asked_again"]) <= 100 + 2
     runs = [one for one in pool.ask("flow_runs/filter") if one["name"].startswith("runs/")]
     assert sorted((one["name"], one["state"]["name"]) for one in runs) == [

@@ -20,7 +20,7 @@ Key = tuple[str, str, str]
 Serve = Callable[..., SandboxProcess]
 Work = Callable[..., tuple[Operator, SandboxProcess]]
 
-# Of each shape, what the mapping finds in every item, and what in some.
+# For each shape, the columns that all items have, and those that some have.
 FILLED = {
     "graph": ({"media_type", "permalink", "media_url", "published_at", "like_count", "comments_count"}, {"caption"}),
     "nested": ({"media_type", "media_url", "like_count", "comments_count"}, set[str]()),
@@ -128,7 +128,7 @@ def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work:
     ]
     discovered = set(names) - {column.column for column in BUILT_IN.columns} - {"media_id"}
     assert len(discovered) > 80
-    # Candidates of a canonical column share its name; every other name is one path's alone.
+    # Candidate paths of a canonical column share its name; every other name belongs to one path.
     assert all(names.count(name) == 1 for name in discovered)
     listed = ", ".join(f"{name}, m.{name} AS {name}_again" for name in sorted(discovered))
     rows = rows_of(operator, f"SELECT {listed} FROM media AS m WHERE removed_at IS NULL")
@@ -146,7 +146,7 @@ def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work:
 
 
 def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
-    """Of each path, whether values of another type came with another page than the first."""
+    """For each path, whether values of another type occurred after the first page."""
     kinds: dict[str, set[str]] = defaultdict(set)
     message: dict[str, list[tuple[str | None, set[str | None]]]] = defaultdict(list)
     for page in pages:
@@ -161,7 +161,7 @@ def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
 
 
 def scanned(service: SandboxProcess, page_size: int) -> list[Sequence[Item]]:
-    """The pages of an only account, in the order in which they are asked for: stories first."""
+    """The pages of a single account in the order of requests: stories first."""
     pages: list[Sequence[Item]] = []
     for surface in ("stories", "posts"):
         items = [line["item"] for line in service.media() if line["surface"] == surface]
@@ -181,7 +181,7 @@ def test_each_drift_is_recorded(work: Work) -> None:
     assert {"/score", "/venue", "/location", "/mood", "/pinned", "/edited_at", "/tags", "/serial"} <= {
         path for path, changed in expected.items() if changed
     }
-    # Even where a canonical column reads it, what cannot be read is met, kept and told.
+    # Values that a canonical column cannot read are registered, kept and reported.
     for path in ("/like_count", "/timestamp"):
         assert fields["media", path].changed, path
         assert fields["media", path].type == "VARCHAR"

@@ -24,13 +24,13 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
 SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
 
-# Prefect's server spends most of ten milliseconds on an answer: asked without a pause it did little else.
+# Prefect's server needs up to ten milliseconds for a response: polling without a pause would overload it.
 wait_until = partial(conftest.wait_until, pause=0.2)
 
 
 @dataclass
 class Up:
-    """An operator, the port that is theirs, and the process if it is up."""
+    """An operator, their port, and the process of `gramhouse up` if it runs."""
 
     operator: Operator
     service: SandboxProcess
@@ -42,7 +42,7 @@ class Up:
         return self.operator.folder / "prefect"
 
     def begin(self) -> list[str]:
-        """Come up; return the lines it says, until it says how to end it."""
+        """Start `gramhouse up`; return its output up to the line that says how to stop it."""
         self.process = self.operator.start("up", "--port", str(self.port))
         assert self.process.stdout is not None
         output = []
@@ -79,7 +79,7 @@ class Up:
         return self.run(run)
 
     def flow_runs(self) -> list[int]:
-        """Return the processes in which flow runs are under way."""
+        """Return the processes of running flow runs."""
         return [pid for pid in self.children() if b"prefect.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def kill_runs(self) -> None:
@@ -87,7 +87,7 @@ class Up:
             os.kill(pid, signal.SIGKILL)
 
     def under_way(self, deployment: str, **document: object) -> str:
-        """Have a run scan media; return its id. The processes of earlier runs have ended."""
+        """Start a run and wait until it scans media; return its id."""
         wait_until(lambda: not self.flow_runs(), "the last run's process to end")
         self.service.forget()
         run = self.trigger(deployment, **document)
@@ -99,7 +99,7 @@ class Up:
         return list(self.ask("/flow_runs/filter", wanted))
 
     def children(self) -> list[int]:
-        """Find every process of this `up`: they bear its home in their environment."""
+        """Return every process of this `up`, found by PREFECT_HOME in its environment."""
         found = []
         for folder in Path("/proc").iterdir():
             try:
@@ -283,19 +283,19 @@ def test_a_run_that_an_outage_made_fail_waits_for_its_retry_and_then_succeeds(up
     assert waiting["state"]["message"].startswith("Retry 1 of 3 in 5 min (api_internal_error). ")
     due = datetime.fromisoformat(waiting["next_scheduled_start_time"].replace("Z", "+00:00"))
     assert timedelta(seconds=295) < due - before < timedelta(seconds=390)
-    # Its process has ended well, and holds nothing meanwhile.
+    # Its process has exited with 0 and holds no lock meanwhile.
     wait_until(lambda: not up.flow_runs(), "the run's process to end")
     assert up.run(run)["state_name"] == "AwaitingRetry"
     left = {"filter": {"event": {"name": ["gramhouse.flow-run.left"]}}}
     wait_until(lambda: bool(up.ask("/events/filter", left)["events"]), "word that its process ended")
     [event] = up.ask("/events/filter", left)["events"]
     assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{run}"
-    # The automation for dead runs knows it by these.
+    # The automation for dead runs recognizes it by these.
     names = {each["prefect.resource.role"]: each.get("prefect.resource.name") for each in event["related"]}
     assert (names["flow"], names["deployment"]) == ("sync", "nightly")
     up.operator.run("publish")
 
-    # As if the five minutes had passed; it goes on by itself.
+    # As if the five minutes had passed; it continues by itself.
     now = {"scheduled_time": datetime.now(UTC).isoformat()}
     up.service.faults()
     again = {"type": "SCHEDULED", "name": "AwaitingRetry", "state_details": now}

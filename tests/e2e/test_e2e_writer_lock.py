@@ -55,7 +55,7 @@ def test_a_signal_ends_a_run_within_ten_seconds(operator: Operator, service: San
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=TIMEOUT)
-        # The promise is ten seconds; it takes a fraction of one.
+        # The limit is ten seconds; it takes a fraction of one.
         assert time.monotonic() - began < 10
     assert holder(operator.warehouse) is None
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]

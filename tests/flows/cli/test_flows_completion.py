@@ -17,7 +17,7 @@ GRAMHOUSE = Path(sys.executable).with_name("gramhouse")
 
 
 def completed(line: str) -> list[str]:
-    """Return what bash offers for the last word of a line."""
+    """Return bash's completions of the last word of a line."""
     words = line.split(" ")
     environment = {"_GRAMHOUSE_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     return CliRunner().invoke(app, [], prog_name="gramhouse", env=environment).output.split()
@@ -32,7 +32,7 @@ def test_commands_and_the_options_of_one_are_completed() -> None:
 
 def test_completing_a_command_imports_none() -> None:
     modules = imported([], _GRAMHOUSE_COMPLETE="complete_bash", COMP_WORDS="gramhouse s", COMP_CWORD="1")
-    # Typer itself takes pydantic to read what is typed, wherever it is installed.
+    # Typer imports pydantic if it is installed.
     assert heavy(modules) <= {"importlib.metadata", "pydantic"}
 
 

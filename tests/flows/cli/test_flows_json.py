@@ -48,7 +48,7 @@ def environment(address: str) -> dict[str, str]:
 
 
 def failed(out: str) -> dict[str, object]:
-    """Return the one object of a command that ended without a report."""
+    """Return the JSON object of a command that ended without a report."""
     (line,) = out.splitlines()
     found: dict[str, object] = json.loads(line)
     assert set(found) == {"state", "exit_code", "message", "hint"}
@@ -58,7 +58,7 @@ def failed(out: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("command", OBJECTS)
 def test_every_command_answers_wrong_usage_with_one_object(run_cli: Cli, command: str) -> None:
-    # A question may begin as an option does.
+    # A query may begin like an option.
     for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
         code, out, err = run_cli(command, "--json", *wrong)
         assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "invalid_parameters")
@@ -216,7 +216,7 @@ def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: in
         try:
             assert process.stderr is not None
             assert "gramhouse sync of" in process.stderr.readline()
-            # Once it has asked, it listens to signals.
+            # After its first request, it handles signals.
             silent.settimeout(60)
             connection, _ = silent.accept()
             process.send_signal(number)

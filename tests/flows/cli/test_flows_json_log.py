@@ -43,7 +43,7 @@ def address() -> Iterator[str]:
 
 
 def run_cli(*arguments: str, code: int, **environment: str) -> list[dict[str, Any]]:
-    """Type a command as a process; return the objects that it wrote to standard error."""
+    """Run a command as a process; return the JSON objects on standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "flows.cli", *arguments],
         capture_output=True,

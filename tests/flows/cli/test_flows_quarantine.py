@@ -37,7 +37,7 @@ class Cli:
 
 @pytest.fixture
 def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    # A process of its own has none of the handlers that a test of Prefect's left.
+    # A separate process would not have the log handlers that a test with Prefect has left.
     for name in (None, "connectors", "flows"):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
     return Cli(monkeypatch, capsys)

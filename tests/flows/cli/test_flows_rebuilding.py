@@ -24,7 +24,7 @@ class CliRunner:
         self._capsys = capsys
 
     def __call__(self, *arguments: str, code: int = 0) -> tuple[str, str]:
-        """Type a command; return what it said on both streams."""
+        """Run a command; return stdout and stderr."""
         self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()

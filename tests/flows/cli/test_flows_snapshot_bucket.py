@@ -35,7 +35,7 @@ def run_cli(
 
 
 def _at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Go to a machine of its own."""
+    """Switch to the folder and environment of another machine."""
     folder.mkdir(exist_ok=True)
     monkeypatch.chdir(folder)
     return folder
@@ -62,7 +62,7 @@ def test_it_is_published_and_read_here_and_on_another_machine(
     found = {one["check"]: one["message"] for one in _json(run_cli, "doctor")["findings"]}  # type: ignore[attr-defined]
     assert found["bucket"] == f"{url} can be written"
     with monkeypatch.context() as away:
-        # Where the warehouse is, readers need no bucket.
+        # On the writer's machine, readers do not need the bucket.
         away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
         assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
 

@@ -170,7 +170,7 @@ def _runs(run_cli: Cli) -> list[dict[str, Any]]:
 
 
 class Stopping(FakeApi):
-    """A service that lets one page land and then never answers."""
+    """An API that serves one page and then never responds."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock=clock)
@@ -215,7 +215,7 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     assert [row["state"] for row in rows] == ["interrupted", "complete"]
     assert "interrupted" in run_cli("runs", *HERE)[1]
 
-    # Published, it stands in the snapshot, once; and it is still not healthy.
+    # After publishing, the snapshot lists it once, and the status is still not healthy.
     await publish_now(_settings())
     assert [row["state"] for row in _runs(run_cli)] == ["interrupted", "complete"]
     assert _looked(capsys, timedelta(days=1))[1]["attention"] == ["interrupted"]
@@ -247,7 +247,7 @@ service = Killed()
 service.clock.passed = 86_400
 asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
 """
-    # It is not waited for by anything in this loop: it ends by itself.
+    # Nothing in this loop waits for it: it ends by itself.
     ended = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
     )

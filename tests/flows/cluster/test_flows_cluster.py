@@ -73,7 +73,7 @@ async def test_a_second_run_finds_nothing_new_and_has_the_next_number(tmp_path: 
 async def test_a_lost_worker_is_replaced_and_nothing_doubles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: int, *, after: bool
 ) -> None:
-    """An entry every 3 landings: what was not in one is asked for again, and nothing else."""
+    """With an entry every 3 landings, only pages in no entry are requested again."""
     monkeypatch.setattr("flows.cluster.worker._PAGES", 3)
     service, store = FakeApi(accounts=4, posts=9), MemoryStore()
 
@@ -89,7 +89,7 @@ async def test_a_lost_worker_is_replaced_and_nothing_doubles(
         f"{batch_prefix(1, batch)}-{attempt}" for batch in (1, 2) for attempt in (1, 2)
     ]
     assert found == await in_one_process(tmp_path / "alone", FakeApi(accounts=4, posts=9))
-    # Of each lost worker: what waited for its entry, and what was in flight.
+    # For each lost worker: pages waiting for their entry, and those in flight.
     assert asked_twice(service) <= 2 * (3 + 4)
     assert report.items == 4 + 4 * 9
 
@@ -132,7 +132,7 @@ async def test_two_attempts_at_once_one_is_fenced_out(tmp_path: Path, monkeypatc
 
 
 async def test_a_cooldown_outlives_its_worker(tmp_path: Path) -> None:
-    """The first attempt is told to wait, and dies; the second asks nothing of that account."""
+    """The first attempt gets a cooldown and dies; the second sends no request for that account."""
     service, store = FakeApi(accounts=2, posts=3), MemoryStore()
 
     def failure(request: ApiRequest) -> Refusal | None:
@@ -241,7 +241,7 @@ async def test_a_store_that_fails_ends_the_run_with_its_line(tmp_path: Path) -> 
 
 
 async def interrupted(folder: Path, service: FakeApi, store: MemoryStore) -> None:
-    """Leave a run whose batches all landed, and of which nothing is merged."""
+    """Leave a run whose batches have all landed and nothing is merged."""
     cluster = FakeCluster(service, store)
 
     def failure(verb: str, key: str) -> None:

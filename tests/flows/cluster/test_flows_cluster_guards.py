@@ -183,7 +183,7 @@ async def test_the_stop_mark_of_an_interrupted_run_ends_the_scans_and_leaves_the
     assert 10 <= len(service.requests) < 200
     assert await ended(store) is None
     landed = [made.page for entry in await entries_of(store) for made in entry.commits if made.page]
-    # What had landed when it was stopped is written all the same.
+    # Pages that had landed when it was stopped are still written.
     assert len(landed) >= 8
 
 
@@ -272,7 +272,7 @@ async def test_a_run_that_died_as_it_began_is_taken_over_before_it_is_listed(war
 
 
 class HidingStore(LaggingStore):
-    """Another run begins between the look and the create."""
+    """Another run begins between the check and the create."""
 
     async def get(self, key: str) -> bytes | None:
         return None if key.endswith("/run") else await super().get(key)
@@ -286,7 +286,7 @@ async def test_two_runs_cannot_have_the_same_number(warehouse: Warehouse) -> Non
 
 
 async def test_a_run_that_the_warehouse_does_not_know_is_ended_and_not_merged(warehouse: Warehouse) -> None:
-    """Of a warehouse that was restored from a backup: it may have read newer pages since."""
+    """A warehouse restored from a backup may have merged newer pages before."""
     store, service = MemoryStore({f"{RUN}/run": b"before the backup"}), FakeApi(2)
     await write_spec(store, PREFIX, spec_of(2))
     await attempt(store, service, spec_of(2))

@@ -63,7 +63,7 @@ def _an_entry_a_landing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Days:
-    """Three days, and what analysts then find."""
+    """Sync on three days and return the contents of the snapshot."""
 
     reports: list[tuple[Any, ...]]
     tables: list[list[tuple[Any, ...]]]
@@ -101,7 +101,7 @@ async def test_a_full_refresh_reads_everything(tmp_path: Path) -> None:
 
 
 async def test_a_scan_that_the_next_run_resumes_knows_what_it_has_seen(tmp_path: Path) -> None:
-    """Posts that moved down since stand on its next page again, and do not break the order."""
+    """Posts that have moved down occur on the next page again and do not break the order."""
     runs = ClusterStage(tmp_path, daily(200))
     await runs.sync(full_refresh_every=_SELDOM)
     runs.grow()
@@ -136,7 +136,7 @@ async def test_the_checkpoints_of_a_backfill_are_its_own(tmp_path: Path) -> None
     assert (report.kind, kinds(report)) == ("backfill", {OutcomeKind.COMPLETE: 1})
     assert (runs.cursors[0], len(runs.cursors)) == (None, 10)
     await runs.lose(mode="full_refresh", selection=backfill)
-    # The sync goes on where it was, not where the backfill is.
+    # The sync continues at its own cursor, not at the backfill's.
     report = await runs.sync(days=0.1, mode="full_refresh")
     assert (runs.cursors[0], len(runs.cursors)) == ("c20", 8)
     report = await runs.sync(days=0.1, mode="full_refresh", selection=backfill)
@@ -182,7 +182,7 @@ async def test_a_refused_cursor_restarts_a_scan_once(tmp_path: Path, refusals: i
     else:
         assert kinds(report) == {OutcomeKind.COMPLETE: 2, OutcomeKind.FAILED: 1}
         assert runs.cursors == [*first, *first]
-        # It was given up, so that the next one begins at the first page.
+        # It was abandoned, so the next one begins at the first page.
         assert kinds(await runs.sync(mode="full_refresh")) == {OutcomeKind.COMPLETE: 3}
         assert (runs.cursors[0], len(runs.cursors)) == (None, 10)
     assert runs.likes() == runs.truth()

@@ -159,7 +159,7 @@ async def test_a_batch_whose_flow_run_is_lost_deleted_or_shut_out_is_submitted_a
     assert sorted(prefect.names) == names
     assert found == (await in_one_process(tmp_path / "alone", FakeApi(accounts=6, posts=5)))[0]
     assert asked_twice(service) == 0
-    # All that a flow run is given: no address of the service, and no key.
+    # The parameters of a flow run: no API address and no key.
     assert prefect.parameters[0] == {"store_url": "the store", "prefix": "runs/00000001/000001"}
 
 
@@ -240,7 +240,7 @@ async def test_a_flow_run_that_runs_is_a_worker_and_is_not_cancelled() -> None:
 
 
 async def test_a_flow_run_whose_machine_is_lost_is_ended_and_its_batch_submitted_again(tmp_path: Path) -> None:
-    """Prefect shows it as running, and its place in the pool is taken."""
+    """Prefect shows it as running, and it occupies a slot of the pool."""
     service = FakeApi(accounts=2, posts=5)
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda name: Running() if name.endswith("-1") else None)
     report, found = await _sync(tmp_path, service, prefect)
@@ -316,7 +316,7 @@ async def test_a_workers_wrong_settings_end_the_run_with_its_line(tmp_path: Path
 async def test_a_worker_sends_its_key_only_where_its_own_settings_say(
     monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], line: str
 ) -> None:
-    """Who may start flow runs may name any store, and its batches any address."""
+    """Anyone who may start flow runs can name any store, whose batches can name any address."""
     monkeypatch.setattr(flow_module, "scan_stored", lambda *_: pytest.fail("it asked"))
     for name, value in settings.items():
         monkeypatch.setenv(f"GRAMHOUSE_{name}", value)

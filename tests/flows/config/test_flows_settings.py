@@ -105,7 +105,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any setting
 
 
 def test_every_setting_is_tried_here() -> None:
-    # The mapping has tests of its own.
+    # The mapping has separate tests.
     assert {name for name, *_ in RIGHT} == set(Settings.model_fields) - {"mapping"}
 
 

@@ -31,7 +31,7 @@ DAY = 86_400.0
 
 @dataclass
 class Catalogue(FakeApi):
-    """A service whose catalogue lists the accounts `listed`, in some spelling and with some status."""
+    """A fake API whose catalogue lists the accounts `listed`, with any spelling and status."""
 
     listed: Collection[int] = ()
     spell: Callable[[str], str] = str
@@ -240,7 +240,7 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     assert await stored(tmp_path, service, "SELECT DISTINCT account_id FROM core.media ORDER BY 1") == [
         (lower(uuid(hexed(number))),) for number in (1, 2)
     ]
-    # The service is asked in its own spelling: it may compare ids as text.
+    # Requests use the API's spelling, because it may compare ids as text.
     media = [request.path for request in service.requests[asked:] if request.operation != "accounts.list"]
     assert len(media) == 4
     assert all("4ABC" in path for path in media)

@@ -44,7 +44,7 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 class Killed(Exception):  # noqa: N818
-    """The process, so to speak, died."""
+    """The process was killed."""
 
 
 async def sync(folder: Path, resources: RunResources) -> RunReport:

@@ -23,7 +23,7 @@ YEAR = timedelta(days=365)
 
 @dataclass
 class WrongClock(VirtualClock):
-    """A clock whose wall time is off by so much; what waits are measured by is right."""
+    """A clock whose wall time is wrong by `off`; its monotonic time is right."""
 
     off: timedelta = timedelta(0)
 
@@ -126,7 +126,7 @@ async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> N
     await ran(tmp_path, waiting)
     assert not [request for request in waiting.requests if uuid(1)[-12:] in request.scope]
     until = "SELECT resume_after FROM ops.cooldowns UNION ALL SELECT max(resume_after) FROM core.run_outcomes"
-    # A little more than was asked for, so that not all who wait ask at once.
+    # A little more than required, so that waiting scans do not all send requests at once.
     (after,) = {row[0] for row in await asked(tmp_path, waiting, until)}
     assert timedelta(hours=2) <= after - began < timedelta(hours=2, seconds=10)
     clock.passed += 7210

@@ -111,7 +111,7 @@ async def test_a_scan_that_begins_again_stays_full_once_the_order_was_broken(tmp
     def failure(request: ApiRequest) -> Refusal | None:
         if not feed.pins or not is_posts(request, 1) or cursor_of(request) is None:
             return None
-        # The cursor is refused, and by then nothing is pinned any more.
+        # The cursor is refused, and meanwhile no post is pinned any more.
         feed.pins = []
         return Refusal(422, "api_invalid_cursor")
 
@@ -128,7 +128,7 @@ async def test_a_post_without_a_time_or_with_one_in_the_future_breaks_the_order(
     runs = DailyRuns(tmp_path, daily(100))
     runs.service.feeds[1].posts[40].published_at = text
     if text is not None:
-        # The first three positions are not looked at.
+        # The first three positions are ignored.
         for number in (50, 51, 52):
             runs.service.feeds[1].posts[number].published_at = text + timedelta(days=1)
     await runs.sync()
@@ -143,7 +143,7 @@ async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path:
     first = runs.now
     await runs.sync(full_refresh_every=_SELDOM)
     assert len(runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL")) == 0
-    # In doubt: it was last seen the day before.
+    # Its removal is pending: it was last seen the day before.
     assert runs.ask("SELECT last_seen_at FROM media WHERE media_id = '1-190'") == [(START,)]
     await runs.sync(full_refresh_every=_SELDOM)
     gone = "SELECT media_id, removed_at, removal FROM media WHERE removed_at IS NOT NULL ORDER BY media_id"
@@ -220,13 +220,13 @@ async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: 
     runs = DailyRuns(tmp_path, daily(120, per_day=10))
     window: dict[str, Any] = {"lookback": timedelta(days=1), "full_refresh_every": _SELDOM}
     await runs.sync(days=12, **window)
-    # Twelve silent days: 120 posts, of which a run that dies receives 80.
+    # Twelve days without runs: 120 posts, of which a run that is killed receives 80.
     feed = runs.service.feeds[1]
     for place in range(120):
         feed.post(START + timedelta(hours=1 + 2.3 * place))
 
     await runs.cut_short(after=8, **window)
-    # Its cursor is refused, so that nothing goes on from it.
+    # Its cursor is refused, so the scan is not resumed there.
     refused = [Refusal(422, "api_invalid_cursor")]
     runs.service.failure = lambda request: refused.pop() if "cursor" in dict(request.params) and refused else None
     report = await runs.sync(**window)
@@ -307,7 +307,7 @@ async def test_a_scan_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) 
     runs.grow()
     await runs.cut_short(after=3)
     report = await runs.sync()
-    # The page under way when it was stopped landed, too.
+    # The page in flight when it was stopped landed, too.
     assert runs.cursors[0] == "c40"
     assert len(runs.cursors) == RECENT_PAGES - 4
     assert kinds(report)[OutcomeKind.RECENT] == 1
@@ -450,10 +450,10 @@ async def test_a_scan_given_up_without_a_new_page_leaves_no_gap_above_what_a_bac
     await runs.cut_short(after=3)
     await runs.sync(days=0.1, selection=Selection(accounts=(uuid(1),)))
     assert runs.ask("FROM gaps") == []
-    # It goes on below what the backfill has read.
+    # It continues below the posts that the backfill has read.
     await runs.cut_short(after=2)
     assert runs.ask("FROM gaps") == []
-    # Its cursor is refused, and then its first page, too: it is given up, and lands nothing.
+    # Its cursor is refused, and then its first page, too: it is abandoned and lands nothing.
     refused = Refusal(422, "api_invalid_cursor")
     runs.service.failure = lambda request: refused if is_posts(request, 1) else None
     report = await runs.sync(days=0.1)

@@ -138,7 +138,7 @@ TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
 
 @dataclass
 class _Spoiling(FakeApi):
-    """Has a second page of the first account's posts that cannot be read."""
+    """A fake API whose second page of the first account's posts is malformed."""
 
     spoils: bool = True
 
@@ -161,7 +161,7 @@ async def test_a_page_that_cannot_be_read_is_kept_whole_and_its_scan_goes_on_in_
     service.spoils = False
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.COMPLETE
-    # The scan that went on is clean: it decides what is removed.
+    # The resumed scan rejected nothing: it decides removals.
     with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
         assert db.execute("SELECT count(*) FROM ops.seen").fetchall() == [(0,)]
         assert db.execute("SELECT count(*) FROM core.media").fetchall() == [(6,)]
@@ -191,7 +191,7 @@ async def test_a_cursor_refused_twice_fails_and_the_next_run_starts_afresh(tmp_p
 
 @dataclass
 class Endless(FakeApi):
-    """One account's posts, or the catalogue, come again and again, each time with a fresh cursor and signature."""
+    """Serves one account's posts, or the catalogue, again and again, with new cursors and signatures."""
 
     endless_of: int | None = 1
 
@@ -226,7 +226,7 @@ async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_scanned_al
 
 @pytest.mark.parametrize("mapping", [BUILT_IN, replace(BUILT_IN, media_id=("/key/id",))], ids=["built in", "another"])
 async def test_what_runs_that_were_cut_short_saw_in_vain_counts(tmp_path: Path, mapping: Mapping) -> None:
-    """Killed every five pages: without its memory each process would take the first for new, for ever."""
+    """Killed every five pages: without the stored progress, each process would take the first page for new."""
     first = Endless(accounts=1, posts=2)
     lives = [first, *(Endless(accounts=1, posts=2, requests=first.requests, clock=first.clock) for _ in "ab")]
     for service in lives[:2]:
@@ -325,7 +325,7 @@ async def test_a_wait_past_the_budget_defers_both_surfaces_with_the_trace(tmp_pa
     assert report.state is RunState.PARTIAL
     assert report.outcomes[OutcomeKind.DEFERRED] == 2
     for surface in ("stories", "posts"):
-        # One scope: the surface that was never asked for waits for the very same answer.
+        # One scope: the other surface waits for the same response.
         assert outcomes[uuid(1), surface] == ("deferred", 0, 0, "rate_limited", 429, CORRELATION_ID, "No.")
     assert sum(account_of(request) == 1 for request in service.requests) == 1
     early = FakeApi(accounts=2, clock=service.clock)
@@ -445,6 +445,6 @@ async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await run
         assert await rows(resources, "SELECT state FROM core.runs") == [("interrupted",)]
-        # Every promise to wait is kept in the file.
+        # Every cooldown is stored in the file.
         [(cooldowns,)] = await rows(resources, "SELECT count(DISTINCT scope) FROM ops.cooldowns")
         assert cooldowns >= 25

@@ -67,7 +67,7 @@ def failure_group(
 def ended(
     *failure_groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None
 ) -> RunReport:
-    """Return the report of a run with these concerns and so many scans that were complete or skipped."""
+    """Return the report of a run with these failures and numbers of complete and skipped scans."""
     tally = {OutcomeKind.COMPLETE: complete, OutcomeKind.SKIPPED: skipped}
     for each in failure_groups:
         tally[each.outcome] = tally.get(each.outcome, 0) + each.scans
@@ -93,7 +93,7 @@ CATALOGUE = failure_group("connection_failed", surface="")
         (ended(failure_group("api_forbidden", 100, OutcomeKind.DENIED)), False),
         (ended(failure_group("cursor_loop", 100)), False),
         (ended(failure_group("unheard_of", 100)), False),
-        # The wait is longer than the delays, and the next run keeps it.
+        # The cooldown is longer than the retry delays, and the next run honours it.
         (ended(failure_group("rate_limited", 100, OutcomeKind.DEFERRED)), False),
         (ended(failure_group("api_unauthorized", surface=""), stopped_by=STOP), False),
         (ended(failure_group("timeout", 51), complete=49, stopped_by=STOP), False),
@@ -131,7 +131,7 @@ def test_the_delays_grow_and_their_jitter_only_adds() -> None:
 
 
 class Attempts:
-    """Runs that end as a test says, and what happened between them."""
+    """Runs with the outcomes a test chooses, and what happened between them."""
 
     def __init__(self, *reports: RunReport | Exception) -> None:
         self.reports = list(reports)

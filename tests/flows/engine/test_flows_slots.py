@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def _free(slots: Slots) -> int:
-    """Count the places nobody has, by taking and giving them."""
+    """Count the free slots by taking and returning them."""
     taken = 0
     with suppress(TimeoutError):
         while True:
@@ -106,7 +106,7 @@ LATENCY = 0.05
 
 @dataclass
 class Far(FakeApi):
-    """A service whose answers take 50 ms of the loop's time."""
+    """A fake API whose responses take 50 ms of the loop's time."""
 
     in_flight: int = 0
     most: int = 0
@@ -134,7 +134,7 @@ class NoTime(Random):
 
 
 def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) -> float:
-    """Run a sync of the posts on a virtual loop; return the seconds from the first request to the last answer."""
+    """Run a sync of the posts on a virtual loop; return the seconds from the first request to the last response."""
 
     async def body() -> None:
         async with open_run_resources(folder, service, slots=Slots.for_requests(in_flight), page_size=50) as resources:
@@ -201,7 +201,7 @@ async def test_a_cancelled_request_keeps_no_slot(*, handed_over: bool) -> None:
             waiting[0].cancel()
             await _settle()
     if handed_over:
-        # The slot is the first one's, who has not run since.
+        # The slot belongs to the first waiter, which has not run since.
         waiting[0].cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert entered == [1]

@@ -78,7 +78,7 @@ def test_those_of_our_events_match_what_runs_tell() -> None:
 def test_a_missing_run_is_counted_from_the_last_end_of_one() -> None:
     trigger = _trigger(_by_name()["no run has ended for 26 hours"])
     assert (trigger.posture, trigger.within) == (Posture.Proactive, timedelta(hours=26))
-    # Both, or the wait would not begin anew with each.
+    # Both, or the wait would not restart with each.
     assert trigger.after == trigger.expect == {"gramhouse.run.*", WATCH_BEGAN}
     assert TOLD[PARTIAL].labels["gramhouse.scope"] == "everything"
 

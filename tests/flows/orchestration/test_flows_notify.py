@@ -23,7 +23,7 @@ ARTIFACT = UUID(int=1)
 
 
 class Server:
-    """What Prefect was told; `ails` makes it fail so many times."""
+    """The messages sent to Prefect; the first `ails` of them fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, ails: int = 0) -> None:
         self.ails = ails
