@@ -31,7 +31,7 @@ def schema() -> schemathesis.BaseSchema:
     return schemathesis.openapi.from_dict(deepcopy(description()), config=config)
 
 
-def speaks_against(operation: str, status: int, headers: dict[str, str], body: Any) -> list[str]:  # noqa: ANN401
+def violations(operation: str, status: int, headers: dict[str, str], body: Any) -> list[str]:  # noqa: ANN401
     """Return how a response violates the description."""
     path = PATHS[operation]
     case = schema()[path]["GET"].Case(path_parameters={"accountId": "an-id"} if "{" in path else {})
@@ -57,7 +57,7 @@ def shown() -> set[tuple[str, int, str | None]]:
     return found
 
 
-def spoilt(example: Example) -> dict[str, tuple[dict[str, str], Any]]:
+def invalid_variants(example: Example) -> dict[str, tuple[dict[str, str], Any]]:
     """Yield invalid variants of an example: a name, the headers and the body."""
     ways: dict[str, tuple[dict[str, str], Any]] = {}
     for name in example.headers:

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.sandbox.http.openapi import SCHEMAS, description
 from tests.conformance.contract_examples import ASPECTS, ERRORS, EXAMPLES, MEDIA, Example, may_answer
-from tests.conformance.openapi_check import PATHS, schema, shown, speaks_against, spoilt
+from tests.conformance.openapi_check import PATHS, invalid_variants, schema, shown, violations
 
 # What the contract leaves open: a missing content type is not covered by a schema, a correlation id in the envelope is
 # optional, and the shape of a media page is not shown.
@@ -25,24 +25,24 @@ def test_the_description_is_openapi() -> None:
 
 @pytest.mark.parametrize(("example", "operation"), CASES, ids=_named)
 def test_every_example_is_described(example: Example, operation: str) -> None:
-    assert speaks_against(operation, example.status, example.headers, example.body) == []
+    assert violations(operation, example.status, example.headers, example.body) == []
 
 
 @pytest.mark.parametrize(("example", "operation"), CLOSED, ids=_named)
 def test_no_spoilt_example_is_described(example: Example, operation: str) -> None:
     taken = {
         way
-        for way, (headers, body) in spoilt(example).items()
-        if not speaks_against(operation, example.status, headers, body)
+        for way, (headers, body) in invalid_variants(example).items()
+        if not violations(operation, example.status, headers, body)
     }
-    assert taken == OPEN & spoilt(example).keys()
+    assert taken == OPEN & invalid_variants(example).keys()
 
 
 def test_an_error_of_another_status_is_not_described() -> None:
     for example, operation in CASES:
         if example.code is not None:
             others = {400, 401, 403, 413, 415, 422} - {example.status}
-            assert all(speaks_against(operation, status, example.headers, example.body) for status in others)
+            assert all(violations(operation, status, example.headers, example.body) for status in others)
 
 
 def test_everything_described_has_an_example_and_is_shown_by_the_contract() -> None:
@@ -71,9 +71,9 @@ def test_every_429_has_a_retry_after_of_at_least_one_second() -> None:
         header = description()["paths"][path]["get"]["responses"]["429"]["headers"]["Retry-After"]
         assert (header["required"], header["schema"]) == (True, {"type": "integer", "minimum": 1})
         assert "at least 1" in header["description"]
-        assert speaks_against(operation, 429, example.headers, example.body) == []
+        assert violations(operation, 429, example.headers, example.body) == []
         for wrong in ("0", "-1", "1.5", "soon", "Fri, 31 Dec 2100 23:59:59 GMT"):
-            assert speaks_against(operation, 429, {**example.headers, "Retry-After": wrong}, example.body)
+            assert violations(operation, 429, {**example.headers, "Retry-After": wrong}, example.body)
 
 
 def test_of_a_media_page_only_its_cursor_is_described() -> None:

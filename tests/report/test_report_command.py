@@ -15,7 +15,7 @@ from tests.report.snapshots import FIRST
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    """Run the real command; return its exit code, what it printed, and its errors."""
+    """Run the real command; return its exit code, stdout and stderr."""
     command = [sys.executable, "-m", "flows.cli", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
     return done.returncode, done.stdout, done.stderr

@@ -34,7 +34,7 @@ HOSTILE = (
     "</bdi></td></tr></table></section>",
 )
 
-# What these mean decides which rows are shown; they keep their values.
+# These values decide which rows are shown, so they are kept.
 _KEPT = {
     "account_id",
     "surface",
@@ -51,7 +51,7 @@ _KEPT = {
 
 
 def hostile(db: duckdb.DuckDBPyConnection) -> None:
-    """Put a hostile text in place of every other text; those of one column are all of them, in turn."""
+    """Replace every other text by a hostile one; one column gets all of them in turn."""
     db.execute("CREATE TEMP TABLE texts (text VARCHAR)")
     db.executemany("INSERT INTO texts VALUES (?)", [(text,) for text in HOSTILE])
     db.execute("CREATE TEMP TABLE hostile AS SELECT list(text) AS texts FROM texts")
@@ -88,7 +88,7 @@ def test_hostile_texts_add_no_element_and_no_attribute(page: Path, snapshot: Pat
     with open_snapshot(snapshot) as harmless:
         usual = parsed(make(harmless, Scope(), release="0").html)
     shapes = {(name, *sorted(given)) for name, given in found.tags}
-    # Lists of warnings and records in quarantine are there only in the hostile one.
+    # Only the hostile report has lists of warnings and quarantined records.
     assert {shape[0] for shape in shapes} <= {name for name, _ in usual.tags} | {"ul", "li"}
     assert {name for _, *names in shapes for name in names} <= {name for _, given in usual.tags for name in given}
     assert found.comments == usual.comments == [" gramhouse report "]
@@ -111,7 +111,7 @@ def test_a_real_browser_runs_nothing_asks_nothing_and_its_console_is_empty(page:
 
 
 def test_a_script_in_a_page_is_seen_by_this_test(tmp_path: Path) -> None:
-    """What the test above would miss, it would miss for ever: without policy and escaping, all of it is found."""
+    """Verify the test above: without the policy and escaping, every attack is detected."""
     bad = tmp_path / "bad.html"
     image = "<img src='http://127.0.0.1:9/x.png'>"
     script = f"<script>{OWNED};console.error('said')</script>"

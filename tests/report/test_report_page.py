@@ -59,7 +59,7 @@ def test_the_operator_comes_first_and_the_page_is_whole(snapshot: Path) -> None:
 
 
 def test_one_snapshot_makes_one_page(snapshot: Path, tmp_path: Path) -> None:
-    # In another file, whose rows lie in another order, and read again later.
+    # In another file with the rows in another order, and later.
     other = rewritten(snapshot, tmp_path / "other.duckdb", lambda _: None)
     assert page(snapshot).html == page(other).html
 
@@ -160,7 +160,7 @@ def test_engagement_by_day_is_what_the_view_says(snapshot: Path, weeks: int) -> 
 
 
 def test_a_gain_counts_from_the_last_count_before_the_days_shown(snapshot: Path, tmp_path: Path) -> None:
-    """All but the last run lie before the first day that is shown."""
+    """All runs but the last are before the first day shown."""
 
     def long_ago(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(
@@ -215,7 +215,7 @@ def test_removed_posts_and_stories_are_listed(snapshot: Path) -> None:
 def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
     html = page(snapshot).html
     figures = re.findall(r"<figure>(.*?)</figure>", html, re.DOTALL)
-    # Charts of one axis share the table of the last, or the one below them.
+    # Charts with the same axis share one table.
     without = [re.findall(r"<h3>(.*?)</h3>", found)[0] for found in figures if "<table>" not in found]
     shared = ["Outcomes by run", "Requests", "Duration", "Likes gained by day", "Comments gained by day"]
     assert without == [*shared, "Posts published by day", "How recent posts grew"]

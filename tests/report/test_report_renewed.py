@@ -117,7 +117,7 @@ def test_prefects_page_links_the_report_or_names_its_file() -> None:
 
 
 async def test_prefects_server_shows_the_report_before_its_ui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Prefect's server takes two seconds to import, and every worker of pytest imports this file.
+    # Importing Prefect's server takes two seconds, and every pytest worker imports this file.
     from prefect.server.api import server  # noqa: PLC0415
 
     from flows.orchestration import prefect_server  # noqa: PLC0415

@@ -43,7 +43,7 @@ def _limited(asker: Asker) -> Answer:
 
 
 def _left(asker: Asker) -> Answer:
-    """Ask for an account that was listed, and is no more on a later day."""
+    """Request an account that was listed and is removed on a later day."""
     listed = {account["id"] for account in asker.scan()}
     asker.sandbox.day = 5
     return asker.media(next(iter(sorted(listed - {account["id"] for account in asker.scan()}))))

@@ -22,7 +22,7 @@ def items(shape: str, day: int = 0) -> list[Item]:
 
 
 def values(shape: str, *keys: str, day: int = 0) -> Iterator[Any]:
-    """What is met under these keys, null and absent alike left out."""
+    """The values at these keys, without null."""
     for item in items(shape, day):
         value: Any = item
         for key in keys:

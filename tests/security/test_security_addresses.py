@@ -94,5 +94,5 @@ async def test_an_accepted_url_is_requested_exactly(scheme: str, before: str, af
 
 
 def _httpx_writes(host: str | None) -> str | None:
-    """Percent-encoded where no host may be as it is: such a name is nobody's."""
+    """Percent-encoded characters that are invalid in host names."""
     return host and quote(host, safe="%!$&'()*+,;=:[]~-._").lower()

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[0-9][A-Za-z0-9.+!]*)")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[a-z,]+\])?")
 
-# They come with Python, whatever is pinned for builds, or are this project itself.
+# These come with Python or the build pins, or are this project.
 _NOT_OURS = {"pip", "gramhouse", "wheel", "virtualenv", "setuptools"}
 
 

@@ -22,7 +22,7 @@ from tests.security.echoing import WAYS, Service, echoing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
-# What is searched for; what follows it tells the service how to go wrong.
+# The secret to search for; the suffix selects the fault of the server.
 CANARY = "cnry/7Zq4+f1e9b==Xw"
 
 SAVE_BLOCK = """
@@ -31,7 +31,7 @@ from flows.orchestration.credentials import ApiCredentials
 ApiCredentials(base_url=sys.argv[1], api_key=sys.stdin.read()).save("production")
 """
 
-# The key is in reach of whatever breaks, and named in the tracebacks that a crash leaves.
+# The key is a local variable where errors occur, so tracebacks could contain it.
 CRASH = """
 from connectors.source.client import ApiClient
 from flows.cli.__main__ import run
@@ -49,7 +49,7 @@ KINDS = ("flow_runs", "task_runs", "logs", "artifacts", "block_documents", "depl
 
 @dataclass
 class Rig:
-    """An operator's folder, what their commands said, and what could be seen of their processes meanwhile."""
+    """An operator's folder, the output of their commands, and what could be seen of their processes meanwhile."""
 
     folder: Path
     url: str
@@ -92,7 +92,7 @@ class Rig:
 
 
 def _titles() -> Iterator[str]:
-    """Command lines and titles of all processes, as anybody on the machine may read them."""
+    """The command lines and titles of all processes, which every user of the machine can read."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             message = b" ".join((process / name).read_bytes() for name in ("cmdline", "comm", "status"))
@@ -102,7 +102,7 @@ def _titles() -> Iterator[str]:
 
 
 def _records(api: str) -> dict[str, str]:
-    """All that Prefect's API tells of everything it knows, but for secrets that are asked for by name."""
+    """All data that Prefect's API returns, except secrets requested by name."""
     message = {}
     for kind in (*KINDS, "events"):
         message[kind] = json.dumps(
@@ -126,7 +126,7 @@ def test_the_key_is_written_nowhere_though_everything_fails(
     key_file = tmp_path / "key"
     key_file.write_text(f"{CANARY}-all\n")
     with prefect(home, port) as server:
-        # The many ways in which a scan can fail, at once; slow ones are retried for seconds.
+        # All the ways in which a scan can fail in one run; slow ones are retried for seconds.
         slow = [rig.start("direct", "sync", "-v", GRAMHOUSE_API_KEY_FILE=str(key_file))]
         _direct(rig)
         server.wait()
@@ -152,7 +152,7 @@ def _direct(rig: Rig) -> None:
     rig.run("direct-401", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
     rig.run("direct-403", "sync", "-v", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
     rig.run("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
-    # The snapshot cannot be written when all is done.
+    # The snapshot cannot be written at the end.
     (rig.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
     output = rig.run("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
     assert "cannot publish" in output
@@ -161,7 +161,7 @@ def _direct(rig: Rig) -> None:
 
 
 def _tracked(rig: Rig, tracker: dict[str, str]) -> None:
-    # What a block holds goes in by standard input, and the address is no secret.
+    # The value of a block is passed on standard input; the address is no secret.
     subprocess.run(
         [sys.executable, "-c", SAVE_BLOCK, rig.url],
         input=f"{CANARY}-401",
@@ -210,7 +210,7 @@ def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_p
     assert "1 record" in output
     assert service.done["data"]
     assert not [text for text in rig.output if tells(text, CANARY)]
-    # As it came, for those who may read the data; a marked copy of it would be another's data.
+    # Data is stored unchanged, for those who may read it.
     assert {name.split(",")[0].split("/")[1] for name in holding(rig.folder, CANARY)} == {
         "warehouse.duckdb",
         "analytics.duckdb",

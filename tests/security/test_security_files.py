@@ -120,7 +120,7 @@ def test_prefects_home_is_private(tmp_path: Path) -> None:
     home = tmp_path / "prefect"
     before = os.umask(0o022)
     try:
-        # Whether it comes up is nothing to this: its folder is made before.
+        # It need not start successfully: its folder is created before.
         with prefect(home, free_port()):
             pass
     finally:
@@ -140,7 +140,7 @@ def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: 
 
 
 def test_no_web_page_of_others_may_ask_prefects_server(tmp_path: Path) -> None:
-    # Its API has no login, and hands out the blocks' secrets to whoever asks for them by name.
+    # Its API has no login and returns the secrets of blocks to anyone who requests them by name.
     origins = prefect_environment(tmp_path, 4200)["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
     assert {urlsplit(origin).hostname for origin in origins} <= {"127.0.0.1", "localhost"}
 

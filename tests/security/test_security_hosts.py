@@ -37,7 +37,7 @@ async def stage() -> AsyncIterator[Stage]:
 
 @pytest.fixture
 async def evil() -> AsyncIterator[Stage]:
-    """A second server, which must never hear of us."""
+    """A second server, which must never receive a request."""
 
     async def play(_: object, writer: object) -> None:
         writer.write(http())  # type: ignore[attr-defined]

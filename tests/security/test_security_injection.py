@@ -52,13 +52,13 @@ ODD = (
     "\ufb01 \uff53\uff45\uff4c\uff45\uff43\uff54 \u0130 \u00df \U0001f468\u200d\U0001f469",
     "x" * 5000,
 )
-# What begins like an object or a list is no id, and goes to quarantine.
+# An id that begins like an object or a list is invalid and goes to quarantine.
 IDS = [f"{number} {text}" for number, text in enumerate(ODD)]
 STEERING = {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x00", "\x85", "\u2028"}
 
 
 class Hostile(FakeApi):
-    """One account; every text, name, id and error it sends is one of the odd ones."""
+    """An API with one account; every text, name, id and error it sends is unusual."""
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
         if request.operation == "accounts.list":
@@ -86,7 +86,7 @@ class Hostile(FakeApi):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with its raw store, and a snapshot of a run over the hostile service, another gone wrong after it."""
+    """A warehouse with its raw store and snapshot after a run with the hostile API and a failed one."""
     folder = tmp_path_factory.mktemp("hostile")
     anyio.run(_two_days, folder)
     return folder
@@ -129,7 +129,7 @@ def test_columns_of_odd_fields_have_plain_names_and_hold_their_values(snapshot: 
     columns = {row[0] for row in snapshot.execute("DESCRIBE media").fetchall()}
     for number, text in enumerate(ODD):
         if "\x00" in text:
-            # No path leads to such a key; the raw store has it.
+            # No path can address such a key; the raw store has it.
             continue
         path = "/" + text.replace("~", "~0").replace("/", "~1")
         (name,) = [name for at, name in fields if at == path]
@@ -145,7 +145,7 @@ def test_csv_holds_the_data_exactly_and_each_record_is_one(run_cli: Cli, folder:
     assert code == 0
     head, *rows = csv.reader(io.StringIO(out, newline=""))
     assert head == ["media_id", "caption", "last"]
-    # No quote, no blank before a formula: whoever asks for data gets it; SECURITY.md speaks of spreadsheets.
+    # Formulas are not escaped: data is exported unchanged; SECURITY.md mentions spreadsheets.
     assert {tuple(row) for row in rows} == {
         (name, text, "end") for name, text in zip(IDS, ODD, strict=True) if "\x00" not in text
     }

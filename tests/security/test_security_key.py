@@ -27,7 +27,7 @@ from tests.security.canary import tells
 from tests.security.wire import Answer, Recorder, envelope
 
 pytestmark = pytest.mark.anyio
-# Of the signs that escapes are made for: base64 keys have them.
+# With characters that are escaped, which base64 keys contain.
 KEY = "cnry/7Zq4+f1e9b==Xw"
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
 REQUEST = media_request("an-id", "posts", None, 50)
@@ -82,7 +82,7 @@ STILL_LEAKING = {
 
 
 async def _message(client: ApiClient, caplog: pytest.LogCaptureFixture) -> str:
-    """All that an error, its chain and the logs at their most talkative could show to anybody."""
+    """The text of an error, its chain, and the logs at debug level."""
     with caplog.at_level(logging.DEBUG), pytest.raises(ApiError) as caught:
         async with client:
             await client.send(REQUEST)
@@ -105,7 +105,7 @@ async def test_an_error_repeats_the_key_in_no_other_spelling(name: str, caplog: 
     assert not tells(await _message(_client(STILL_LEAKING[name]), caplog), KEY)
 
 
-# What a proxy makes of what it was sent: `Bearer <key>`, `<user>:<key>`, a whole header.
+# Forms in which a proxy may echo the key: `Bearer <key>`, `<user>:<key>`, a whole header.
 _SENT = (KEY, f"Bearer {KEY}", f"Authorization: Bearer {KEY}\r\n", f"u:{KEY}")
 _MADE_OF_IT: dict[str, Callable[[bytes], str]] = {
     "base64": lambda sent: base64.b64encode(sent).decode(),
@@ -140,7 +140,7 @@ async def test_an_encoded_key_is_as_little_repeated(way: str, sent: str, caplog:
     ):
         output = await _message(_client(answer), caplog)
         assert not tells(output, KEY)
-        # Nor enough of it to try the rest.
+        # Nor a part of it long enough to guess the rest.
         assert all(echo[at : at + 16] not in output for at in range(len(echo) - 16) if echo[at : at + 16] not in plain)
         caplog.clear()
 

@@ -143,7 +143,7 @@ def test_a_question_without_an_end_is_ended_by_ctrl_c_at_once(folder: Path) -> N
         stderr=subprocess.PIPE,
     )
     try:
-        # The handler stands before DuckDB begins.
+        # The signal handler is installed before DuckDB starts.
         process_state.wait_for_cpu_use(process.pid)
         process.send_signal(2)
         process.wait(5)

@@ -39,7 +39,7 @@ def test_a_retry_waits_a_growing_capped_share() -> None:
 def test_tries_are_all_attempts_the_first_included() -> None:
     assert isinstance(decide(error(Disposition.RETRY), 5, POLICY, lambda: 0.5), Retry)
     assert decide(error(Disposition.RETRY), 6, POLICY, lambda: 0.5) == GiveUp()
-    # The wait that comes with the last failure holds for the scope's other requests.
+    # The Retry-After of the last failure applies to the scope's other requests.
     assert decide(error(Disposition.RETRY, 100), 6, POLICY, lambda: 0.5) == GiveUp(102.5)
 
 

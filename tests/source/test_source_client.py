@@ -33,7 +33,7 @@ Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Stage:
-    """A server on a real socket that reads each request's head and then does as its play says."""
+    """A server on a real socket that reads each request's head and then calls `play`."""
 
     def __init__(self, play: Play) -> None:
         self.play = play
@@ -445,7 +445,7 @@ async def test_a_transport_is_handed_a_whole_request() -> None:
 
 
 async def test_no_piece_of_a_body_outlives_the_attempt() -> None:
-    # Each piece comes in time, and would postpone the end by as much again.
+    # Each piece arrives in time and would extend a read timeout.
     pieces = [http()[:-40], *[b" "] * 39]
     began = asyncio.get_running_loop().time()
     error = await failing(saying(*pieces, pause=0.05), Timeouts(connect=1, read=0.4, total=0.5))

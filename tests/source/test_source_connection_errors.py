@@ -34,7 +34,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple[str, str]:
-    """Ask once; return the code and the message, with PORT for the port."""
+    """Send one request; return the error code and the message, with PORT for the port."""
     timeout = Timeouts(connect=0.3, read=0.3, total=1)
     client = ApiClient(url, SecretStr("k" * 20), clock=WakefulClock(), timeout=timeout, certificates=certificates)
     async with client:

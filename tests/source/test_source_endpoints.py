@@ -47,7 +47,7 @@ def test_requests_hold_only_documented_parameters() -> None:
         (("surface", "stories"), ("cursor", "c"), ("limit", "25")),
         "selected_account:id",
     )
-    # An empty cursor is no documented value, and nothing of ours to hide either.
+    # An empty cursor is not documented, and not secret either.
     assert accounts_request("", 1).params[0] == ("cursor", "")
 
 

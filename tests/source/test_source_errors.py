@@ -23,7 +23,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
 REQUESTS = {
     request.operation: request for request in (accounts_request(None, 50), media_request("an-id", "posts", None, 50))
 }
-# Transcribed from the project's rules, row by row, and not from the table under test.
+# Written by hand from the rules, not from the table under test.
 DECISIONS = {
     "api_invalid_content_length": ("stop", "failed"),
     "api_invalid_json": ("stop", "failed"),

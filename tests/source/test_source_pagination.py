@@ -18,7 +18,7 @@ def of_page(response: Response) -> tuple[str, ...]:
 
 
 def followed(ask: Callable[[str | None], Response], cursor: str | None, progress: Progress) -> Iterator[str | None]:
-    """The cursors that a scan follows from this one to the end."""
+    """Return the cursors that a scan follows from this one to the end."""
     while True:
         cursor = progress.follow(ask(cursor))
         yield cursor
@@ -27,7 +27,7 @@ def followed(ask: Callable[[str | None], Response], cursor: str | None, progress
 
 
 class Endless:
-    """A fresh cursor with every page, and the items that a test thinks of."""
+    """An API with a new cursor on every page and the items of a test."""
 
     def __init__(self, pages: Iterator[tuple[str, ...]], *, last: int | None = None) -> None:
         self.pages = pages
@@ -41,12 +41,12 @@ class Endless:
         return Response(ACCOUNTS, MediaPage(len(ids), cursor, frozenset(), "", ids), "C")
 
     def scanned(self, progress: Progress | None = None) -> int:
-        """How many pages may land."""
+        """The number of pages that may land."""
         return len(list(followed(self.ask, None, progress or Progress(of_page, CursorTrail(None)))))
 
 
 class Listing:
-    """Pages with an item each, always a new one."""
+    """Pages with one new item each."""
 
     def __init__(self, pages: Mapping[str | None, str | None], items: int = 1) -> None:
         self.pages = pages

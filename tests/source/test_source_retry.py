@@ -18,7 +18,7 @@ PAGE = Response(ACCOUNTS, MediaPage(1, None, frozenset(), ""), None)
 
 
 class World:
-    """Virtual time, a scripted service, and a caller's book of what happened when."""
+    """A virtual clock, a scripted API, and a log of what happened when."""
 
     def __init__(self, *script: ApiError | Response, share: float = 0.0, naps: float = math.inf) -> None:
         self.script: Iterator[ApiError | Response] = iter(script)
@@ -193,7 +193,7 @@ async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_coun
     with pytest.raises(ApiError):
         await world.fetch_with_retry(policy=BackoffPolicy(tries=3))
     assert world.sent_at() == [0.0, 7.25, 14.5]
-    # The last one is for the scope's other requests.
+    # The last cooldown applies to the scope's other requests.
     assert len(world.cooldowns) == 3
 
 

@@ -69,7 +69,7 @@ def test_no_private_method_of_a_library_is_overridden() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("reset", [False, True])
 async def test_a_broken_keep_alive_connection_is_not_retried_silently(*, reset: bool) -> None:
-    """aiohttp would send a GET a second time: at once, without a delay, and uncounted."""
+    """aiohttp would repeat a GET immediately, without a delay and uncounted."""
 
     async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(stage.heads) == 1:

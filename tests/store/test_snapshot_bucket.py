@@ -25,7 +25,7 @@ LEFT = {".analytics.duckdb.lock", "analytics.duckdb"}
 
 @dataclass
 class Bucket(MemoryStore):
-    """A store in memory that takes files."""
+    """A store in memory that accepts files."""
 
     async def upload(self, key: str, file: Path) -> None:
         await self.put(key, await asyncio.to_thread(file.read_bytes))
@@ -72,7 +72,7 @@ async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path) ->
 
 @pytest.mark.parametrize("content", [b"two", b"another size"])
 async def test_an_older_snapshot_that_was_published_again_is_read(tmp_path: Path, content: bytes) -> None:
-    """As from a backup of the warehouse: what counts is what the pointer names, not which is newer."""
+    """As after restoring a backup: the pointer decides, not the time of the snapshot."""
     store = Bucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
@@ -101,7 +101,7 @@ async def test_a_writer_killed_anywhere_leaves_the_old_snapshot_or_the_new_one(t
         except Killed:
             store.failure = lambda _verb, _key: None
             found.add(await _read(store, tmp_path))
-        # The next one to publish deletes what no pointer names, once it is old.
+        # The next publish deletes old files that no pointer names.
         await _publish(store, tmp_path, b"newer", AT + timedelta(days=18))
         assert await _read(store, tmp_path) == b"newer"
         pointer = await SnapshotBucket(URL, store).pointer()
@@ -162,7 +162,7 @@ async def test_a_current_copy_is_read_where_nothing_can_be_written(
     store = Bucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
-    # Root may write anywhere, so permissions alone show nothing.
+    # Root may write anywhere, so permissions cannot be tested.
     monkeypatch.setattr("connectors.store.snapshot_bucket._locked", None)
     assert await _read(store, tmp_path) == b"one"
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FailingStore(MemoryStore):
-    """Fails so many times, before a call is done or after."""
+    """Fails a number of times, before or after the effect of a call."""
 
     def __init__(self, times: int, *, after: bool) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(path: Path, *, kill_after: int | None) -> int:
-    """Let a child land until it has told so many commits, then kill it; return the last one told."""
+    """Let a child process land until it has reported a number of commits, then kill it; return the last one."""
     command = [sys.executable, "-m", "tests.warehouse.landing_process", str(path)]
     message = 0
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
@@ -37,7 +37,7 @@ def oracle_of(story: Story) -> Oracle:
 
 
 def check_progress(rig: Rig, story: Story) -> None:
-    """Every checkpoint is the last one landed, and every page it counts is staged or merged: never ahead."""
+    """Assert that checkpoints are the last ones landed, and that every page they count is staged or merged."""
     checkpoints = [landing.checkpoint for landing, _ in story if landing.checkpoint]
     last = {(checkpoint.partition, checkpoint.run_kind): checkpoint for checkpoint in checkpoints}
     query = """

@@ -40,15 +40,15 @@ def page(number: int) -> PageCommit:
     return Scan(media(f"account-{number}", "posts"), f"w{number}", T0).page([{"id": str(number)}], at(1), last=True)
 
 
-def spoilt() -> PageCommit:
-    """For which the disk has no room."""
-    return Scan(media("account-0", "posts"), "w0", T0).page([{"id": "spoilt"}], at(1), last=True)
+def unwritable() -> PageCommit:
+    """Return a landing that does not fit on the small disk."""
+    return Scan(media("account-0", "posts"), "w0", T0).page([{"id": "unwritable"}], at(1), last=True)
 
 
 @pytest.fixture
 def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def write_some(handle: int, data: bytes) -> None:
-        if b"spoilt" in data:
+        if b"unwritable" in data:
             write(handle, data[:-1])
             raise OSError(errno.ENOSPC, "No space left on device")
         write(handle, data)
@@ -57,7 +57,7 @@ def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Gate:
-    """Keeps the writer's thread busy until it is opened."""
+    """Blocks the writer's thread until it is opened."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._open = threading.Event()
@@ -72,7 +72,7 @@ class Gate:
 
 
 async def turn() -> None:
-    """Let every task run as far as it can without the writer's thread."""
+    """Let every task run until it waits for the writer's thread."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -90,7 +90,7 @@ async def test_many_land_at_once_and_each_is_durable_and_numbered(path: Path) ->
 @pytest.mark.usefixtures("small_disk")
 async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path: Path) -> None:
     async with opened(path) as warehouse:
-        landings = [page(1), page(2), spoilt(), page(3)]
+        landings = [page(1), page(2), unwritable(), page(3)]
         ended = await asyncio.gather(*map(warehouse.land, landings), return_exceptions=True)
         assert all(isinstance(error, WarehouseUnusable) and "The disk is full" in str(error) for error in ended)
         assert len(str(ended[0]).splitlines()) == 1
@@ -103,7 +103,7 @@ async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path
 async def test_landings_after_the_start_of_a_failing_commit_succeed(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
-        bad = asyncio.create_task(warehouse.land(spoilt()))
+        bad = asyncio.create_task(warehouse.land(unwritable()))
         await turn()
         good = asyncio.create_task(warehouse.land(page(1)))
         await turn()
@@ -141,7 +141,7 @@ async def test_work_goes_on_to_its_end_when_its_caller_is_cancelled(path: Path) 
 
 
 class HeldMerge:
-    """Keeps merges from ending until it is opened."""
+    """Blocks merges until it is opened."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._open = threading.Event()

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("flows", "connectors", "models", "deployments")
 DATA = (".sql", ".yaml", ".css")
 
-# Packages of a user who runs gramhouse in the folder of another project.
+# Packages in the current folder, for a user who runs gramhouse in another project.
 DECOYS = ("models", "connectors", "deployments")
 
 pytestmark = pytest.mark.e2e

@@ -25,7 +25,7 @@ def _refused() -> list[str]:
 
 
 class Door:
-    """A warehouse that other processes hold for `seconds` seconds."""
+    """A warehouse that other processes hold for `held_for` seconds."""
 
     def __init__(self, clock: VirtualClock, held_for: float) -> None:
         self.clock, self.held_for, self.knocks, self.open = clock, held_for, 0, False

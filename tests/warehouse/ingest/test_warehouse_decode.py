@@ -210,7 +210,7 @@ print("alive")
 
 
 def test_no_item_crashes_the_process() -> None:
-    # In a process of its own: what crashes it would end this one.
+    # In a separate process, because a crash would end this one.
     done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "alive\n", done.stderr[-2000:]
 
@@ -232,7 +232,7 @@ def test_kinds_are_those_of_values() -> None:
 
 
 def test_instants_are_read_where_neither_pandas_nor_numpy_is_installed() -> None:
-    # As in the environment of a user, and in a process of the command line.
+    # As in a user's environment, in a process of the command line.
     script = """
 import sys
 sys.modules["pandas"] = sys.modules["numpy"] = None

@@ -34,7 +34,7 @@ EVERYTHING = (
 
 @contextmanager
 def session(path: Path, name: str = "s1") -> Iterator[tuple[Rig, Segments]]:
-    """A process with the warehouse open; leaving it is dying."""
+    """A process with the warehouse open; it is killed at the end of the block."""
     with connect(path) as connection:
         recover(connection, path)
         with connection.begin():
@@ -53,7 +53,7 @@ def files(path: Path) -> list[Path]:
 
 
 def staged(path: Path) -> list[tuple[object, ...]]:
-    """What a process finds that opens the warehouse now."""
+    """Return what a process finds that opens the warehouse now."""
     with session(path, "later") as (rig, _):
         return rig.rows(STAGED)
 
@@ -95,7 +95,7 @@ def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> N
         copy = path.with_name("copy")
         shutil.copy(taken[0].path, copy)
         segments.drop(taken)
-    # As if the power had failed before the folder knew that it was gone.
+    # As if the power had failed before the deletion was durable.
     copy.rename(taken[0].path)
     assert len(staged(path)) == 3
     assert files(path) == []
@@ -227,7 +227,7 @@ def test_segments_of_another_state_of_the_warehouse_are_refused(path: Path) -> N
         segments.append(pages(1))
     backup.replace(path)
     with duckdb.connect(str(path)) as db:
-        # Of a segment with the same number it knows that it was taken in.
+        # It knows that the segment with this number is already staged.
         db.execute("INSERT INTO ops.segments SELECT session, 1 FROM ops.segments")
     with pytest.raises(WarehouseUnusable, match="contains pages of another warehouse, or of a later state of this one"):
         staged(path)

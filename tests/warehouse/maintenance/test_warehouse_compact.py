@@ -40,7 +40,7 @@ except duckdb.IOException:
     print("refused")
 """
 
-# An item each hour of four accounts, in no order; every tenth has no time.
+# An item per hour of four accounts, unordered; every tenth has no time.
 MEDIA = """
 INSERT INTO core.media BY NAME
 SELECT
@@ -76,7 +76,7 @@ COLUMNS = (
 
 @pytest.fixture
 def full(path: Path) -> Path:
-    """A warehouse with discovered columns and tables, a view of somebody's, and much free space."""
+    """A warehouse with discovered columns and tables, a user's view, and much free space."""
     with connect(path) as connection:
         connection.exec_driver_sql("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
         connection.commit()
@@ -114,7 +114,7 @@ def everything(path: Path) -> dict[str, list[Row]]:
 
 
 def refused(path: Path, kind: type[Exception] = WarehouseUnusable, **more: Any) -> str:  # noqa: ANN401
-    """What is said when it fails; the file is the very same, and nothing is left beside it."""
+    """Return the error message; assert that the file is unchanged and no other file remains."""
     before = path.read_bytes(), path.stat().st_ino
     with pytest.raises(kind) as raised:
         run(path, **more)
@@ -126,7 +126,7 @@ def refused(path: Path, kind: type[Exception] = WarehouseUnusable, **more: Any) 
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, happens: Callable[..., None]) -> None:
-    """Let something happen right after a step."""
+    """Call a function right after a step."""
     taken = getattr(module, step)
 
     def both(*arguments: object) -> None:

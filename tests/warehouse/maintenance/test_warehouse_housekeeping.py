@@ -26,7 +26,7 @@ def run(
     selection: str | None = None,
     published: bool = True,
 ) -> None:
-    """A run that lasts an hour and leaves an outcome of these partitions; one without a state is under way."""
+    """A run of one hour with outcomes of these partitions; one without a state is still running."""
     with rig.connection.begin():
         message = {"within": timedelta(hours=12), "version": "1", "selection": selection}
         ledger.begin(rig.connection, run_id, kind, now=at(hour), **message)  # type: ignore[arg-type]
@@ -102,12 +102,12 @@ def test_of_outcomes_that_went_well_the_first_of_each_kind_stays_and_the_last_of
     kinds = [good, OutcomeKind.RECENT, good, failed, failed, good, good, OutcomeKind.SKIPPED, OutcomeKind.SKIPPED, good]
     for day, kind in enumerate([*kinds, good, good]):
         seen(rig, day, kind, "token_expired" if kind is OutcomeKind.SKIPPED else None)
-    # What went wrong stays, repeated or not.
+    # Failures are kept, repeated or not.
     for _ in range(2):
         thin(rig, 9999)
         assert days(rig) == [0, 3, 4, 5, 7, 9, 11]
     assert len(runs(rig)) == 12
-    # The next one makes the last of before superfluous.
+    # After the next one, the previous last one is no longer needed.
     seen(rig, 12, good)
     thin(rig, 9999)
     assert days(rig) == [0, 3, 4, 5, 7, 9, 12]

@@ -200,7 +200,7 @@ def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
 
 
 def test_an_item_seen_later_without_a_change_is_not_overwritten(rig: Rig) -> None:
-    """Its row was written before the record was rejected; only the later scan says that it was seen since."""
+    """Its row was written before the record was rejected; only the later scan has seen it since."""
     rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
     rig.scan(POSTS, "q", 24, [{"id": "a", "caption": "as ever"}, post("a", "for a moment")])
     assert again_mapped(rig) == left(0, outdated=1)

@@ -59,7 +59,7 @@ def test_a_new_path_of_a_column_is_read_from_what_landed(rig: Rig) -> None:
     assert rig.rows("SELECT caption, title FROM core.media ORDER BY media_id") == [("c", "T"), ("c", None)]
     rebuild(rig, TITLE)
     assert rig.rows("SELECT caption FROM core.media ORDER BY media_id") == [("T",), ("c",)]
-    # The caption it now passes over keeps a column of its own.
+    # The caption that is no longer mapped gets a separate column.
     assert rig.rows("SELECT caption_2 FROM core.media ORDER BY media_id") == [("c",), ("c",)]
 
 
@@ -96,7 +96,7 @@ def test_a_word_that_now_names_a_count_begins_a_metric(rig: Rig) -> None:
     when = at(0) + timedelta(minutes=1)
     kept = "SELECT media_id, value, observed_at FROM core.media_metrics WHERE metric = 'kept' ORDER BY ALL"
     assert rig.rows(kept) == [("1", 4, when)]
-    # From then on a change of it is no change of content.
+    # From then on, a change of it does not change the content.
     rig.scan(POSTS, "q", 24, [item(1, kept=5), item(2)])
     assert rig.rows(kept) == [("1", 4, when), ("1", 5, at(24) + timedelta(minutes=1))]
     assert rig.value("SELECT count(*) FROM core.media_superseded") == 0
@@ -182,7 +182,7 @@ def test_counts_are_read_anew_account_by_account_where_there_are_many(
     assert rig.value("SELECT count(*) FROM core.media_metrics WHERE metric = 'kept'") == 0
     before = rig.rows("FROM core.media_metrics ORDER BY ALL")
     assert len(before) == 12
-    # Every last count is another now, and a new one is read.
+    # Every last count is different now, and a new one is read.
     rig.do("UPDATE core.media_metrics SET value = value + 100")
     rebuild(rig, BOOKMARKED)
     found = rig.rows("SELECT account_id, media_id, metric, value FROM core.media_metrics ORDER BY ALL")
@@ -209,7 +209,7 @@ def test_rows_whose_bytes_are_not_kept_keep_what_their_columns_say(rig: Rig) -> 
     with rig.connection.begin():
         assert rebuild_stored(rig.connection, BUILT_IN).items == 2
     assert (rig.rows(kept), rig.rows(before), rig.rows(parts)) == (stored, versions, listed)
-    # Columns that another type widens are filled for them, too.
+    # Columns whose type widens are filled for them, too.
     rig.scan(
         POSTS, "r", 48, [{"id": "3", "stars": "many", "children": {"data": [{"id": "c3", "alt": "x"}]}}], last=False
     )

@@ -41,7 +41,7 @@ def _tables(rig: Rig) -> dict[str, list[Row]]:
 
 
 def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
-    """Do work, and open the copy that a kill would have left; it must hold what the work left."""
+    """Do work, then open a copy of the files as a kill would leave them; it must have the results."""
     with connect(path) as connection:
         connection.exec_driver_sql("CHECKPOINT")
         connection.rollback()

@@ -30,7 +30,7 @@ def end(hour: float) -> object:
 
 
 def merged(rig: Rig) -> int:
-    """Merge what landed; return how many accounts that marked removed, by the counts of runs."""
+    """Merge; return how many accounts were marked removed, by the counts of runs."""
     counted = "SELECT coalesce(sum(accounts_removed), 0) FROM core.run_counts"
     before = int(rig.value(counted))
     rig.merge()

@@ -13,7 +13,7 @@ from tests.warehouse.scenarios import CODES, PARTITIONS, Story, check_against_th
 
 
 def merged(connection: Connection, story: Story, cuts: set[int]) -> Rig:
-    """A warehouse into which the story is landed, merged after the landings numbered in `cuts` and at the end."""
+    """Land a scenario in a warehouse, merging after the landings numbered in `cuts` and at the end."""
     rig = emptied(connection)
     done = 0
     for cut in (*sorted(cuts), len(story)):
@@ -23,7 +23,7 @@ def merged(connection: Connection, story: Story, cuts: set[int]) -> Rig:
     return rig
 
 
-# Scans that overtake one another are rare; in this story they do.
+# Scans that overtake each other are rare; this scenario has some.
 SEEDS = (17,)
 
 CODE = st.integers(0, CODES - 1)
@@ -65,7 +65,7 @@ def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(opene
 def test_and_one_whose_clock_jumps_by_days_in_both_directions(opened_rig: Connection, seed: int) -> None:
     draw = random.Random(seed)
     story = list(tell([(draw.randint(-60, 60), [draw.randrange(CODES) for _ in PARTITIONS]) for _ in range(8)]))
-    # When a field was first seen is the earliest time of a merge: of no consequence, and another one by another cut.
+    # A field's first_seen_at depends on the times of merges, so it is not compared.
     check(opened_rig, story, {draw.randrange(len(story)) for _ in range(6)}, fields=False)
 
 
@@ -84,7 +84,7 @@ def check(connection: Connection, story: Story, now_and_then: set[int], *, field
 
 
 def overtaken(story: Story) -> int:
-    """How many scans came to an end after another of their partition that had begun, or gone on, amid them."""
+    """Count the scans that ended after another scan of their partition that had started or continued during them."""
     ends: dict[object, float] = {}
     found = 0
     for _, event in story:
@@ -95,7 +95,7 @@ def overtaken(story: Story) -> int:
 
 
 def each_page(story: Story) -> set[int]:
-    """Cut before a partition lands its second page since the last cut, so that no merge holds two pages of one scan."""
+    """Merge before a partition lands a second page, so that no merge has two pages of one scan."""
     cuts: set[int] = set()
     held: set[object] = set()
     for number, (_, event) in enumerate(story):

@@ -15,7 +15,7 @@ COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY obs
 
 
 def seen(hour: float, page: int = 1) -> datetime:
-    """The instant of a page of a scan that `Rig.scan` begins at this hour."""
+    """The time of a page of a scan that `Rig.scan` begins at this hour."""
     return at(hour) + timedelta(minutes=page)
 
 
@@ -221,7 +221,7 @@ def test_a_row_from_before_there_was_history_is_compared_by_its_payload(rig: Rig
     assert rig.value("SELECT content_changed_at FROM core.media") == (seen(24) if changed else seen(0))
 
 
-# The same, told once more in plain Python.
+# The expected result, in plain Python.
 
 
 @dataclass
@@ -235,7 +235,7 @@ COUNT_KEYS = ("likes", "saves")
 
 
 def stable(item: Item) -> Item:
-    """What an item says: null says nothing, nor does the address of its picture, and a count is a number."""
+    """An item's content: without null values and its image URL, and with counts as numbers."""
     text = {key: value for key, value in item.items() if value is not None and key != "url"}
     return {key: int(value) if key in COUNT_KEYS else value for key, value in text.items()}
 

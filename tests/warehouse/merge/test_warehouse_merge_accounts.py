@@ -15,7 +15,7 @@ STATE = "SELECT status, status_since, first_seen_at, last_seen_at, removed_at FR
 
 
 def page_at(hour: float) -> object:
-    """The instant of the first page of a scan that `Rig.scan` begins at this hour."""
+    """The time of the first page of a scan that `Rig.scan` begins at this hour."""
     return at(hour + 1 / 60)
 
 

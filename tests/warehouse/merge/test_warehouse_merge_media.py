@@ -15,12 +15,12 @@ TIMES = "first_seen_at, written_at, changed_at"
 
 
 def minute(hour: float, number: int = 1) -> datetime:
-    """The instant of a page of a scan that `Rig.scan` begins at this hour."""
+    """The time of a page of a scan that `Rig.scan` begins at this hour."""
     return at(hour) + timedelta(minutes=number)
 
 
 def read(rig: Rig, column: str, items: Sequence[Item]) -> dict[int, object]:
-    """What a column says of each of the items, by its place among them."""
+    """The values of a column, by the position of the item."""
     rig.scan(POSTS, f"p{rig.seq}", 0, [{"id": str(place), **item} for place, item in enumerate(items)])
     return {int(place): value for place, value in rig.rows(f"SELECT media_id, {column} FROM core.media")}
 

@@ -20,7 +20,7 @@ NAMELESS: Item = {"id": None, "timestamp": at(-1).isoformat()}
 
 
 def posts(*hours: int) -> list[Item]:
-    """Posts that were published so many hours ago, each named by them."""
+    """Posts published the given numbers of hours ago, which are also their ids."""
     return [{"id": str(hour), "timestamp": at(-hour).isoformat()} for hour in hours]
 
 
@@ -33,7 +33,7 @@ def scan(
     down_to: int | None = None,
     broken_by: str | None = None,
 ) -> None:
-    """A scan of one page: recent where `down_to` says how old the last post was that it received."""
+    """A scan of one page; recent if `down_to`, the age of its last post, is given."""
     open_scan = Scan(POSTS, name, at(hour))
     read_to = at(-down_to) if down_to is not None else at(-1000)
     landing = open_scan.page(items, at(hour), last=down_to is None)
@@ -97,7 +97,7 @@ def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(rig: Rig) -> No
     assert scan_of(rig)[5] == at(24)
     scan(rig, "c", 48, [*posts(10, 30), NAMELESS], down_to=30)
     assert rig.rows(GONE) == []
-    # The first look of a scan that rejects nothing.
+    # The first scan that rejects nothing.
     scan(rig, "d", 72, posts(10, 30), down_to=30)
     assert rig.rows(GONE) == []
     assert scan_of(rig)[5] is None

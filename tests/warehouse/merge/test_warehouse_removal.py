@@ -22,7 +22,7 @@ def posts(*numbers: int) -> list[Item]:
 
 
 def last_seen(rig: Rig, folder: Path) -> dict[str, Row]:
-    """What the snapshot tells analysts of each item: last_seen_at and removed_at."""
+    """The snapshot's last_seen_at and removed_at of each item."""
     publish(rig.connection, folder / "s.duckdb", at=at(0), version="1")
     with open_snapshot(folder / "s.duckdb") as snapshot:
         return {row[0]: row[1:] for row in snapshot.ask("SELECT media_id, last_seen_at, removed_at FROM media").rows}
@@ -276,7 +276,7 @@ def test_a_story_in_doubt_that_passes_its_day_expires(rig: Rig) -> None:
 
 @pytest.mark.parametrize("partition", [POSTS, STORIES], ids=str)
 def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig, partition: Partition) -> None:
-    """Whatever broke the listing off a moment ago does so now."""
+    """The cause that truncated the previous listing truncates this one, too."""
     rig.scan(partition, "a", 0, posts(1, 2, 3))
     rig.scan(partition, "b", 1, [])
     for number in range(3):

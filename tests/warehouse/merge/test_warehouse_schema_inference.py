@@ -27,7 +27,7 @@ CHILD_CANDIDATES = {path for column in BUILT_IN.child_columns for path in column
 KEY = ("account_id", "surface", "media_id")
 
 
-# What the columns must say, told once more in plain Python, which knows JSON and none of our code.
+# The expected values of the columns, in plain Python without gramhouse's own code.
 
 
 def is_instant(value: object) -> bool:
@@ -43,7 +43,7 @@ def is_instant(value: object) -> bool:
 
 
 def simple(value: object) -> str:
-    """The kind of a value that is neither list nor object."""
+    """Return the kind of a scalar value."""
     if isinstance(value, bool):
         return "BOOLEAN"
     if isinstance(value, int):
@@ -76,7 +76,7 @@ def sort_of(value: object, *, deep: bool, in_child: bool) -> str:
 
 
 def type_of(values: Sequence[object], *, deep: bool = False, in_child: bool = False) -> str | None:
-    """The type of the column that holds these values, none of which is null; None where it needs none."""
+    """Return the type of a column with these values, none of which is null; None if no column is needed."""
     sorts = {sort_of(value, deep=deep, in_child=in_child) for value in values}
     if "empty" in sorts and sorts & {"simple", "object", "mixed"} and "rows" not in sorts:
         sorts.add("list")
@@ -92,7 +92,7 @@ def type_of(values: Sequence[object], *, deep: bool = False, in_child: bool = Fa
 
 
 def says(kind: str, found: object, value: object) -> bool:
-    """Whether a column of this type says of a value what the API said."""
+    """Return whether a column of this type has the API's value."""
     if value is None:
         return found is None
     if kind.endswith("[]"):
@@ -119,7 +119,7 @@ def says(kind: str, found: object, value: object) -> bool:
 
 
 def output(value: Any) -> Any:  # noqa: ANN401 - JSON is anything
-    """A value without what says nothing: null, and what is empty."""
+    """Return a value without null and empty parts."""
     if isinstance(value, dict):
         return {key: there for key, each in value.items() if (there := output(each)) is not None} or None
     if isinstance(value, list):
@@ -144,7 +144,7 @@ def paths(item: Item, above: Keys = ()) -> Iterator[Keys]:
 
 
 def objects(item: Item, lists: Sequence[str]) -> Iterator[tuple[int, Item]]:
-    """What is in the lists of objects at these paths, one list after another, each with its place."""
+    """Return the elements of the lists at these paths, with their positions."""
     every = (under(item, to_keys(path)) for path in lists)
     elements = [
         element
@@ -155,7 +155,7 @@ def objects(item: Item, lists: Sequence[str]) -> Iterator[tuple[int, Item]]:
     return ((place, element) for place, element in enumerate(elements) if element is not None)
 
 
-# What a warehouse holds.
+# The contents of a warehouse.
 
 
 def columns(rig: Rig, table: str) -> dict[str, str]:
@@ -202,7 +202,7 @@ def check_value(kind: str, found: Any, value: Any) -> None:  # noqa: ANN401 - a 
 
 
 def check_versions(rig: Rig) -> None:
-    """Compare each column of earlier versions with their payloads; no column of content is without its like there."""
+    """Compare each column of earlier versions with their payloads; they must have all content columns."""
     there, media = columns(rig, "media_superseded"), columns(rig, "media")
     with rig.connection.begin():
         mapping, registry = read_mapping(rig.connection), read_registry(rig.connection)
@@ -337,7 +337,7 @@ lists_of_scalars = st.one_of(
 @st.composite
 def stories(draw: st.DrawFn) -> list[Day]:
     keys = st.sampled_from(draw(st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True)))
-    # The same few kinds of value again and again: what all differs soon is but text.
+    # Few kinds of values, because a column with many kinds soon becomes text.
     favourites = st.sampled_from(draw(st.lists(st.one_of(scalars, lists_of_scalars), min_size=2, max_size=3)))
     leaves = st.one_of(favourites, favourites, scalars, lists_of_scalars)
     values = st.recursive(
@@ -373,7 +373,7 @@ def test_columns_agree_with_payloads_however_pages_are_merged(
         assert contents(rig) == at_once
 
 
-# What was found by the above, or must not wait for it.
+# Cases found by the test above, and others that must always run.
 
 
 @pytest.mark.parametrize("cut", [False, True])
@@ -462,7 +462,7 @@ def test_a_column_widens_and_is_read_again(
     assert tuple(value for (value,) in rig.rows("SELECT x FROM core.media ORDER BY media_id")) == found
 
 
-# What an item has under a name of its own in each of the pages, one after the other.
+# The values of one key of an item in successive pages.
 IN_TURN: list[list[Any]] = [
     [["99999999999999999999"], [1]],
     [[2**70, "x"], [1]],

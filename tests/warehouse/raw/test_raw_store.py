@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows(*payloads: str, first: int = 1, seen_at: datetime = T0) -> str:
-    """A query of raw rows, one for each payload."""
+    """Return a query of raw rows, one for each payload."""
     listed = ", ".join(f"({landed}, {literal(payload)})" for landed, payload in enumerate(payloads, first))
     return (
         f"SELECT 'a' AS account_id, 'posts' AS surface, landed::VARCHAR AS media_id, TIMESTAMPTZ '{seen_at}'"
@@ -138,7 +138,7 @@ def test_a_kill_at_any_step_leaves_what_was_committed(
         with monkeypatch.context() as patched:
             if step == "sync":
                 patched.setattr(store, "sync", killed)
-                # Whoever is killed tidies nothing up.
+                # A killed process does not clean up.
                 patched.setattr(Path, "unlink", lambda *_, **__: None)
             elif step == "replace":
                 patched.setattr(Path, "replace", killed)
@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(connection: Connection, fol
 
 
 def media(connection: Connection, *landed: int) -> None:
-    """Have rows of media refer to raw rows."""
+    """Let rows of media refer to raw rows."""
     with connection.begin():
         for number in landed:
             connection.exec_driver_sql(

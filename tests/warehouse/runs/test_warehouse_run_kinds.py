@@ -22,7 +22,7 @@ def posts(*numbers: int) -> list[Item]:
 
 
 class RunKinds:
-    """A rig in which pages of both run_kinds are merged as they come, or all at once."""
+    """A rig that merges pages of both run kinds one by one, or all at once."""
 
     def __init__(self, rig: Rig, *, merge_each: bool) -> None:
         self.rig = rig
@@ -86,7 +86,7 @@ def test_an_overtaken_scan_marks_nothing_that_came_back_since_it_began(run_kinds
 
 
 def test_an_overtaken_scan_does_not_vouch_for_what_it_did_not_see(run_kinds: RunKinds) -> None:
-    """complete_at stays at the end of the scan that saw it all, and never goes backward."""
+    """complete_at is the end of the last full scan, and never decreases."""
     ends: list[datetime] = []
     run_kinds.whole("before", 0, 1, run_kind="sync")
     sync = run_kinds.begun("sync", 24, 1)
@@ -107,7 +107,7 @@ def test_an_overtaken_scan_does_not_vouch_for_what_it_did_not_see(run_kinds: Run
 
 
 def test_a_scan_does_not_miss_what_one_that_broke_off_found_since_it_began(run_kinds: RunKinds) -> None:
-    """New, and back again: the backfill never came to its end, so the sync's scan judges the rest."""
+    """The backfill was not completed, so the sync's scan decides about the other items."""
     run_kinds.whole("first", 0, 1, 2, 3, 4, 5, run_kind="sync")
     run_kinds.whole("second", 12, 1, 2, 3, 4, run_kind="sync")
     sync = run_kinds.begun("sync", 24, 1, 2)

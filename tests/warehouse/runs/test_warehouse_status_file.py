@@ -104,7 +104,7 @@ def test_a_path_that_is_no_file_is_one_line(snapshot: Path, make: object) -> Non
 def test_running_is_believed_of_the_process_that_holds_the_lock(warehouse: Path) -> None:
     with hold(warehouse, "gramhouse sync", since="now", pause=lambda _: None):
         assert settled(RUNNING, warehouse) == RUNNING
-        # Another process has the lock: that of the status is gone.
+        # Another process has the lock, so the process of the status is gone.
         other = Status("sync", RunState.RUNNING, os.getpid() + 1, AT)
         assert settled(other, warehouse).state is RunState.INTERRUPTED
     found = settled(RUNNING, warehouse)

@@ -17,7 +17,7 @@ from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from tests.warehouse.rig import POSTS, Rig, at
 
-# Writes, says so, and waits until it may end: killed, its log stays.
+# Writes, reports it, and waits; when it is killed, its log remains.
 ANALYST = """
 import duckdb, sys
 db = duckdb.connect(sys.argv[1])

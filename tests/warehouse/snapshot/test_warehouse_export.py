@@ -61,7 +61,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def check_refused(snapshot: Path, folder: Path, message: str) -> None:
-    """See that an export is refused in one line, and leaves everything around it as it was."""
+    """Assert that an export is refused in one line and changes no file."""
     around = folder.parent.parent
     before = contents(around)
     with pytest.raises(WarehouseUnusable) as raised:
@@ -252,7 +252,7 @@ def test_a_read_only_folder_is_reported(snapshot: Path, folder: Path) -> None:
 
 @contextmanager
 def no_file_longer_than(size: int) -> Iterator[None]:
-    """Make the operating system refuse writes as it does on a full disk: part of the file is there already."""
+    """Make writes fail as on a full disk, after a part of the file is written."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

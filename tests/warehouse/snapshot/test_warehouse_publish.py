@@ -75,7 +75,7 @@ def ask(snapshot: Path, query: str) -> list[Row]:
 
 
 def ask_elsewhere(snapshot: Path, query: str) -> str:
-    """Ask from another process: within one, DuckDB hands out a file that is already open."""
+    """Query from another process, because DuckDB shares an open file within one process."""
     code = "import duckdb, sys; print(duckdb.connect(sys.argv[1], read_only=True).execute(sys.argv[2]).fetchall())"
     command = [sys.executable, "-c", code, str(snapshot), query]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
@@ -148,7 +148,7 @@ def plan_of(snapshot: Path, question: str) -> str:
 
 
 def rows_scanned(plan: str) -> int:
-    # DuckDB 1.5 and 2.0 lay the profile out differently; in both each operator says it once.
+    # DuckDB 1.5 and 2.0 format the profile differently; in both each operator occurs once.
     return sum(int(rows) for rows in re.findall(r'"(?:operator_)?rows_scanned": *(\d+)', plan))
 
 
@@ -433,7 +433,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
         pass
 
     class Frail:
-        """DuckDB's connection, in a process that ends before the statement after so many."""
+        """A DuckDB connection in a process that is killed after a number of statements."""
 
         def __init__(self, left: int) -> None:
             self._db, self.left = raw_connection(kept.connection), left

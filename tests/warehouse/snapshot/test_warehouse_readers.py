@@ -35,14 +35,14 @@ def folder(snapshot: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def truth(snapshot: Path) -> dict[str, Rows]:
-    """Every table as the snapshot has it; asked first, for in one process a file has one configuration."""
+    """Return every table of the snapshot; read first, because a file has one configuration per process."""
     return {table: snapshot_rows(snapshot, table) for table in relations(snapshot)}
 
 
 @pytest.fixture
 def db(snapshot: Path, truth: dict[str, Rows]) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect(str(snapshot), read_only=True) as connection:
-        # Clients that know no time zones of ours show times in the machine's own.
+        # Clients that ignore our time zone show times in the machine's.
         connection.execute("SET TimeZone = 'UTC'")
         assert truth
         yield connection
@@ -99,7 +99,7 @@ def test_types_are_plain_in_parquet(folder: Path) -> None:
     assert "timestamp[us, tz=UTC]" in hand["instants"]
 
 
-# DuckDB's own use of pandas is behind the times.
+# DuckDB uses deprecated functions of pandas.
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_duckdb_reads_the_snapshot_plainly_and_as_frames(truth: dict[str, Rows], db: duckdb.DuckDBPyConnection) -> None:
     expected = truth["media"]

@@ -98,7 +98,7 @@ def world(**rows: list[dict[str, Any]]) -> Rows:
 
 
 class Chance:
-    """A made-up snapshot: all times are whole hours before it, so that every limit is also met exactly."""
+    """A synthetic snapshot: all times are whole hours before it, so that every limit is also met exactly."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -141,7 +141,7 @@ class Chance:
         self.media(account_id, f"name of {account_id}")
 
     def recent(self, surface: str) -> dict[str, Any]:
-        """What recent scans of posts leave."""
+        """The rows of recent scans of posts."""
         if surface == "stories" or self.draw.random() < 0.5:
             return {}
         recent = {"recent_at": self.draw.choice([ago(), ago(0, 36), ago(0, 37)]), "covered_from": self.moment()}
@@ -167,7 +167,7 @@ class Chance:
         draw = self.draw
         published: list[datetime | None] = [draw.choice([None, self.moment()]) for _ in range(draw.randint(0, 6))]
         if draw.random() < 0.6:
-            # One that posts regularly, and fell silent for about as long as makes it stale.
+            # An account that posted regularly and then stopped for about as long as makes it stale.
             gap, silent = (
                 draw.choice([1, 24, 60, 72]),
                 draw.choice([0, 6 * 24, 7 * 24, 3 * 60, 9 * 24]) + draw.randint(0, 1),
@@ -241,7 +241,7 @@ def test_every_number_is_one_that_every_reader_takes(snapshot: DuckDBPyConnectio
 
 @pytest.fixture(params=["UTC", "America/New_York"])
 def db(snapshot: DuckDBPyConnection, request: pytest.FixtureRequest) -> Iterator[DuckDBPyConnection]:
-    """The same for one test, asked by someone whose clock shows the time of some place."""
+    """The same for one test, with the reader's time zone."""
     snapshot.execute(f"SET TimeZone = '{request.param}'")
     snapshot.begin()
     read_at(snapshot, NOW)
@@ -250,7 +250,7 @@ def db(snapshot: DuckDBPyConnection, request: pytest.FixtureRequest) -> Iterator
 
 
 def read_at(db: DuckDBPyConnection, moment: datetime) -> None:
-    """Set the reader's clock: the views find this now() before DuckDB's own."""
+    """Set the reader's clock: this now() takes precedence over DuckDB's."""
     db.execute(f"CREATE OR REPLACE MACRO now() AS TIMESTAMPTZ '{moment.isoformat()}'")
 
 
@@ -268,7 +268,7 @@ def ask(db: DuckDBPyConnection, query: str) -> Answer:
 
 
 def alike(answer: Answer) -> Answer:
-    """Bring rows into an order, times to UTC, and floating point numbers to as many digits as are sure."""
+    """Sort rows, convert times to UTC, and round floating point numbers."""
 
     def same(value: object) -> object:
         if isinstance(value, float):
@@ -308,7 +308,7 @@ def test_a_field_of_the_items_takes_no_view_s_word(db: DuckDBPyConnection) -> No
 
 
 def test_random_snapshots_cover_all_cases_of_the_views() -> None:
-    """Otherwise two answers could be alike because neither says anything."""
+    """Assert that every view has rows, so that comparisons are not empty."""
     seen: dict[str, Answer] = {view: [] for view in ANSWERS}
     for seed in range(30):
         rows = Chance(seed).rows
@@ -554,7 +554,7 @@ def test_the_fate_of_stories(db: DuckDBPyConnection) -> None:
     stories += [item("anna", "stories", name, ago(0, hours), last_seen_at=seen) for name, hours, seen in young]
     stories.append(item("anna", "stories", "undated", None, first_seen_at=ago(0, 10), last_seen_at=scanned_at))
     stories.append(item("ben", "stories", "of an unfinished scan", ago(0, 20), last_seen_at=ago(0, 1)))
-    # The last complete scan of another partition confirms nothing.
+    # A complete scan of another partition confirms nothing.
     scans = [scan("anna", "stories", scanned_at), scan("anna", "posts", NOW), scan("ben", "posts", ago(0, 2))]
     fill(db, world(media=stories, completed_scans=scans))
     assert ask(db, "FROM stories_by_day") == [

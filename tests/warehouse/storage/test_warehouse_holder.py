@@ -33,7 +33,7 @@ with duckdb.connect(sys.argv[1]) as db:
 
 @contextmanager
 def process(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process, until the block ends, that has said it holds the file."""
+    """Another process that holds the file until the block ends."""
     command = [sys.executable, "-c", code, str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         try:
@@ -115,7 +115,7 @@ def test_a_look_at_the_holder_disturbs_neither_the_holder_nor_the_next(path: Pat
 
 
 def test_a_first_refusal_is_not_believed(path: Path) -> None:
-    """Somebody who only looks holds the lock for an instant: it is tried again after a pause."""
+    """A process that only checks holds the lock for an instant: it is tried again after a pause."""
     with process(HOLDS, path) as child:
         pauses: list[float] = []
 

@@ -8,7 +8,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.limits import SETTINGS, in_enough_memory, on_all_cores
 
-# Half as much again as a run has, in one piece that cannot be spilled.
+# One and a half times a run's memory, in one piece that cannot be spilled to disk.
 MANY = 50_000_000
 TOO_MUCH = f"SELECT len(list(range)) FROM range({MANY})"
 SAID = "SELECT current_setting('memory_limit'), current_setting('threads')"
@@ -36,7 +36,7 @@ def test_what_needs_more_memory_than_a_run_has_is_done_again_in_more(db: DuckDBP
 
     assert in_enough_memory(db, work) == (MANY,)
     assert len(tries) == 2
-    # And what follows has it at once, whatever is done in between.
+    # Later statements have it at once.
     with on_all_cores(db):
         pass
     assert in_enough_memory(db, work) == (MANY,)

@@ -39,7 +39,7 @@ FIRST_RELEASE = RELEASES[0]
 
 Schema = dict[str, dict[str, tuple[str, bool]]]
 
-# A revision as a later gramhouse might have one; `{end}` is how it ends.
+# A revision of a later version of gramhouse; `{end}` is its end.
 NEXT = """
 import os
 from alembic import op
@@ -85,7 +85,7 @@ def oldest(path: Path) -> Path:
 
 @pytest.fixture
 def bare() -> Iterator[Connection]:
-    """A DuckDB connection on which nothing has been made but the place to note its revision."""
+    """A DuckDB connection with nothing but the table for the revision."""
     engine = create_engine("duckdb://", poolclass=StaticPool)
     with engine.connect() as connection:
         connection.exec_driver_sql(f"CREATE SCHEMA {revisions.SCHEMA}")
@@ -101,7 +101,7 @@ def unpacked(release: Path, path: Path) -> Path:
 
 @contextmanager
 def opened(path: Path, *, now: datetime = T0, at_once: int = 50_000) -> Iterator[Connection]:
-    """Open a warehouse as a sync does: its rows upgraded, too."""
+    """Open a warehouse as a sync does, including the upgrade of its rows."""
     with connect(path) as connection:
         make_ready(connection, path, now=now, at_once=at_once)
         yield connection
@@ -161,7 +161,7 @@ def declared() -> Schema:
         return schema(connection)
 
 
-# Tables and columns, and a state, that older releases called otherwise.
+# Tables, columns and a state that had other names in older releases.
 TABLES = {"core.walks": "core.completed_scans", "ops.holds": "ops.cooldowns"}
 NAMES_NOW = {
     "walk_id": "scan_id",
@@ -174,7 +174,7 @@ STATE = "if(state = 'walking', 'scanning', state)"
 
 
 def contents(path: Path, columns: Schema, *, upgraded: bool = False) -> dict[str, list[Row]]:
-    """What these columns hold, by the names that the release gave them."""
+    """Return these columns, by their names in the release."""
     found = {}
     for table, names in columns.items():
         wanted = [NAMES_NOW.get(name, name) if upgraded else name for name in sorted(names)]
@@ -195,7 +195,7 @@ def refused(path: Path) -> str:
 
 
 def with_next(monkeypatch: pytest.MonkeyPatch, folder: Path, end: str) -> Path:
-    """This gramhouse, with one more revision."""
+    """This version of gramhouse with one more revision."""
     shutil.copytree(upgrade.FOLDER, folder)
     (folder / "versions" / "r9999_next.py").write_text(NEXT.format(after=revisions.HEAD, end=end))
     monkeypatch.setattr(upgrade, "FOLDER", folder)
@@ -211,7 +211,7 @@ def test_the_revisions_known_without_alembic_are_those_that_alembic_finds() -> N
 
 
 def test_the_revisions_lead_to_what_is_declared(bare: Connection) -> None:
-    """Whoever changes models/tables adds what an older warehouse lacks to a revision that is not released yet."""
+    """A change of models/tables must be part of a revision that is not released yet."""
     with bare.begin():
         upgrade.upgrade(bare, revisions.HEAD)
         migrated = schema(bare)
