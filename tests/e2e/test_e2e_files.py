@@ -46,8 +46,8 @@ def test_a_removed_warehouse_is_made_anew(operator: Operator, service: SandboxPr
     assert_matches_api(operator, service)
 
 
-def test_a_folder_that_is_a_file_is_one_line(operator: Operator, tmp_path: Path) -> None:
-    (tmp_path / "rig").write_text("in the way")
+def test_a_folder_that_is_a_file_is_one_line(operator: Operator) -> None:
+    operator.folder.write_text("in the way")
     assert "GRAMHOUSE_SNAPSHOT" in _refused(operator) or "GRAMHOUSE_WAREHOUSE" in _refused(operator)
 
 

@@ -224,7 +224,9 @@ def hours(reader: Reader) -> Html:
     cells = [[_cell(found.get((day, hour)), name, hour) for hour in range(24)] for day, name in enumerate(_WEEK, 1)]
     names = [f"{hour:02d}" if not hour % 3 else "" for hour in range(24)]
     drawing = heat("Relative likes by hour of publication (UTC)", _WEEK, names, cells)
-    best = sorted(found.values(), key=lambda each: (each["posts"] < _FEW, -each["relative_likes"], each["weekday"]))
+    best = sorted(
+        found.values(), key=lambda each: (each["posts"] < _FEW, -each["relative_likes"], each["weekday"], each["hour"])
+    )
     rows = [
         Row(
             [
