@@ -235,7 +235,9 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
     results = _Results()
     for outcome in await _skip(run, skipped):
         results.add(outcome)
-    async with fail_fast_group() as group:
+    # The lock is released before the group waits for its tasks. Batches start their scans in turn, so that accounts
+    # that are listed together are also stored together, and batches end one by one.
+    async with fail_fast_group() as group, resources.slots.starting:
         for account in due:
             await depths.reach(account.account_id)
             # The slot is taken before the task is created, so that waiting accounts cost no memory.

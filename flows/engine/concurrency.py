@@ -71,6 +71,8 @@ class Slots:
         self._places = asyncio.Semaphore(places)
         self._missing = 0
         self.parked = 0
+        # Held by the batch that starts scans.
+        self.starting = asyncio.Lock()
 
     @classmethod
     def for_requests(cls, in_flight: int) -> "Slots":
