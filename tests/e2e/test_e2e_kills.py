@@ -80,6 +80,7 @@ def _sums(operator: Operator) -> tuple[Any, ...]:
     return found
 
 
+@pytest.mark.long
 def test_each_run_counts_what_it_landed(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     landed = operator.inside("SELECT sum(json_array_length(body, '$.items')), count(*) FROM ops.staging")
@@ -128,6 +129,7 @@ def test_killed_again_and_again_it_gets_there(operator: Operator, service: Sandb
     assert operator.sync()["media"]["added"] == 0
 
 
+@pytest.mark.long
 def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     for day, requests in ((1, 9), (2, 25)):

@@ -285,6 +285,7 @@ async def test_few_pages_are_read_in_full(tmp_path: Path) -> None:
         assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 3}
 
 
+@pytest.mark.long
 async def test_full_scans_spread_over_the_days_and_keep_to_a_budget(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, *(daily(100) for _ in range(14)))
     runs.service.seconds_each = 1.0

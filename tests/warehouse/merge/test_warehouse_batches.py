@@ -61,6 +61,7 @@ def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(opene
     check(opened_rig, story, {draw.randrange(len(story)) for _ in range(6)})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [3])
 def test_and_one_whose_clock_jumps_by_days_in_both_directions(opened_rig: Connection, seed: int) -> None:
     draw = random.Random(seed)
