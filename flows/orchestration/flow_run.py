@@ -151,7 +151,7 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
 }
 
 
-# Errors of the user who started the run and sees the message immediately, so nobody is notified.
+# Errors of the user who started the run and sees the message immediately, so no notification is sent.
 _ASKED_WRONGLY = (SelectionError, SnapshotMissing)
 
 

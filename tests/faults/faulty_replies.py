@@ -188,5 +188,5 @@ def half_an_emoji(request: PageRequest) -> Reply:
     """Serve a caption with a lone surrogate; for an account, an unknown field with one."""
     field = "note" if request.where == CATALOGUE else "caption"
     cut = [{**request.items[0], field: "cut: \ud83d"}, *request.items[1:]]
-    mended = [{**request.items[0], field: "cut: \ufffd"}, *request.items[1:]]
-    return request.page(mended, body=json.dumps({"items": cut, "next_cursor": request.next_cursor}).encode())
+    repaired = [{**request.items[0], field: "cut: \ufffd"}, *request.items[1:]]
+    return request.page(repaired, body=json.dumps({"items": cut, "next_cursor": request.next_cursor}).encode())

@@ -87,7 +87,7 @@ def test_cursors_are_bound_to_their_resource(asker: Asker) -> None:
     assert {(a.status, a.code) for a in refused} == {(422, "api_invalid_cursor")}
 
 
-def test_cursors_cannot_be_made_or_mended(asker: Asker) -> None:
+def test_forged_and_altered_cursors_are_refused(asker: Asker) -> None:
     cursor = asker.get(limit=1).json()["next_cursor"]
     sealed = bytearray(base64.urlsafe_b64decode(cursor))
     sealed[-20] ^= 1

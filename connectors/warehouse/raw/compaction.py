@@ -12,7 +12,7 @@ from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts
 
-# Bytes. Parts smaller than `_SMALL` are combined with their neighbours into parts of at most `_LARGE`.
+# Bytes. Parts smaller than `_SMALL` are combined with adjacent parts into parts of at most `_LARGE`.
 _SMALL = 32 * 1024 * 1024
 _LARGE = 128 * 1024 * 1024
 
