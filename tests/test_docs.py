@@ -129,7 +129,7 @@ def test_every_state_of_a_run_is_explained(state: str) -> None:
     assert re.search(rf"^\| {state} \|", OPERATIONS, re.MULTILINE)
 
 
-def test_every_picture_is_there() -> None:
+def test_every_image_exists() -> None:
     shown = re.findall(r"\]\((screenshots/[^)]+)\)", OPERATIONS)
     assert shown
     shown += re.findall(r"\]\((screenshots/[^)]+)\)", (ROOT / "docs/report.md").read_text(encoding="utf-8"))

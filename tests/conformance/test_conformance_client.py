@@ -150,7 +150,7 @@ async def test_the_next_request_follows_the_table(one: Outcome) -> None:
             assert (holds, clock.passed) == ([], 0.25 if one.then is Then.AGAIN else 0.0)
 
 
-async def test_what_ends_amid_its_chunks_is_not_waited_for_longer_than_a_piece_may_take() -> None:
+async def test_a_response_cut_inside_a_chunk_fails_after_the_read_timeout() -> None:
     (one,) = (outcome for outcome in OUTCOMES if str(outcome) == "chunk_size_bad, head first")
     began = asyncio.get_running_loop().time()
     async with _met(one, Clock(), Timeouts(connect=60.0, read=0.1, total=1.5)) as (client, _, _):
@@ -170,5 +170,5 @@ def test_every_recording_is_listed_and_described() -> None:
         assert rest, name
 
 
-def test_there_is_as_much_as_the_documents_say() -> None:
+def test_the_numbers_of_recordings_and_outcomes_match_the_docs() -> None:
     assert (len(names()), len(SWOLLEN), len(OUTCOMES)) == (RECORDINGS, 9, KNOWN_OUTCOMES)

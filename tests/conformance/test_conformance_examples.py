@@ -76,13 +76,13 @@ def test_every_429_has_a_retry_after_of_at_least_one_second() -> None:
             assert violations(operation, 429, {**example.headers, "Retry-After": wrong}, example.body)
 
 
-def test_of_a_media_page_only_its_cursor_is_described() -> None:
+def test_only_the_cursor_of_a_media_page_is_described() -> None:
     page: dict[str, Any] = SCHEMAS["PublicInstagramMediaPageV1"]
     assert page["properties"].keys() == {"next_cursor"}
     assert page.get("required", []) == []
 
 
-def test_of_a_media_cursor_no_least_length_is_described() -> None:
+def test_a_media_cursor_has_no_minimum_length() -> None:
     parameters = description()["paths"]["/api/v1/accounts/{accountId}/media"]["get"]["parameters"]
     (cursor,) = (parameter for parameter in parameters if parameter["name"] == "cursor")
     assert "minLength" not in cursor["schema"]

@@ -56,7 +56,7 @@ def examined(request: pytest.FixtureRequest) -> tuple[str, Found]:
     return request.param, examine(sandbox, grant)
 
 
-def test_nothing_speaks_against_it(examined: tuple[str, Found]) -> None:
+def test_the_sandbox_conforms_to_its_description(examined: tuple[str, Found]) -> None:
     name, found = examined
     assert sorted(set(found.complaints)) == []
     # Fewer exchanges would test nothing.

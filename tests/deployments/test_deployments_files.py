@@ -141,13 +141,13 @@ def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[s
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
-def test_every_schedule_is_one(deployment: dict[str, Any]) -> None:
+def test_every_schedule_is_valid(deployment: dict[str, Any]) -> None:
     for schedule in deployment["schedules"]:
         assert _first(schedule["cron"], schedule["timezone"]) > NOW
         assert schedule["slug"]
 
 
-def test_pools_run_what_up_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The deployments of `gramhouse up` and of a work pool differ only in what starts the runs."""
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
         monkeypatch.delenv(name)
@@ -280,7 +280,7 @@ def test_a_service_refers_only_to_existing_objects(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_a_service_is_reached_from_this_machine_alone_and_ends_politely(name: str) -> None:
+def test_a_service_listens_only_locally_and_has_time_to_stop(name: str) -> None:
     service = SERVICES[name]
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
     assert service["restart"] in {"unless-stopped", "on-failure"}
@@ -290,7 +290,7 @@ def test_a_service_is_reached_from_this_machine_alone_and_ends_politely(name: st
     assert "privileged" not in service
 
 
-def test_compose_declares_nothing_in_vain_and_builds_our_image() -> None:
+def test_compose_declares_only_used_objects_and_builds_our_image() -> None:
     used = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])}
     assert used == set(COMPOSE["volumes"])
     assert {name for service in SERVICES.values() for name in service.get("secrets", [])} == set(COMPOSE["secrets"])
@@ -465,7 +465,7 @@ def _fires(cron: str) -> list[datetime]:
     return [next(due) for _ in range(30)]
 
 
-def test_the_key_lies_where_the_settings_look_for_it() -> None:
+def test_the_key_is_mounted_where_the_settings_expect_it() -> None:
     settings = _object("gramhouse-settings")["data"]
     Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in settings.items()})
     folder, _, key = settings["GRAMHOUSE_API_KEY_FILE"].rpartition("/")

@@ -45,7 +45,9 @@ def _kill_somewhere(operator: Operator, service: SandboxProcess, chance: random.
 
 
 @pytest.mark.parametrize("seed", range(STORIES))
-def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operator, service: SandboxProcess) -> None:
+def test_runs_killed_at_random_moments_reach_the_same_result(
+    seed: int, operator: Operator, service: SandboxProcess
+) -> None:
     chance = random.Random(seed)
     operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
     for day in range(2):

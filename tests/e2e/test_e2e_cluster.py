@@ -96,7 +96,7 @@ def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: SandboxPr
 
 
 @pytest.mark.long
-def test_a_run_without_workers_merges_what_a_killed_one_left(
+def test_a_local_run_merges_pages_of_a_killed_cluster_run(
     there: Operator, many: SandboxProcess, cluster: Cluster
 ) -> None:
     cluster.start_scheduler()
@@ -116,7 +116,7 @@ def test_a_run_without_workers_merges_what_a_killed_one_left(
 
 
 @pytest.mark.long
-def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
+def test_a_run_survives_a_restart_of_the_scheduler(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
     scheduler = cluster.start_scheduler()
     cluster.start_worker()
     with killed_on_exit(there.start("sync", "--json")) as process:
@@ -156,7 +156,7 @@ def test_a_worker_that_hangs_is_replaced_and_shut_out(there: Operator, many: San
         (("--max-requests", "5"), "tcp://127.0.0.1:8786", "leave it out"),
     ],
 )
-def test_impossible_options_are_one_line(
+def test_invalid_options_are_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,

@@ -78,7 +78,7 @@ def test_a_failing_account_does_not_affect_others(operator: Operator, service: S
     assert_matches_api(operator, service)
 
 
-def test_a_loop_of_cursors_fails_its_partition_and_nothing_else(operator: Operator, service: SandboxProcess) -> None:
+def test_a_cursor_loop_fails_only_its_partition(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     service.faults({"action": "cycle_cursors", "account_id": one, "surface": "posts"})
     operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5")
@@ -108,7 +108,9 @@ def test_fields_the_contract_does_not_know_are_recorded(operator: Operator, serv
     assert_matches_api(operator, service)
 
 
-def test_half_an_emoji_in_a_caption_costs_no_row(operator: Operator, service: SandboxProcess) -> None:
+def test_an_unpaired_surrogate_in_a_caption_does_not_reject_the_item(
+    operator: Operator, service: SandboxProcess
+) -> None:
     service.faults({"action": "lone_surrogate", "operation": "media"})
     report = operator.sync()
     assert report["state"] == "complete"

@@ -21,14 +21,14 @@ def _refused(operator: Operator, *, code: int = 1) -> str:
 
 
 @pytest.mark.parametrize("content", [b"not a database", b"\0" * 8192, b""], ids=["text", "zeros", "empty"])
-def test_a_file_that_is_no_warehouse_is_named_and_left(operator: Operator, content: bytes) -> None:
+def test_a_file_that_is_not_a_warehouse_is_reported_and_not_changed(operator: Operator, content: bytes) -> None:
     operator.folder.mkdir(parents=True, exist_ok=True)
     operator.warehouse.write_bytes(content)
     assert str(operator.warehouse) in _refused(operator)
     assert operator.warehouse.read_bytes() == content
 
 
-def test_a_truncated_warehouse_is_one_line_and_the_snapshot_still_answers(operator: Operator) -> None:
+def test_a_truncated_warehouse_is_reported_and_the_snapshot_can_be_queried(operator: Operator) -> None:
     operator.sync()
     before = operator.ask("SELECT count(*) FROM media")
     whole = operator.warehouse.read_bytes()
@@ -39,14 +39,14 @@ def test_a_truncated_warehouse_is_one_line_and_the_snapshot_still_answers(operat
     assert operator.sync()["media"]["added"] == 0
 
 
-def test_a_removed_warehouse_is_made_anew(operator: Operator, service: SandboxProcess) -> None:
+def test_a_removed_warehouse_is_created_again(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     operator.warehouse.unlink()
     assert operator.sync()["state"] == "complete"
     assert_matches_api(operator, service)
 
 
-def test_a_folder_that_is_a_file_is_one_line(operator: Operator) -> None:
+def test_a_file_in_place_of_a_folder_is_reported_in_one_line(operator: Operator) -> None:
     operator.folder.write_text("in the way")
     assert "GRAMHOUSE_SNAPSHOT" in _refused(operator) or "GRAMHOUSE_WAREHOUSE" in _refused(operator)
 
@@ -84,7 +84,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_one_line_and_what_had_landed_is_kept(
+def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
     operator: Operator, service: SandboxProcess, small: Path
 ) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}

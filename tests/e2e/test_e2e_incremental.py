@@ -160,7 +160,7 @@ class Days:
 
 
 @pytest.mark.long
-async def test_no_row_above_the_depth_is_lost_in_whatever_order(tmp_path: Path) -> None:
+async def test_no_row_above_the_depth_is_lost_in_any_order(tmp_path: Path) -> None:
     days = Days(tmp_path, FEEDS.values())
     for _ in range(DAYS):
         assert (await days.sync()).state == "complete"

@@ -81,7 +81,7 @@ def _sums(operator: Operator) -> tuple[Any, ...]:
 
 
 @pytest.mark.long
-def test_each_run_counts_what_it_landed(operator: Operator, service: SandboxProcess) -> None:
+def test_each_run_counts_its_own_landed_items(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     landed = operator.inside("SELECT sum(json_array_length(body, '$.items')), count(*) FROM ops.staging")
     assert "interrupted" in operator.run("sync").stdout
@@ -106,7 +106,7 @@ def test_each_run_counts_what_it_landed(operator: Operator, service: SandboxProc
     assert operator.ask(f"SELECT {sums} FROM runs WHERE run_id IN (?, ?)", ids) == [tuple(message.values())]
 
 
-def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator, service: SandboxProcess) -> None:
+def test_publish_credits_landed_pages_to_the_killed_run(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     operator.run("publish")
     ((state, pages, added),) = operator.ask("SELECT state, pages, added FROM runs")
@@ -114,7 +114,7 @@ def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator
 
 
 @pytest.mark.long
-def test_killed_again_and_again_it_gets_there(operator: Operator, service: SandboxProcess) -> None:
+def test_a_run_killed_repeatedly_completes(operator: Operator, service: SandboxProcess) -> None:
     landed: set[tuple[Any, ...]] = set()
     for _ in range(4):
         _kill_after(operator, service, 12)

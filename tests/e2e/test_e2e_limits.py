@@ -26,7 +26,9 @@ def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
     return serve(*EIGHT_ACCOUNTS)
 
 
-def test_no_request_falls_inside_a_window_while_others_go_on(operator: Operator, service: SandboxProcess) -> None:
+def test_no_request_is_sent_during_a_cooldown_while_others_continue(
+    operator: Operator, service: SandboxProcess
+) -> None:
     service.limits(selected_account={"requests": 4, "seconds": 1})
     report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
     assert report["state"] == "complete"
@@ -36,7 +38,7 @@ def test_no_request_falls_inside_a_window_while_others_go_on(operator: Operator,
     assert stats["early_requests"] == 0
 
 
-def test_the_catalogue_waits_by_itself(operator: Operator, service: SandboxProcess) -> None:
+def test_the_catalogue_has_its_own_cooldown(operator: Operator, service: SandboxProcess) -> None:
     service.limits(account_catalog={"requests": 3, "seconds": 1})
     operator.sync(GRAMHOUSE_PAGE_SIZE="2")
     assert_matches_api(operator, service)
@@ -48,9 +50,7 @@ def test_the_catalogue_waits_by_itself(operator: Operator, service: SandboxProce
     assert service.stats()["early_requests"] == 0
 
 
-def test_a_wait_past_the_budget_defers_and_the_next_run_takes_it_from_there(
-    operator: Operator, service: SandboxProcess
-) -> None:
+def test_a_wait_over_the_budget_defers_the_scan_to_the_next_run(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
     service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})
@@ -72,7 +72,7 @@ def test_a_wait_past_the_budget_defers_and_the_next_run_takes_it_from_there(
     assert json.loads(operator.run("status", "--json").stdout)["failures"][0]["outcome"] == "deferred"
 
 
-def test_a_deferred_scan_goes_on_where_it_stopped(operator: Operator, service: SandboxProcess) -> None:
+def test_a_deferred_scan_continues_at_its_checkpoint(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 2}
     service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})

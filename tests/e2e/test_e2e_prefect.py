@@ -72,7 +72,7 @@ def test_a_signal_ends_a_tracked_run_politely(
     assert_matches_api(operator, service)
 
 
-def test_a_prefect_api_that_does_not_answer_is_one_line(operator: Operator) -> None:
+def test_a_prefect_api_that_does_not_answer_is_reported_in_one_line(operator: Operator) -> None:
     output = operator.run("sync", code=1, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
     assert "does not answer. Fix: start the server (`gramhouse up`" in output.stderr
     assert output.stdout == ""

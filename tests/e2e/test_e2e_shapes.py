@@ -70,7 +70,7 @@ def assert_children(operator: Operator, truth: dict[Key, Item], path: str, table
 
 
 @pytest.mark.parametrize("shape", list(FILLED))
-def test_no_row_is_lost_and_no_value(shape: str, work: Work) -> None:
+def test_all_rows_and_values_are_kept(shape: str, work: Work) -> None:
     operator, service = work(shape, "--accounts", "6", "--posts", "40", "--stories", "4")
     report = operator.sync()
     assert report["state"] == "complete"
@@ -187,7 +187,7 @@ def test_each_drift_is_recorded(work: Work) -> None:
         assert fields["media", path].type == "VARCHAR"
 
 
-def test_a_type_that_widens_later_is_widened_for_what_is_stored(work: Work) -> None:
+def test_widening_a_type_also_widens_stored_values(work: Work) -> None:
     operator, service = work("drift", "--accounts", "5", "--posts", "40", "--stories", "0")
     operator.sync()
     before = registry(operator)["media", "/boost/level"]

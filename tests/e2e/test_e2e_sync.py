@@ -18,7 +18,7 @@ for line in sys.stdin:
 """
 
 
-def test_the_snapshot_holds_exactly_what_the_service_shows(operator: Operator, service: SandboxProcess) -> None:
+def test_the_snapshot_matches_the_api(operator: Operator, service: SandboxProcess) -> None:
     report = operator.sync()
     assert report["state"] == "complete"
     assert_matches_api(operator, service)
@@ -35,14 +35,14 @@ def test_the_snapshot_holds_exactly_what_the_service_shows(operator: Operator, s
     assert_matches_api(operator, service)
 
 
-def test_pages_of_every_size_come_to_the_same(operator: Operator, service: SandboxProcess) -> None:
+def test_the_page_size_does_not_change_the_result(operator: Operator, service: SandboxProcess) -> None:
     for size in ("7", "50", "1"):
         operator.sync(GRAMHOUSE_PAGE_SIZE=size)
         assert_matches_api(operator, service)
     assert operator.ask("SELECT added FROM runs ORDER BY started_at")[1:] == [(0,), (0,)]
 
 
-def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Operator, service: SandboxProcess) -> None:
+def test_expired_accounts_are_flagged_skipped_and_resumed(operator: Operator, service: SandboxProcess) -> None:
     day = next(day for day in range(60) if service.day(day).expired())
     operator.sync()
     listed = json.loads(operator.run("accounts", "--expired", "--json").stdout)["accounts"]

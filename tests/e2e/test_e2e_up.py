@@ -169,7 +169,7 @@ def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
     assert (first.hour, first.minute) in {(1, 15), (0, 15)}
 
 
-def test_a_run_that_is_due_is_made_and_lands(up: Up) -> None:
+def test_a_scheduled_run_starts_and_lands_pages(up: Up) -> None:
     now = datetime.now(UTC)
     nightly = up.deployments()["nightly"]["id"]
     # The schedule's own run of yesterday, as if it had come due just now.
@@ -218,7 +218,7 @@ def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
     wrong.value.close()
 
 
-def test_two_do_not_write_at_once_and_one_is_cancelled_in_the_ui(up: Up) -> None:
+def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
     up.service.faults(SLOW)
     first = up.under_way("stories")
     second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 0}}}))
@@ -273,7 +273,7 @@ def test_a_run_that_always_crashes_is_not_started_for_ever(up: Up) -> None:
     up.service.faults()
 
 
-def test_a_run_that_an_outage_made_fail_waits_for_its_retry_and_then_succeeds(up: Up) -> None:
+def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> None:
     up.service.faults({"action": {"kind": "error", "code": "api_internal_error"}, "operation": "accounts"})
     before = datetime.now(UTC)
     run = up.trigger("nightly")
@@ -311,7 +311,7 @@ def test_a_wrong_key_is_not_retried(up: Up) -> None:
     up.service.faults()
 
 
-def test_sigterm_ends_all_and_the_run_under_way_knows(up: Up) -> None:
+def test_sigterm_ends_all_processes_and_interrupts_the_run(up: Up) -> None:
     up.service.faults(SLOW)
     up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
     up.under_way("nightly")
@@ -323,7 +323,7 @@ def test_sigterm_ends_all_and_the_run_under_way_knows(up: Up) -> None:
     up.service.faults()
 
 
-def test_what_was_missed_or_interrupted_is_made_up_for_once(up: Up) -> None:
+def test_missed_and_interrupted_runs_are_made_up_for_once(up: Up) -> None:
     with prefect(up.home, up.port) as server:
         server.wait()
         now = datetime.now(UTC)

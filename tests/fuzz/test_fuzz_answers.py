@@ -176,7 +176,7 @@ CORPUS: dict[str, bytes] = {
 
 @pytest.mark.parametrize("body", CORPUS.values(), ids=CORPUS)
 @pytest.mark.parametrize("request_", REQUESTS, ids=["accounts", "media"])
-def test_these_are_no_pages(request_: ApiRequest, body: bytes) -> None:
+def test_malformed_pages_are_refused(request_: ApiRequest, body: bytes) -> None:
     got = verdict(request_, 200, {}, body)
     assert isinstance(got, ApiError)
     assert got.code == "malformed_page"

@@ -98,7 +98,7 @@ def check(connection: Connection, pages: list[list[str]]) -> None:
 
 @looking(12, share=0.2)
 @given(st.lists(st.lists(records, max_size=6), min_size=1, max_size=3))
-def test_no_payload_is_lost_or_changed_however_it_is_merged(opened_rig: Connection, pages: list[list[str]]) -> None:
+def test_no_payload_is_lost_or_changed_in_any_batches(opened_rig: Connection, pages: list[list[str]]) -> None:
     check(opened_rig, pages)
 
 
@@ -121,7 +121,7 @@ CORPUS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("held", CORPUS.values(), ids=CORPUS)
-def test_these_are_kept(opened_rig: Connection, held: list[str]) -> None:
+def test_hostile_payloads_are_kept(opened_rig: Connection, held: list[str]) -> None:
     check(opened_rig, [held, ['{"id":"9","x":"another"}']])
 
 

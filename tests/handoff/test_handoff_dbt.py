@@ -61,7 +61,7 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
     assert tables["published"]["config"]["freshness"] == {"warn_after": {"count": 36, "period": "hour"}}
 
 
-def test_what_the_api_names_is_no_template_and_steers_no_terminal() -> None:
+def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
     hostile = "{{ env_var('HOME') }} {% do x %} {# y #} {{{ \x1b[31m \u202e"
     table = {"name": "media_odd", "kind": "table", "comment": hostile}
     column = {"name": "odd", "type": "VARCHAR", "comment": hostile}
@@ -73,7 +73,7 @@ def test_what_the_api_names_is_no_template_and_steers_no_terminal() -> None:
 
 
 @pytest.mark.parametrize("more", [["media"], ["--json"]])
-def test_what_does_not_go_with_dbt_is_refused(
+def test_arguments_that_conflict_with_the_dbt_format_are_refused(
     more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = Cli(monkeypatch, capsys)("describe", "--format", "dbt", *more)

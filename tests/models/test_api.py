@@ -95,7 +95,7 @@ def test_a_malformed_account_is_rejected_alone(change: dict[str, Any], at: str) 
 
 
 @pytest.mark.parametrize("item", [None, 3, "x", [], {}, {"reason": "a", "payload": "b"}])
-def test_what_is_no_account_at_all_is_rejected_alone(item: object) -> None:
+def test_an_item_that_is_not_an_account_is_rejected_alone(item: object) -> None:
     (rejected,) = read_account_page(page(item, ACCOUNT)).rejected
     assert json.loads(rejected.payload) == item
 
@@ -208,11 +208,11 @@ def test_cursors_of_full_length_and_every_character_travel_unchanged(
         assert read(page(cursor=cursor)).next_cursor == cursor
 
 
-def test_words_that_are_no_json_numbers_pass_in_a_caption() -> None:
+def test_nan_and_infinity_are_allowed_in_a_caption() -> None:
     assert read_media_page(page({"caption": "NaN, Infinity"})).items == 1
 
 
-def test_half_an_emoji_is_repaired_and_the_page_goes_on() -> None:
+def test_an_unpaired_surrogate_is_repaired() -> None:
     body = b'\xef\xbb\xbf{"items":[{"caption":"ab\\ud83d"},{"a":"\\ud83c\\udf73"}],"next_cursor":null}'
     read = read_media_page(body)
     assert json.loads(read.body)["items"] == [{"caption": "ab\ufffd"}, {"a": "\N{COOKING}"}]
@@ -239,14 +239,14 @@ def test_repair_replaces_half_pairs_only(body: bytes, repaired: bytes) -> None:
     assert repair(body) == repaired
 
 
-def test_repair_costs_nothing_where_there_is_nothing_to_do() -> None:
+def test_repair_returns_valid_text_without_a_copy() -> None:
     body = b'{"a":"\\n\\u00e4"}'
     assert repair(body) is body
 
 
 @pure
 @given(st.text(st.characters() | st.characters(categories=["Cs"])))
-def test_repair_agrees_with_python_on_what_a_pair_is(text: str) -> None:
+def test_repair_recognizes_the_same_surrogate_pairs_as_python(text: str) -> None:
     body = json.dumps(text).encode()
     whole = json.loads(body)
     assert json.loads(repair(body)) == re.sub("[\ud800-\udfff]", "\ufffd", whole)
@@ -279,7 +279,7 @@ def test_no_item_of_the_account_list_is_ever_lost(items: list[Any]) -> None:
 
 @pure
 @given(st.binary() | st.text().map(str.encode))
-def test_readers_know_no_failure_but_their_own(body: bytes) -> None:
+def test_arbitrary_bytes_are_malformed_pages(body: bytes) -> None:
     for read in (read_account_page, read_media_page):
         with pytest.raises(MalformedPage):
             read(body)
@@ -330,7 +330,7 @@ def test_reads_the_error_envelope() -> None:
     "details",
     [None, 3, {}, {"issues": [{"code": "", "path": []}]}, {"issues": [{"code": "i", "path": [-1]}]}],
 )
-def test_an_error_keeps_its_code_whatever_its_details_are(details: object) -> None:
+def test_an_error_keeps_its_code_despite_invalid_details(details: object) -> None:
     output = read_error(error(details=details, correlation_id=7, hint="new"))
     assert output is not None
     assert (output.code, output.correlation_id, output.issues) == ("api_x", None, ())
@@ -350,7 +350,7 @@ def test_one_line_is_printable_and_bounded() -> None:
     assert one_line("\n" * 5000 + "lost").endswith("…")
 
 
-def test_an_account_is_a_value() -> None:
+def test_accounts_are_compared_by_value() -> None:
     assert Account(**ACCOUNT) == Account.model_validate(ACCOUNT)
 
 
@@ -366,5 +366,5 @@ def test_an_account_is_a_value() -> None:
         ("[]", ()),
     ],
 )
-def test_the_ids_of_a_media_page_whatever_its_items(items: str, ids: tuple[str, ...]) -> None:
+def test_the_ids_of_a_media_page_with_any_items(items: str, ids: tuple[str, ...]) -> None:
     assert read_media_page(f'{{"items":{items},"next_cursor":null}}'.encode()).ids == ids

@@ -79,7 +79,7 @@ COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
         "given up",
     ],
 )
-def test_a_run_takes_a_partition_up_where_it_may(
+def test_a_scan_starts_resumes_or_is_done(
     last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Fresh | Resume | Done
 ) -> None:
     assert plan(last, *resumed_runs) == expected
@@ -107,7 +107,7 @@ RECENT = replace(COMPLETE, state=ScanState.RECENT, known_seq=5)
         "a recent one is not enough",
     ],
 )
-def test_a_recent_scan_goes_on_only_where_it_may_still_be_one(
+def test_a_recent_scan_continues_as_recent_only_if_still_allowed(
     last: Checkpoint, known_seq: int | None, expected: Fresh | Resume | Done
 ) -> None:
     resumed = ("run-1",)

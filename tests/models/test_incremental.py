@@ -52,16 +52,16 @@ def old(count: int, first: int = 0, since: float = 30) -> list[Post]:
     return posts(*(since + place for place in range(count)), first=first)
 
 
-def test_the_run_begins_after_the_pins() -> None:
+def test_the_known_run_begins_after_the_pins() -> None:
     assert not read(old(PINS + KNOWN_RUN - 1)).reaches_known
     assert read(old(PINS + KNOWN_RUN)).reaches_known
 
 
-def test_the_run_goes_over_pages() -> None:
+def test_the_known_run_continues_across_pages() -> None:
     assert read(old(12), old(11, first=12, since=42)).known_run == KNOWN_RUN
 
 
-def test_what_is_in_the_window_or_unknown_begins_the_run_anew() -> None:
+def test_a_post_in_the_window_or_unknown_resets_the_known_run() -> None:
     page = [*posts(1, 2, 3, 27.9), *old(40, first=4)]
     feed = read(page, known=frozenset(str(place) for place in range(44)) - {"33"})
     assert (feed.known_run, feed.in_window) == (10, 1)
@@ -73,7 +73,7 @@ def test_known_posts_inside_of_the_window_let_no_scan_stop() -> None:
     assert (feed.known_run, feed.in_window) == (0, 37)
 
 
-def test_pins_say_nothing_of_order_or_depth() -> None:
+def test_pins_are_no_evidence_of_order_or_depth() -> None:
     feed = read([*posts(900, 800, 1), *old(5, first=3)])
     assert (feed.order_broken_by, feed.known_run, feed.read_to) == (None, 5, NOW - 34 * DAY)
 
@@ -98,7 +98,7 @@ def test_a_time_a_little_ahead_is_a_difference_of_clocks() -> None:
     assert read([*old(3), *posts(-0.9, first=3)]).order_broken_by is None
 
 
-def test_a_time_in_the_future_says_nothing_of_an_order_even_where_it_is_the_newest() -> None:
+def test_a_future_time_breaks_the_order_even_for_the_newest_post() -> None:
     assert read([*old(3), *posts(-1.1, first=3), *old(30, first=4)]).order_broken_by == "3"
 
 
@@ -115,7 +115,7 @@ def test_a_post_that_was_just_received_is_passed_over() -> None:
     assert read([*posts(300, 1, 2, 3), *posts(4, first=5)], [Post("0", NOW - 300 * DAY)]).order_broken_by is None
 
 
-def test_a_scan_that_is_resumed_knows_what_it_read() -> None:
+def test_a_resumed_scan_keeps_its_reading_position() -> None:
     feed = read(old(20))
     again = resumed_feed(feed.positions, feed.known_run, feed.read_to, feed.order_broken_by, ["18", "19"])
     assert read([*old(2, first=18, since=48), *old(3, first=20, since=50)], feed=again).known_run == KNOWN_RUN
@@ -128,7 +128,7 @@ def test_a_scan_that_an_older_version_began_has_no_proof() -> None:
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.integers(1, 20))
-def test_pages_of_any_size_read_alike(days: list[int], size: int) -> None:
+def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> None:
     listed = posts(*days)
     whole = read(listed)
     paged = read(
@@ -156,7 +156,9 @@ INCREMENTAL = Incremental(NOW, EVERY)
         (replace(CLOSED, full_share=1.01 / 7), None),
     ],
 )
-def test_what_may_be_scanned_recently(closed: ClosedScan | None, why: FullReason | None) -> None:
+def test_a_scan_is_recent_unless_a_reason_requires_a_full_one(
+    closed: ClosedScan | None, why: FullReason | None
+) -> None:
     assert why_full(closed, INCREMENTAL) is why
 
 
@@ -178,7 +180,7 @@ def test_the_oldest_full_scans_come_first_and_one_is_always_made(budget: int | N
     assert least_age([(1.1, 10), (3.0, 10), (1.2, 5), (1.5, 10)], budget) == least
 
 
-def test_what_is_much_too_old_is_scanned_whatever_the_budget_says() -> None:
+def test_full_scans_that_are_far_overdue_exceed_the_budget() -> None:
     assert least_age([(9.0, 10), (8.0, 10), (5.0, 10), (4.0, 10), (1.0, 10)], 10) == 4.0
     assert least_age([], 10) == 0.0
 

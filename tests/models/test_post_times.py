@@ -41,7 +41,7 @@ def page(*items: object) -> str:
         (12345678901, None),
     ],
 )
-def test_times_are_read_or_left_in_doubt(message: object, read: datetime | None) -> None:
+def test_times_are_read_or_unknown(message: object, read: datetime | None) -> None:
     assert time_of(message) == read
 
 
@@ -70,7 +70,7 @@ def raw_connection() -> duckdb.DuckDBPyConnection:
 
 @given(message=_TEXTS)
 @example("8937493817255")
-def test_what_is_read_is_what_the_merge_reads(raw_connection: duckdb.DuckDBPyConnection, message: str) -> None:
+def test_times_are_read_as_the_merge_reads_them(raw_connection: duckdb.DuckDBPyConnection, message: str) -> None:
     found = time_of(message)
     if found is not None:
         [(merged,)] = raw_connection.execute(
@@ -89,7 +89,7 @@ def test_ids_and_times_are_found_by_the_mapping() -> None:
     ]
 
 
-def test_a_number_beyond_a_double_costs_no_page() -> None:
+def test_a_number_beyond_a_double_does_not_reject_its_page() -> None:
     text = '{"items":[{"id":"1","n":1e999,"timestamp":"2025-03-01T12:00:00Z"}],"next_cursor":null}'
     assert post_reader(BUILT_IN)(text) == [Post("1", NOON)]
 

@@ -40,7 +40,7 @@ def chain(*runs: Run, within: timedelta = DAY) -> tuple[str, ...]:
     ],
     ids=lambda value: "+".join(value) if isinstance(value, list) else None,
 )
-def test_a_run_is_judged_by_its_outcomes(kinds: list[OutcomeKind], expected: RunState) -> None:
+def test_the_state_of_a_run_follows_from_its_outcomes(kinds: list[OutcomeKind], expected: RunState) -> None:
     assert run_state(tally(kinds), stopped=False) is expected
     assert run_state(tally(kinds), stopped=True) is RunState.FAILED
 
@@ -95,6 +95,6 @@ def test_a_chain_ends_where_its_run_is_forgotten_or_it_is_cyclic() -> None:
     assert chain(run("b", 1, "a"), run("a", 2, "b")) == ("b", "a")
 
 
-def test_the_oldest_of_a_chain_tells_whether_it_is_too_old() -> None:
+def test_the_age_of_a_chain_is_that_of_its_oldest_run() -> None:
     assert chain(run("b", 1, "a"), run("a", 24)) == ("b", "a")
     assert chain(run("b", 1, "a"), run("a", 24.01)) == ()

@@ -25,7 +25,7 @@ def test_no_table_has_a_key_or_an_index(rig: MetaData) -> None:
 
 
 @BOTH
-def test_every_instant_knows_its_zone(rig: MetaData) -> None:
+def test_every_timestamp_has_a_time_zone(rig: MetaData) -> None:
     instants = [c for t in rig.sorted_tables for c in t.columns if c.name.endswith(("_at", "_from", "_to", "since"))]
     assert instants
     assert all(getattr(column.type, "timezone", False) for column in instants)

@@ -9,7 +9,7 @@ from tests.mutation.mutants import MUTANTS, Mutant
 ROOT = Path(__file__).parents[2]
 
 
-def test_there_are_enough_of_them() -> None:
+def test_mutants_are_distinct_and_at_least_ten() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 10
 
 

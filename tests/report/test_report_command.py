@@ -21,7 +21,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_report_lies_beside_the_snapshot_when_nothing_else_is_said(snapshot: Path) -> None:
+def test_a_report_is_written_next_to_the_snapshot_by_default(snapshot: Path) -> None:
     code, message, errors = run("report", "--snapshot", str(snapshot))
     index = snapshot.with_name("report.html")
     assert (code, errors) == (0, "")
@@ -87,7 +87,7 @@ def test_options_out_of_range_are_wrong_usage(arguments: list[str]) -> None:
     assert arguments[0] in errors
 
 
-def test_json_is_one_object_for_what_goes_wrong_too() -> None:
+def test_an_error_is_also_one_json_object() -> None:
     code, message, _ = run("report", "--json", "--snapshot", "none.duckdb")
     assert code == 1
     assert json.loads(message)["state"] == "failed"

@@ -100,7 +100,7 @@ def test_hostile_texts_add_no_element_and_no_attribute(page: Path, snapshot: Pat
     assert not set(text) & {"\u202e", "\x1b", "\x01", "\u2028"}
 
 
-def test_a_real_browser_runs_nothing_asks_nothing_and_its_console_is_empty(page: Path, tmp_path: Path) -> None:
+def test_a_browser_runs_no_script_sends_no_request_and_logs_nothing(page: Path, tmp_path: Path) -> None:
     seen = opened(page, tmp_path)
     assert seen.console == []
     assert seen.asked == []
@@ -110,7 +110,7 @@ def test_a_real_browser_runs_nothing_asks_nothing_and_its_console_is_empty(page:
     assert after == before
 
 
-def test_a_script_in_a_page_is_seen_by_this_test(tmp_path: Path) -> None:
+def test_the_browser_check_detects_attacks(tmp_path: Path) -> None:
     """Verify the test above: without the policy and escaping, every attack is detected."""
     bad = tmp_path / "bad.html"
     image = "<img src='http://127.0.0.1:9/x.png'>"
@@ -122,7 +122,7 @@ def test_a_script_in_a_page_is_seen_by_this_test(tmp_path: Path) -> None:
     assert "http://127.0.0.1:9/x.png" in seen.asked
 
 
-def test_the_policy_stops_what_would_slip_through(page: Path, tmp_path: Path) -> None:
+def test_the_content_security_policy_blocks_injected_scripts(page: Path, tmp_path: Path) -> None:
     slipped = tmp_path / "slipped.html"
     script = f"<body><script>{OWNED}</script><img src=x onerror={OWNED}><p style='color:red'>"
     slipped.write_text(page.read_text(encoding="utf-8").replace("<body>", script, 1), encoding="utf-8")

@@ -47,7 +47,7 @@ def sections(html: str) -> list[str]:
     return re.findall(r'<section id="(\w+)">', html)
 
 
-def test_the_operator_comes_first_and_the_page_is_whole(snapshot: Path) -> None:
+def test_sections_for_operators_come_first_and_the_page_is_complete(snapshot: Path) -> None:
     report = page(snapshot)
     found = parsed(report.html)
     assert sections(report.html) == [*SECTIONS, *ANALYSIS]
@@ -64,7 +64,7 @@ def test_one_snapshot_makes_one_page(snapshot: Path, tmp_path: Path) -> None:
     assert page(snapshot).html == page(other).html
 
 
-def test_the_page_asks_nothing_of_anyone_and_runs_nothing(snapshot: Path) -> None:
+def test_the_page_sends_no_requests_and_runs_no_scripts(snapshot: Path) -> None:
     found = parsed(page(snapshot).html)
     names = {name for name, _ in found.tags}
     assert not names & {
@@ -145,7 +145,7 @@ def test_runs_are_counted_as_they_were(snapshot: Path) -> None:
 
 
 @pytest.mark.parametrize("weeks", [1, 4])
-def test_engagement_by_day_is_what_the_view_says(snapshot: Path, weeks: int) -> None:
+def test_engagement_by_day_equals_the_view(snapshot: Path, weeks: int) -> None:
     expected = answer(
         snapshot,
         "SELECT account_id, day, likes_gained, comments_gained FROM engagement_by_day"
@@ -177,12 +177,12 @@ def test_a_gain_counts_from_the_last_count_before_the_days_shown(snapshot: Path,
     assert int(newest[1].replace(",", "")) == gained > 0
 
 
-def test_a_day_without_a_run_is_a_gap_and_no_zero(snapshot: Path) -> None:
+def test_a_day_without_a_run_is_a_gap_and_not_zero(snapshot: Path) -> None:
     rows = table(page(snapshot, weeks=1).html, "Engagement by day")
     assert [row[1] == "no run" for row in rows] == [False] * 3 + [True] * 4
 
 
-def test_top_posts_are_by_the_accounts_own_standard(snapshot: Path) -> None:
+def test_top_posts_are_relative_to_their_account(snapshot: Path) -> None:
     rows = table(page(snapshot).html, "Posts with the most likes relative")
     times = [float(row[3]) for row in rows]
     assert times == sorted(times, reverse=True)
@@ -280,7 +280,7 @@ def test_an_empty_snapshot_makes_a_page(snapshot: Path, tmp_path: Path) -> None:
     assert "No run yet." in report.html
 
 
-def test_values_that_were_never_there_do_not_break_the_page(snapshot: Path, tmp_path: Path) -> None:
+def test_missing_values_do_not_break_the_page(snapshot: Path, tmp_path: Path) -> None:
     def hollow(db: duckdb.DuckDBPyConnection) -> None:
         db.execute("UPDATE media SET caption = NULL, permalink = NULL, like_count = NULL, published_at = NULL")
         db.execute("UPDATE runs SET ended_at = NULL, pages = NULL, items = NULL, added = NULL, changed = NULL")

@@ -52,7 +52,7 @@ async def test_no_report_is_made_unless_one_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["folder", "notes.txt", "notes.txt/page.html"])
-async def test_a_report_that_cannot_be_made_is_one_line_and_the_run_is_complete(tmp_path: Path, name: str) -> None:
+async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
     text: list[str] = []
@@ -65,7 +65,7 @@ async def test_a_report_that_cannot_be_made_is_one_line_and_the_run_is_complete(
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-async def test_a_bug_in_the_page_is_one_line_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_in_the_page_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
@@ -101,7 +101,7 @@ def test_a_report_in_the_place_of_a_database_is_refused_before_a_run(
 
 
 @pytest.mark.parametrize("address", ["ftp://x.example/", "https://x.example/) [y](z", "report.html", "https://a b"])
-def test_an_address_that_is_none_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_REPORT_URL", address)
     with pytest.raises(SettingsError, match=r"^GRAMHOUSE_REPORT_URL: it is not a web address"):
         load()

@@ -55,25 +55,25 @@ def test_one_failure_among_many_is_seen() -> None:
     assert _heights(columns("n", KINDS, [Slot("one", "", [100_000, 1])]), "trouble") == [1.5]
 
 
-def test_a_gap_is_no_zero() -> None:
+def test_a_missing_run_is_drawn_as_a_gap_and_not_as_zero() -> None:
     drawing = columns("n", [Kind("likes", "c1")], [Slot("one", "", None), Slot("two", "", [0])])
     assert drawing.count('class="gap"') == 1
     assert "<title>one\nno run</title>" in drawing
     assert "<title>two\nlikes: 0</title>" in drawing
 
 
-def test_what_was_taken_back_hangs_below_zero() -> None:
+def test_negative_values_are_drawn_below_zero() -> None:
     drawing = columns("n", [Kind("likes", "c1")], [Slot("up", "", [10]), Slot("down", "", [-10])])
     up, down = (float(y) for y in re.findall(r'y="([\d.]+)" height="[\d.]+" class="c1"', drawing))
     [height, _] = _heights(drawing, "c1")
     assert down == pytest.approx(up + height, abs=0.2)
 
 
-def test_a_mark_stands_above_what_is_not_complete() -> None:
+def test_an_incomplete_run_has_a_mark_above_its_column() -> None:
     assert 'class="mark">!</text>' in columns("n", KINDS, [Slot("one", "", [1, 0], "partial")])
 
 
-def test_labels_leave_each_other_room() -> None:
+def test_labels_that_would_overlap_are_left_out() -> None:
     drawing = columns("n", [Kind("x", "c1")], [Slot(str(n), f"d{n}", [n]) for n in range(28)])
     assert len(re.findall(r">d\d+</text>", drawing)) == 7
 
@@ -83,19 +83,19 @@ def test_curves_hold_each_value_until_the_next() -> None:
     assert re.search(r'd="M0.0 228.0H500.0V118.0H1000.0V8.0"', drawing)
 
 
-def test_a_band_goes_there_and_back() -> None:
+def test_a_band_is_a_closed_path() -> None:
     drawing = lines("n", [], x_most=2, x_labels=("0", "2"), band=[(0, 0, 2), (1, 1, 3), (2, 2, 4)])
     [path] = re.findall(r'd="(M[^"]+Z)" class="band"', drawing)
     assert path == "M0.0 118.0H500.0V63.0H1000.0V8.0L1000.0 118.0V173.0H500.0V228.0H0.0Z"
 
 
-def test_nothing_draws_nothing() -> None:
+def test_charts_without_data_are_empty() -> None:
     assert columns("n", KINDS, []).startswith("<svg")
     assert lines("n", [Curve("a", "c1", [])], x_most=2, x_labels=("0", "2")).count("<path") == 0
     assert "<path" in spark("n", [])
 
 
-def test_a_heat_map_shows_what_is_pale_and_what_is_missing() -> None:
+def test_a_heat_map_marks_cells_with_few_values_and_missing_cells() -> None:
     drawing = heat("n", ["Mon"], ["00", "01"], [[Cell("few", "h3", few=True), None]])
     assert 'class="cell h3 few"' in drawing
     assert 'class="gap"' in drawing
@@ -142,7 +142,7 @@ def test_only_a_web_address_becomes_a_link(address: str | None) -> None:
     assert link(address, "<x>") == "&lt;x&gt;"
 
 
-def test_a_link_tells_the_other_site_nothing() -> None:
+def test_a_link_sends_no_referrer() -> None:
     made = link('https://a.example/?"><script>', "x")
     assert made.startswith('<a href="https://a.example/?&quot;&gt;&lt;script&gt;" rel="noopener noreferrer"')
 

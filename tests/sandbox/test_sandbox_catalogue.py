@@ -53,7 +53,7 @@ def test_usernames_never_repeat_nor_outgrow_the_contract() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9._]{1,30}", name) for name in names)
 
 
-def test_ids_read_backwards() -> None:
+def test_an_account_is_found_by_its_id() -> None:
     catalogue = Catalogue(SandboxSettings(accounts=1000))
     for account in catalogue.accounts(0):
         assert catalogue.find(account.id, 0) == account
@@ -159,7 +159,7 @@ def test_sizes_follow_the_settings() -> None:
 
 
 @pytest.mark.parametrize("rate", [2, 3, 7, 20])
-def test_a_timeline_knows_the_day_of_every_post(rate: int) -> None:
+def test_a_timeline_returns_the_day_of_every_post(rate: int) -> None:
     timeline = Timeline(at_first=5, per_ten_days=rate, phase=4, gap=100, followers=1)
     for day in range(1, 40):
         for sequence in range(timeline.total(day - 1), timeline.total(day)):
@@ -169,7 +169,7 @@ def test_a_timeline_knows_the_day_of_every_post(rate: int) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"accounts": -1}, {"posts": 10**8}, {"shape": "round"}, {"day": -1}, {"log_size": -1}]
 )
-def test_settings_without_room(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be"):
         SandboxSettings(**wrong)
 

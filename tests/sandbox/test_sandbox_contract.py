@@ -121,7 +121,7 @@ def test_urls_that_cannot_be_read(asker: Asker, path: str, query: bytes) -> None
     assert (answer.status, answer.code) == (400, "api_invalid_request_url")
 
 
-def test_other_methods_are_no_urls_of_this_api(asker: Asker) -> None:
+def test_other_methods_get_an_invalid_url_error(asker: Asker) -> None:
     assert asker.raw(ACCOUNTS, headers=[BEARER], method="POST").code == "api_invalid_request_url"
 
 
@@ -137,7 +137,7 @@ def test_a_chunked_body_over_the_limit_is_refused(asker: Asker) -> None:
     assert answer.code == "api_body_too_large"
 
 
-def test_a_sound_body_is_read_and_ignored(asker: Asker) -> None:
+def test_a_valid_body_is_read_and_ignored(asker: Asker) -> None:
     deep = b"[" * MAX_DEPTH + b'"[[[[ \\" ]"' + b"]" * MAX_DEPTH
     assert asker.send_body(deep, "application/json; charset=utf-8").status == 200
 
@@ -149,7 +149,7 @@ def test_limits_outside_1_to_50(asker: Asker, operation: str, limit: str) -> Non
     assert (answer.status, answer.code) == (422, "api_invalid_limit")
 
 
-def test_validation_issues_say_where_in_the_query(asker: Asker) -> None:
+def test_validation_issues_have_the_position_in_the_query(asker: Asker) -> None:
     answer = asker.raw(ACCOUNTS, b"limit=5&order=up&limit=6", headers=[BEARER])
     assert answer.code == "api_validation_error"
     assert answer.json()["error"]["details"]["issues"] == [
@@ -168,12 +168,12 @@ def test_media_configuration(asker: Asker, query: bytes) -> None:
     assert (answer.status, answer.code) == (422, "api_automation_invalid_configuration")
 
 
-def test_an_account_id_that_is_no_uuid(asker: Asker) -> None:
+def test_an_account_id_that_is_not_a_uuid(asker: Asker) -> None:
     assert asker.media("not-a-uuid").code == "api_automation_invalid_configuration"
 
 
 @pytest.mark.parametrize("header", [b"", b"Basic abc", b"Bearer", b"Bearer ", b"sandbox-demo-key"])
-def test_credentials_in_no_acceptable_form(asker: Asker, header: bytes) -> None:
+def test_malformed_credentials_get_401(asker: Asker, header: bytes) -> None:
     answer = asker.raw(ACCOUNTS, headers=[(b"authorization", header)])
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
 
@@ -185,7 +185,7 @@ def test_an_unknown_account_looks_like_one_that_is_not_granted(asker: Asker) -> 
     assert shown[0] == shown[1]
 
 
-def test_only_a_key_that_was_granted_it_learns_that_an_account_left(build: Build) -> None:
+def test_only_a_key_with_access_gets_404_for_a_removed_account(build: Build) -> None:
     asker = build(day=5)
     left = set(range(40)) - {account.position for account in asker.sandbox.catalogue.accounts(5)}
     position = min(left)
@@ -200,7 +200,7 @@ def test_only_a_key_that_was_granted_it_learns_that_an_account_left(build: Build
     ]
 
 
-def test_the_account_list_shows_what_is_granted_and_needs_no_scope(asker: Asker) -> None:
+def test_the_account_list_contains_granted_accounts_and_needs_no_scope(asker: Asker) -> None:
     assert len(asker.scan(key=NO_SCOPE_KEY, limit=7)) == 40
     assert [a["id"] for a in asker.scan(key="sandbox-one-account-key")] == [asker.account_id(0)]
     assert asker.scan(key=NO_ACCOUNT_KEY) == []

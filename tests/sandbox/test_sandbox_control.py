@@ -27,7 +27,7 @@ def test_faults(asker: Asker) -> None:
     assert asker.control("DELETE", "faults").json() == {"faults": []}
 
 
-def test_faults_that_make_no_sense(asker: Asker) -> None:
+def test_invalid_faults_are_refused(asker: Asker) -> None:
     wrong: list[object] = [
         {"no": "array"},
         [{"operation": "accounts"}],
@@ -70,7 +70,7 @@ def test_requests_and_stats(asker: Asker) -> None:
     assert asker.control("GET", "requests").json() == {"requests": []}
 
 
-def test_truth_is_what_scans_find(asker: Asker) -> None:
+def test_truth_equals_the_result_of_scans(asker: Asker) -> None:
     asker.control("POST", "day", {"day": 3})
     accounts = [json.loads(line) for line in asker.control("GET", "truth").body.splitlines()]
     assert accounts == asker.scan(limit=50)

@@ -132,7 +132,7 @@ def test_delays_of_rules_add_up() -> None:
 
 
 @pytest.mark.parametrize("variant", sorted(MALFORMED))
-def test_a_malformed_account_stands_beside_the_sound_ones(asker: Asker, variant: str) -> None:
+def test_a_malformed_account_is_added_to_the_valid_ones(asker: Asker, variant: str) -> None:
     truth = asker.scan(limit=50)
     script(asker, "malformed_account", variant=variant, times=1)
     pages = list(asker.pages(limit=10))
@@ -145,7 +145,7 @@ def test_a_malformed_account_stands_beside_the_sound_ones(asker: Asker, variant:
 
 
 @pytest.mark.parametrize(("kind", "extra"), [("item_without_id", 1), ("item_twice", 1)])
-def test_additions_leave_the_scan_whole(asker: Asker, kind: str, extra: int) -> None:
+def test_added_items_do_not_displace_existing_ones(asker: Asker, kind: str, extra: int) -> None:
     account_id = asker.account_id()
     truth = asker.scan_media(account_id, limit=50)
     script(asker, kind, times=extra)
@@ -212,7 +212,7 @@ def test_no_cursor_at_all_and_items_of_the_wrong_kind(asker: Asker) -> None:
     assert asker.get().json()["items"] == {}
 
 
-def test_text_that_is_no_text(asker: Asker) -> None:
+def test_invalid_utf8_and_lone_surrogates(asker: Asker) -> None:
     account_id = asker.account_id()
     script(asker, "invalid_utf8")
     for answer in (asker.get(), asker.media(account_id), asker.get(key="sandbox-no-account-key")):
@@ -253,14 +253,14 @@ def test_faults_follow_one_another(asker: Asker) -> None:
     assert page["items"][0] == page["items"][-1]
 
 
-def test_a_page_that_is_no_json_any_more_stays_so(asker: Asker) -> None:
+def test_a_page_made_invalid_json_by_one_fault_stays_invalid(asker: Asker) -> None:
     asker.sandbox.faults.replace([Rule(Action("invalid_utf8")), Rule(Action("item_twice"))])
     with pytest.raises(UnicodeDecodeError):
         asker.get().body.decode()
 
 
 @pytest.mark.parametrize("kind", sorted(ACTIONS - {"reset", "delay"}))
-def test_every_fault_leaves_the_truth_alone(asker: Asker, kind: str) -> None:
+def test_faults_do_not_change_the_data(asker: Asker, kind: str) -> None:
     account_id = asker.account_id()
 
     def answers() -> list[Answer]:
@@ -282,7 +282,7 @@ def test_rules_from_json() -> None:
     assert rule_from_json({"action": "reset"}) == Rule(Action("reset"))
 
 
-def test_faults_come_after_what_is_wrong_with_the_request(asker: Asker) -> None:
+def test_invalid_requests_are_refused_before_faults_apply(asker: Asker) -> None:
     script(asker, "html_502")
     assert asker.get(key=None).status == 401
     assert asker.get(limit=0).status == 422

@@ -46,7 +46,7 @@ def test_the_secret_is_shown_once(asker: Asker) -> None:
     assert secret != made(asker, name="another")
 
 
-def test_each_refusal_of_a_key_is_met_without_faults(asker: Asker) -> None:
+def test_each_refusal_of_a_key_occurs_without_faults(asker: Asker) -> None:
     first, third = asker.account_id(0), asker.account_id(2)
     narrow = made(asker, name="narrow", scopes=[READ], accounts=2)
     unscoped = made(asker, name="unscoped", scopes=["metrics:read"])
@@ -63,7 +63,7 @@ def test_each_refusal_of_a_key_is_met_without_faults(asker: Asker) -> None:
     assert seen(asker.media(first, key=narrow)) == (401, "api_unauthorized")
 
 
-def test_a_revoked_key_stays_listed_and_its_name_taken(asker: Asker) -> None:
+def test_a_revoked_key_is_still_listed_and_its_name_is_not_available(asker: Asker) -> None:
     made(asker, name="reader")
     for _ in range(2):
         assert asker.control("DELETE", "keys/reader").json()["revoked"] is True
@@ -124,7 +124,7 @@ def test_a_grant_of_all_accounts_grows_with_the_catalogue_and_a_number_does_not(
         ({"name": "demo"}, "issued before"),
     ],
 )
-def test_keys_that_make_no_sense(asker: Asker, choices: dict[str, object], why: str) -> None:
+def test_invalid_keys_are_refused(asker: Asker, choices: dict[str, object], why: str) -> None:
     answer = asker.control("POST", "keys", choices)
     assert answer.status == 400
     assert why in answer.json()["error"]

@@ -50,7 +50,7 @@ def test_the_limit_belongs_to_one_scope(build: Build) -> None:
     assert [a.status for a in again] == [429] * 4
 
 
-def test_who_comes_early_is_remembered(build: Build, clock: VirtualClock) -> None:
+def test_early_requests_are_recorded(build: Build, clock: VirtualClock) -> None:
     asker = build(selected_account=RateLimit(1, 5))
     account_id = asker.account_id()
     asker.media(account_id)
@@ -66,7 +66,7 @@ def test_who_comes_early_is_remembered(build: Build, clock: VirtualClock) -> Non
     assert asker.control("GET", "stats").json()["early_requests"] == 1
 
 
-def test_a_scripted_wait_is_watched_too(asker: Asker, clock: VirtualClock) -> None:
+def test_early_requests_during_a_scripted_wait_are_recorded(asker: Asker, clock: VirtualClock) -> None:
     limited = Action("error", code="rate_limited", retry_after=7)
     asker.sandbox.faults.replace([Rule(limited, operation="accounts", times=1)])
     assert asker.get().status == 429

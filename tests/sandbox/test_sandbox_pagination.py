@@ -34,7 +34,7 @@ def test_every_item_once_newest_first(asker: Asker, surface: str, limit: int) ->
 
 
 @pytest.mark.parametrize(("accounts", "pages"), [(0, 1), (1, 1), (10, 1), (11, 2), (20, 2)])
-def test_null_comes_exactly_with_the_last_page(build: Build, accounts: int, pages: int) -> None:
+def test_only_the_last_page_has_a_null_cursor(build: Build, accounts: int, pages: int) -> None:
     assert len(list(build(accounts=accounts).pages(limit=10))) == pages
 
 
@@ -103,7 +103,7 @@ def test_another_seed_does_not_accept_our_cursors(asker: Asker, build: Build) ->
 
 
 @pytest.mark.parametrize(("accounts", "posts"), [(100_000, 20), (1, 1_000_000)])
-def test_great_catalogues_are_paged_from_anywhere(build: Build, accounts: int, posts: int) -> None:
+def test_large_catalogues_can_be_paged_from_any_position(build: Build, accounts: int, posts: int) -> None:
     asker = build(accounts=accounts, posts=posts, change_every=0)
     assert len(asker.get(limit=50).json()["items"]) == min(accounts, 50)
     assert len(asker.media(asker.account_id(accounts - 1), limit=1).json()["items"]) == 1

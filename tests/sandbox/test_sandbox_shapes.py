@@ -61,7 +61,7 @@ def test_objects_have_unique_keys_and_are_valid_utf8(shape: str) -> None:
         json.loads(text.encode(), object_pairs_hook=once, parse_constant=no_constant)
 
 
-def test_nested_says_everything_in_an_object_of_its_own() -> None:
+def test_nested_puts_all_values_into_objects() -> None:
     assert len({tuple(item) for item in items("nested")}) == 1
     for message, plain in zip(items("nested"), items("graph"), strict=True):
         assert message["content"]["captionText"] == plain.get("caption")
@@ -110,12 +110,12 @@ def test_drift_has_names_that_no_column_can_have() -> None:
     assert {300} <= {len(key) for key in keys}
 
 
-def test_drift_changes_the_type_of_what_was_served_before() -> None:
+def test_drift_changes_the_type_of_an_existing_field() -> None:
     assert kinds("drift", "boost", "level", day=0) == {"int"}
     assert kinds("drift", "boost", "level", day=1) == {"int", "str"}
 
 
-def test_a_scan_of_an_average_account_meets_every_stage() -> None:
+def test_a_scan_of_an_average_account_includes_every_stage() -> None:
     (account, *_) = Catalogue(SandboxSettings(shape="drift", posts=30)).accounts(0)
     scanned = [
         json.loads(text) for text in Catalogue(SandboxSettings(shape="drift", posts=30)).items(account, "posts", 0)

@@ -55,7 +55,7 @@ def test_everything_declared_is_bounded_and_pinned() -> None:
         assert _canonical(found[0].split("[")[0]) in pins, declared
 
 
-def test_everything_installed_is_what_is_pinned() -> None:
+def test_all_installed_packages_have_their_pinned_version() -> None:
     installed = {_canonical(found.name): found.version for found in distributions()}
     ours = {name: version for name, version in installed.items() if name not in _NOT_OURS}
     assert len(ours) > 50

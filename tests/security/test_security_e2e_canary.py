@@ -202,7 +202,7 @@ def _check(rig: Rig, home: Path, records: dict[str, str]) -> None:
     assert {path.suffix for path in rig.folder.rglob("*") if path.is_file()} >= {".duckdb", ".parquet", ".lock"}
 
 
-def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_path: Path, service: Service) -> None:
+def test_a_key_in_the_data_of_the_api_is_stored_only_as_data(tmp_path: Path, service: Service) -> None:
     rig = Rig(tmp_path / "rig", service.url)
     output = rig.run("data", "sync", "-v", expected=0, GRAMHOUSE_API_KEY=f"{CANARY}-data")
     rig.run("data", "status", expected=0)

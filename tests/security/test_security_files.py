@@ -48,7 +48,7 @@ def _made(folder: Path) -> None:
     export(folder / "analytics.duckdb", folder / "out", at=NOW)
 
 
-def test_data_files_are_as_open_as_the_umask_says_and_no_more(tmp_path: Path, umask: int) -> None:
+def test_permissions_of_data_files_follow_the_umask(tmp_path: Path, umask: int) -> None:
     folder = tmp_path / "data"
     _made(folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -70,7 +70,7 @@ def test_a_link_in_the_snapshots_place_overwrites_no_other_file(tmp_path: Path, 
     assert not (folder / "analytics.duckdb").is_symlink()
 
 
-def test_a_link_in_the_exports_workshop_leads_nowhere(tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_export_draft_is_refused(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "kept").write_text("precious")
@@ -94,7 +94,7 @@ def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path)
     assert victim.read_text() == "precious"
 
 
-def test_a_link_to_another_file_is_no_warehouse_of_ours(tmp_path: Path) -> None:
+def test_a_link_to_another_file_is_not_a_warehouse(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious, and longer than DuckDB's header " * 400)
     before = victim.read_bytes()

@@ -82,7 +82,7 @@ CURSORS = (
 
 
 @pytest.mark.parametrize("cursor", CURSORS)
-async def test_a_cursor_is_one_parameter_of_the_next_request_and_nothing_else(stage: Stage, cursor: str) -> None:
+async def test_a_cursor_is_only_one_parameter_of_the_next_request(stage: Stage, cursor: str) -> None:
     async with _client(url=stage.url) as client:
         await client.send(media_request("an-id", "posts", cursor, 50))
     [head] = stage.heads
@@ -100,7 +100,7 @@ async def test_a_cursor_is_one_parameter_of_the_next_request_and_nothing_else(st
     assert f"host: {stage.url.removeprefix('http://')}" in headers
 
 
-async def test_a_scan_over_hostile_cursors_stays_with_its_host() -> None:
+async def test_a_scan_with_hostile_cursors_requests_only_its_host() -> None:
     recorder = Recorder()
     left = list(CURSORS)
 
@@ -153,9 +153,7 @@ async def test_the_environment_sends_the_key_nowhere_else(
     assert head.startswith("GET /api/v1/accounts?limit=50 HTTP/1.1\r\n")
 
 
-async def test_the_environment_vouches_for_no_other_certificate(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_the_environment_cannot_add_trusted_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[ssl.SSLContext] = []
 
     def remember(certificates: ssl.SSLContext) -> None:

@@ -176,7 +176,7 @@ def test_json_holds_the_data_exactly(run_cli: Cli, folder: Path, style: str) -> 
         ["quarantine", "--limit", "99"],
     ],
 )
-def test_the_terminal_is_steered_by_nothing(run_cli: Cli, folder: Path, arguments: list[str]) -> None:
+def test_data_cannot_steer_the_terminal(run_cli: Cli, folder: Path, arguments: list[str]) -> None:
     _, out, err = run_cli(*arguments, "--snapshot", str(folder / "analytics.duckdb"))
     assert out + err
     assert not STEERING & set(out + err)

@@ -126,7 +126,7 @@ _MADE_OF_IT: dict[str, Callable[[bytes], str]] = {
 
 @pytest.mark.parametrize("way", _MADE_OF_IT)
 @pytest.mark.parametrize("sent", _SENT)
-async def test_an_encoded_key_is_as_little_repeated(way: str, sent: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_encoded_key_is_not_repeated(way: str, sent: str, caplog: pytest.LogCaptureFixture) -> None:
     echo = _MADE_OF_IT[way](sent.encode())
     header = echo.replace("\r\n", "")
     plain = _MADE_OF_IT[way](sent.replace(KEY, "z" * len(KEY)).encode())
@@ -160,7 +160,7 @@ async def test_a_correlation_id_that_equals_the_key_is_ignored() -> None:
     assert (await client.send(REQUEST)).correlation_id is None
 
 
-async def test_what_was_hidden_is_marked() -> None:
+async def test_a_redacted_key_is_marked() -> None:
     client = _client(ECHOES["message"])
     with pytest.raises(ApiError, match=r"no such key: Bearer \*\*\*"):
         await client.send(accounts_request(None, 50))
@@ -196,7 +196,7 @@ def test_settings_show_no_key() -> None:
 
 
 @pytest.mark.parametrize("key", [f"{KEY}\n{KEY}", f"{KEY} {KEY}", f"{KEY}\r\nX-Evil: 1", f"{KEY}é", f"{KEY}\x00"])
-def test_a_key_that_would_break_the_header_is_refused_unseen(key: str) -> None:
+def test_a_key_that_is_invalid_in_a_header_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ValueError, match="characters that are invalid in a header") as caught:
         _client(Answer(), key)
     assert not tells(str(caught.value), KEY)

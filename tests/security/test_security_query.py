@@ -127,7 +127,7 @@ def test_several_statements_reach_no_further_than_one(question: str, folder: Pat
         list(snapshot.question(question.replace("{0}", str(folder))).batches)
 
 
-def test_answers_are_still_given(snapshot: Snapshot) -> None:
+def test_read_only_queries_are_answered(snapshot: Snapshot) -> None:
     assert snapshot.ask("-- how many?\nSELECT count(*) FROM t").rows == [(1,)]
     assert snapshot.ask("""SELECT '{"a": 1}'::JSON ->> '$.a', TIMESTAMPTZ '2026-01-01 00:00:00+00' IS NULL""").rows
 
@@ -200,7 +200,7 @@ def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path) -> None:
     assert json.loads((around / "out" / "manifest.json").read_text())["format"] == "gramhouse export"
 
 
-def test_a_table_named_by_dots_makes_nothing_outside(tmp_path: Path) -> None:
+def test_a_table_named_with_dots_creates_nothing_outside_the_folder(tmp_path: Path) -> None:
     snapshot = hostile_snapshot.dots(tmp_path)
     with suppress(WarehouseUnusable):
         export(snapshot, tmp_path / "out", at=NOW)

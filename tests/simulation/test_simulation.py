@@ -21,7 +21,7 @@ from tests.simulation.simulator import simulate
         pytest.param(105, 5, 1, marks=pytest.mark.long),
     ],
 )
-def test_whatever_faults_occur_the_snapshot_is_correct(seed: int, days: int, recent: int) -> None:
+def test_the_snapshot_is_correct_under_any_faults(seed: int, days: int, recent: int) -> None:
     result = simulate(generate_scenario(seed, days))
     assert result.violation is None, f"{result.scenario.message()}\n{result.violation}"
     assert result.days == days + 2 + seed % 2

@@ -15,7 +15,7 @@ from tests.simulation.workers import WorkersSimulator
     ("seed", "recent"),
     [(3, 1), pytest.param(0, 0, marks=pytest.mark.long), pytest.param(4, 0, marks=pytest.mark.long)],
 )
-def test_whatever_faults_occur_in_runs_and_store_the_snapshot_is_correct(
+def test_the_snapshot_is_correct_under_any_faults_of_runs_and_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, recent: int
 ) -> None:
     monkeypatch.setattr(incremental, "KNOWN_RUN", RUN)

@@ -50,11 +50,11 @@ def test_memory_that_is_lost_run_by_run_is_noticed() -> None:
     assert text.startswith("resident memory grows by 6.")
 
 
-def test_memory_that_a_few_runs_took_for_a_while_is_no_growth() -> None:
+def test_memory_used_temporarily_by_a_few_runs_is_not_growth() -> None:
     assert message(lambda one: leaking(500)(one) if one.run % 10 == 9 else one) == []
 
 
-def test_what_the_first_runs_take_is_not_counted() -> None:
+def test_growth_during_the_first_runs_is_not_counted() -> None:
     assert message(lambda one: leaking(-10_000)(one) if one.run <= 10 else one) == []
     assert [one.run for one in warm([quiet(10), quiet(11)], LIMITS)] == [11]
 
@@ -89,7 +89,7 @@ def test_a_file_grows_with_its_rows_and_no_faster(name: str) -> None:
     assert message(lambda one: replace(kept(**{name: before + 300})(one), rows=1000 + one.run * 2)) == []
 
 
-def test_rows_that_went_explain_nothing() -> None:
+def test_removed_rows_do_not_explain_growth() -> None:
     assert len(message(lambda one: replace(kept(warehouse=5101)(one), rows=1000 - one.run))) == 1
 
 

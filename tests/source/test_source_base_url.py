@@ -92,5 +92,5 @@ def test_spellings_of_one_address_are_normalized_to_one(given: str) -> None:
         ("http://[::1]:80/x", "http://[::1]/x"),
     ],
 )
-def test_other_addresses_stay_apart(given: str, used: str) -> None:
+def test_different_addresses_stay_different(given: str, used: str) -> None:
     assert normalized(given) == used

@@ -22,7 +22,7 @@ def test_plain_pieces_are_joined(coding: str) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "GZIP", "x-gzip"])
-def test_gzip_is_unpacked_however_it_is_cut_into_pieces(coding: str) -> None:
+def test_gzip_is_unpacked_from_chunks_of_any_size(coding: str) -> None:
     assert gather([PACKED], coding) == TEXT
     assert gather([PACKED[at : at + 1] for at in range(len(PACKED))], coding) == TEXT
     assert gather([], coding) == b""
@@ -43,7 +43,7 @@ def test_the_limit_is_exact() -> None:
         gather([PACKED], "gzip", limit=len(TEXT) - 1)
 
 
-def test_a_bomb_is_never_unpacked_beyond_the_limit() -> None:
+def test_a_gzip_bomb_is_not_unpacked_beyond_the_limit() -> None:
     body = BoundedBody("gzip", 1000)
     with pytest.raises(BodyTooLarge):
         body.add(gzip.compress(bytes(50_000_000)))
@@ -54,6 +54,6 @@ def test_a_bomb_is_never_unpacked_beyond_the_limit() -> None:
     "pieces",
     [[b"<html>"], [PACKED[:-9]], [PACKED[:-1]], [PACKED, b"more"], [PACKED[:30] + b"\xff" * 40]],
 )
-def test_damaged_gzip_is_no_body(pieces: list[bytes]) -> None:
+def test_damaged_gzip_is_refused(pieces: list[bytes]) -> None:
     with pytest.raises(BodyError, match="gzip"):
         gather(pieces, "gzip")

@@ -223,7 +223,7 @@ CLIENT_ERROR: dict[str, tuple[Play, str, int | None]] = {
 
 
 @pytest.mark.parametrize(("play", "code", "status"), CLIENT_ERROR.values(), ids=CLIENT_ERROR)
-async def test_every_trouble_on_the_wire_becomes_its_error(play: Play, code: str, status: int | None) -> None:
+async def test_every_network_failure_becomes_its_error(play: Play, code: str, status: int | None) -> None:
     error = await failing(play, QUICK if code == "timeout" else None)
     assert (error.code, error.status) == (code, status)
 
@@ -234,7 +234,7 @@ async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
     assert KEY not in repr(error) + repr(error.failure)
 
 
-async def test_trouble_in_a_body_keeps_the_correlation_id() -> None:
+async def test_an_error_in_a_body_keeps_the_correlation_id() -> None:
     assert (await failing(saying(HALF, then="close"))).correlation_id == TRACE
 
 
@@ -329,7 +329,7 @@ LINE = SimpleNamespace(host="h", port=443, ssl=True, is_ssl=True)
     ],
     ids=repr,
 )
-async def test_whatever_a_transport_raises_becomes_an_error(
+async def test_any_exception_of_a_transport_becomes_an_error(
     error: Exception, cause: Exception | None, code: str
 ) -> None:
     async with ApiClient(
@@ -350,7 +350,7 @@ async def test_any_httpx_transport_will_do() -> None:
         assert (await client.send(REQUEST)).page.items == 1
 
 
-async def test_a_cancelled_request_is_cancelled_and_not_trouble() -> None:
+async def test_a_cancelled_request_is_not_an_api_error() -> None:
     async with (
         Stage(saying(then="hang")).open() as stage,
         ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
@@ -389,7 +389,7 @@ async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "two words", "line\n", "tab\t", "schlüssel", "\x00"])
-def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
+def test_a_key_that_is_invalid_in_a_header_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ValueError, match="API key") as caught:
         ApiClient("http://localhost", SecretStr(key), clock=WakefulClock(), transport=Broken(OSError()))
     assert not key.strip() or key not in str(caught.value)
@@ -444,7 +444,7 @@ async def test_a_transport_is_handed_a_whole_request() -> None:
     assert request.extensions["timeout"] == {"connect": 1, "read": 2, "write": 2, "pool": None}
 
 
-async def test_no_piece_of_a_body_outlives_the_attempt() -> None:
+async def test_the_total_timeout_ends_a_slow_body() -> None:
     # Each piece arrives in time and would extend a read timeout.
     pieces = [http()[:-40], *[b" "] * 39]
     began = asyncio.get_running_loop().time()

@@ -149,7 +149,7 @@ async def test_a_server_that_accepts_no_connection(full: int) -> None:
     assert result == ("timeout", "127.0.0.1:PORT did not accept the connection in time")
 
 
-async def test_https_where_http_is_spoken() -> None:
+async def test_https_to_a_plain_http_server_fails() -> None:
     async with serving(answering(b"")) as port:
         code, message = await failure(f"https://127.0.0.1:{port}")
     assert code in {"timeout", "connection_failed", "connection_reset"}
@@ -195,6 +195,6 @@ async def test_a_proxy_that_is_set_is_named_but_its_address_is_not(
     ],
     ids=repr,
 )  # fmt: skip
-def test_rare_cases(error: Exception, message: str) -> None:
+def test_messages_of_rare_errors(error: Exception, message: str) -> None:
     code = code_of(error, begun=False)
     assert describe(error, code, httpx.URL("https://[::1]")) == message

@@ -80,7 +80,7 @@ def test_a_path_cannot_lengthen_the_host() -> None:
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nHost: elsewhere.example", "/a?b", "/a#b", "/é", "/a\n"])
-def test_a_path_is_sent_as_it_stands_and_so_must_be_encoded(path: str) -> None:
+def test_a_path_is_sent_unchanged_and_must_be_encoded(path: str) -> None:
     with pytest.raises(ValueError, match="percent-encoded"):
         ApiRequest(ACCOUNTS, path, (), "account_catalog")
 
@@ -112,7 +112,7 @@ def test_the_error_of_a_malformed_page_describes_the_response() -> None:
         ("I" * 26, None, None),
     ],
 )
-def test_only_true_correlation_ids_are_kept(header: str, enveloped: str | None, kept: str | None) -> None:
+def test_only_valid_correlation_ids_are_kept(header: str, enveloped: str | None, kept: str | None) -> None:
     body = envelope(correlation_id=enveloped) if enveloped else envelope()
     assert refused(500, body, x_correlation_id=header).correlation_id == kept
 
@@ -144,7 +144,7 @@ def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) 
         ("https://[broken", "an invalid address"),
     ],
 )
-def test_a_redirect_names_the_host_and_nothing_else(location: str, host: str) -> None:
+def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -> None:
     error = refused(302, location=location)
     assert error.code == "redirect"
     assert error.message == f"the response redirects to {host}, which is not followed"
@@ -183,7 +183,7 @@ def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) ->
 
 @pure
 @given(st.text() | st.from_regex(r"\A[A-Z][a-z]{2}, [0-9]{1,2} Jan [0-9]{1,5} [0-9:]{1,9} [-+A-Z0-9]{1,7}\Z"))
-def test_no_retry_after_breaks_the_reader(value: str) -> None:
+def test_any_retry_after_value_can_be_read(value: str) -> None:
     seconds = read_retry_after(value, NOW)
     assert seconds is None or seconds >= 0
 

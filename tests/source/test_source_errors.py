@@ -55,7 +55,7 @@ def example(path: Path) -> dict[str, Any]:
     return read
 
 
-def test_the_table_the_contract_and_the_decisions_speak_of_the_same_codes() -> None:
+def test_the_rules_the_contract_and_the_decisions_have_the_same_codes() -> None:
     assert {example(path)["body"]["error"]["code"] for path in EXAMPLES} == set(RULES) == set(DECISIONS)
 
 

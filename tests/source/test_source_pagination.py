@@ -83,7 +83,7 @@ def test_a_scan_resumes_at_its_cursor() -> None:
     ],
     ids=["repeats", "two in a circle", "a circle further on", "back to the resumed one", "resumed on itself"],
 )
-def test_a_page_that_leads_back_fails_at_once(
+def test_a_page_with_a_repeated_cursor_fails_immediately(
     pages: dict[str | None, str | None], start: str | None, landed: int
 ) -> None:
     listing = Listing(pages)
@@ -136,7 +136,7 @@ def test_a_listing_without_an_end_fails(pages: Iterator[tuple[str, ...]], asked:
     ],
     ids=["new in time", "not empty in time", "ends in time"],
 )
-def test_what_comes_to_something_in_time_is_scanned_to_its_end(pages: list[tuple[str, ...]]) -> None:
+def test_a_scan_that_makes_progress_in_time_reaches_its_end(pages: list[tuple[str, ...]]) -> None:
     assert Endless(iter(pages), last=len(pages)).scanned() == len(pages)
 
 

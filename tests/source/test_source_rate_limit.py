@@ -22,7 +22,7 @@ def test_a_hold_runs_down_and_is_never_shortened() -> None:
     assert wait.resume_after(NOW, 1010) == NOW + timedelta(seconds=20)
 
 
-def test_the_budget_is_the_sum_of_what_was_waited() -> None:
+def test_the_budget_limits_the_sum_of_waits() -> None:
     wait = RateLimitBudget("account_catalog", max_wait=60)
     assert wait.affords(60)
     assert not wait.affords(60.1)

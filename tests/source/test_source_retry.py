@@ -108,7 +108,7 @@ async def test_jitter_only_adds() -> None:
     assert 200.25 + 4.9 < world.sent_at()[1] < 200.25 + 5
 
 
-async def test_sleep_that_ends_early_is_slept_again() -> None:
+async def test_a_sleep_that_ends_early_is_repeated() -> None:
     world = World(refusal(429, retry_after="30"), PAGE, naps=20)
     await world.fetch_with_retry()
     assert world.sent_at() == [0.0, 30.25]
@@ -172,7 +172,7 @@ async def test_a_cooldown_of_an_earlier_process_defers_when_it_is_too_long() -> 
     assert (caught.value.error, caught.value.resume_after) == (None, resume_after)
 
 
-async def test_trouble_is_retried_with_the_place_given_back_and_no_hold() -> None:
+async def test_a_retry_releases_its_slot_and_does_not_hold_the_scope() -> None:
     world = World(client_error(ACCOUNTS, "timeout", ""), refusal(502), PAGE, share=0.5)
     assert await world.fetch_with_retry() is PAGE
     assert world.book == [("send", 0.0), ("sleep", 0.25), ("send", 0.5), ("sleep", 0.5), ("send", 1.25)]
@@ -197,13 +197,13 @@ async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_coun
     assert len(world.cooldowns) == 3
 
 
-async def test_retry_after_zero_is_no_tight_loop() -> None:
+async def test_retry_after_zero_does_not_cause_a_tight_loop() -> None:
     world = World(refusal(503, retry_after="0"), refusal(429, retry_after="0"), PAGE)
     await world.fetch_with_retry()
     assert world.sent_at() == [0.0, 1.25, 2.5]
 
 
-async def test_rate_limits_do_not_spend_the_tries_of_other_trouble() -> None:
+async def test_rate_limits_do_not_count_as_attempts() -> None:
     world = World(refusal(500), *[refusal(429, retry_after="1")] * 20, refusal(500), PAGE)
     assert await world.fetch_with_retry(policy=BackoffPolicy(tries=3)) is PAGE
 

@@ -148,7 +148,7 @@ async def test_the_session_keeps_no_cookie_and_reads_no_environment() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("location", ["https://[", "http://a:b:c/", "\x00", "//", "http://\udcff/"], ids=ascii)
-async def test_a_redirect_to_no_address_is_a_redirect(location: str) -> None:
+async def test_a_redirect_with_an_invalid_location_is_a_redirect(location: str) -> None:
     """httpx reads the address of a redirect even when it does not follow it."""
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -50,7 +50,7 @@ async def _read(store: Bucket, folder: Path) -> bytes:
     return file.read_bytes()
 
 
-async def test_what_was_published_last_is_read(tmp_path: Path) -> None:
+async def test_the_last_published_snapshot_is_read(tmp_path: Path) -> None:
     store = Bucket()
     with pytest.raises(StoreError, match=r"^There is no snapshot at s3://bucket/a/analytics\.duckdb\. Fix: "):
         await _read(store, tmp_path)
@@ -167,7 +167,7 @@ async def test_a_current_copy_is_read_where_nothing_can_be_written(
     assert await _read(store, tmp_path) == b"one"
 
 
-async def test_a_log_that_another_program_left_beside_the_copy_goes_with_it(tmp_path: Path) -> None:
+async def test_a_log_left_next_to_the_copy_is_removed_with_it(tmp_path: Path) -> None:
     store = Bucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
@@ -176,19 +176,19 @@ async def test_a_log_that_another_program_left_beside_the_copy_goes_with_it(tmp_
     assert {path.name for path in (tmp_path / "reader").iterdir()} == LEFT
 
 
-async def test_another_object_in_the_pointers_place_is_one_line() -> None:
+async def test_an_invalid_pointer_is_reported_in_one_line() -> None:
     store = Bucket({"analytics.duckdb.json": b"<html>"})
     with pytest.raises(StoreError, match=r"analytics\.duckdb\.json is not a pointer to a snapshot .*Fix: choose"):
         await SnapshotBucket(URL, store).check()
 
 
-async def test_a_check_leaves_nothing() -> None:
+async def test_a_check_leaves_no_objects() -> None:
     store = Bucket()
     await SnapshotBucket(URL, store).check()
     assert store.objects == {}
 
 
-async def test_a_large_file_goes_to_a_bucket_in_parts_and_comes_back(
+async def test_a_large_file_is_uploaded_in_parts_and_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = bytes(range(256)) * 4096 * 17

@@ -51,7 +51,7 @@ async def test_objects_are_written_whole_replaced_listed_and_deleted(store: Obje
     assert await store.list("runs/") == ["runs/2/b"]
 
 
-async def test_an_object_is_created_once_however_many_try(store: ObjectStore) -> None:
+async def test_only_one_of_many_concurrent_creates_succeeds(store: ObjectStore) -> None:
     for key in ("a", "b/c"):
         won = await asyncio.gather(*(store.create(key, str(rival).encode()) for rival in range(12)))
         assert sum(won) == 1
@@ -77,7 +77,9 @@ async def test_the_store_in_memory_creates_once() -> None:
     await probe(MemoryStore(), "here", new_id=lambda: "1")
 
 
-async def test_an_error_of_the_bucket_is_one_line(monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]) -> None:
+async def test_an_error_of_the_bucket_is_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]
+) -> None:
     for name, value in s3.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError, match=r"^the store s3://none cannot be used: [^\n]+Fix: check the bucket's name"):

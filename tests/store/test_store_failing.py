@@ -45,7 +45,7 @@ class FailingStore(MemoryStore):
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("times", [1, 2, 5])
-async def test_a_create_that_failed_is_repeated_and_knows_its_own_object(times: int, *, after: bool) -> None:
+async def test_a_failed_create_is_repeated_and_recognizes_its_own_object(times: int, *, after: bool) -> None:
     clock, failing = VirtualClock(), FailingStore(times, after=after)
     store = RepeatingStore(failing, clock=clock)
     assert await store.create("a", b"mine")
@@ -53,20 +53,20 @@ async def test_a_create_that_failed_is_repeated_and_knows_its_own_object(times: 
     assert failing.objects == {"a": b"mine"}
 
 
-async def test_a_create_that_failed_does_not_take_the_object_of_another_for_its_own() -> None:
+async def test_a_failed_create_does_not_accept_a_foreign_object() -> None:
     failing = FailingStore(2, after=True)
     failing.objects["a"] = b"theirs"
     assert not await RepeatingStore(failing, clock=VirtualClock()).create("a", b"mine")
     assert failing.objects == {"a": b"theirs"}
 
 
-async def test_an_object_of_the_same_content_was_created_by_another_where_nothing_failed() -> None:
+async def test_an_existing_object_with_equal_content_is_foreign_if_no_request_failed() -> None:
     store = RepeatingStore(FailingStore(0, after=True), clock=VirtualClock())
     assert await store.create("a", b"same")
     assert not await store.create("a", bytes(bytearray(b"same")))
 
 
-async def test_a_store_that_stays_away_is_given_up_after_two_minutes() -> None:
+async def test_requests_to_an_unavailable_store_fail_after_two_minutes() -> None:
     clock = VirtualClock()
     with pytest.raises(StoreUnavailableError, match="is away"):
         await RepeatingStore(FailingStore(1_000, after=False), clock=clock).get("a")

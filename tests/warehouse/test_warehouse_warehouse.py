@@ -126,7 +126,7 @@ async def test_a_cancelled_waiter_does_not_affect_others(path: Path) -> None:
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 3
 
 
-async def test_work_goes_on_to_its_end_when_its_caller_is_cancelled(path: Path) -> None:
+async def test_work_is_finished_if_its_caller_is_cancelled(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
         task = asyncio.create_task(
@@ -161,7 +161,7 @@ class HeldMerge:
         self._open.set()
 
 
-async def test_what_lands_while_a_merge_is_under_way_is_durable_and_waits_for_the_next(
+async def test_pages_that_land_during_a_merge_are_durable_and_wait_for_the_next_merge(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(path) as warehouse:
@@ -179,7 +179,7 @@ async def test_what_lands_while_a_merge_is_under_way_is_durable_and_waits_for_th
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
 
 
-async def test_checkpoints_are_known_wherever_they_are_just_then(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_checkpoints_can_be_read_at_any_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scans = [Scan(media(f"account-{n}", "posts"), f"w{n}", T0) for n in range(3)]
     names = [scan.partition.account_id for scan in scans]
 
@@ -206,7 +206,7 @@ async def test_checkpoints_are_known_wherever_they_are_just_then(path: Path, mon
         assert await warehouse.checkpoints("accounts", [""]) == {}
 
 
-async def test_what_is_staged_is_merged_when_there_is_enough_of_it(path: Path) -> None:
+async def test_staged_pages_are_merged_once_they_reach_the_limit(path: Path) -> None:
     size = len(page(1).page.body)  # type: ignore[union-attr]
     async with opened(path, merge_bytes=2 * size) as warehouse:
         for number in range(1, 7):
@@ -264,7 +264,7 @@ async def test_the_error_of_a_merge_is_raised_by_the_next_landing(path: Path, mo
         assert await warehouse.merge() == MergeStats(added=2)
 
 
-async def test_a_merge_that_had_too_little_memory_is_done_again_in_more(
+async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[str] = []
@@ -297,7 +297,7 @@ async def test_a_failed_merge_that_is_no_longer_awaited_is_logged(path: Path, mo
     assert "The disk is full" in result[0]
 
 
-async def test_a_transaction_that_had_too_little_memory_is_done_again_in_more(path: Path) -> None:
+async def test_a_transaction_that_runs_out_of_memory_is_repeated_with_more_memory(path: Path) -> None:
     limits: list[str] = []
 
     def starved(connection: Connection) -> None:
@@ -382,7 +382,7 @@ async def test_errors_that_are_not_duckdbs_pass_unchanged(path: Path) -> None:
             await warehouse.transact(lambda _: 1 // 0)
 
 
-async def test_closing_waits_for_what_has_arrived(path: Path) -> None:
+async def test_closing_waits_for_pages_being_landed(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
         tasks = [asyncio.create_task(warehouse.land(page(n))) for n in range(3)]
@@ -439,7 +439,7 @@ async def test_the_warehouse_is_never_overwritten_by_its_snapshot(path: Path) ->
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
 
 
-async def test_publishing_shows_what_is_merged_and_nothing_staged(path: Path) -> None:
+async def test_a_published_snapshot_contains_merged_items_only(path: Path) -> None:
     async with opened(path) as warehouse:
         await warehouse.land(Scan(POSTS, "p", T0).page([{"id": "1"}], at(1), last=True))
         await warehouse.merge()

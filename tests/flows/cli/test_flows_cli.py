@@ -49,7 +49,7 @@ def test_every_command_explains_itself(command: str) -> None:
     assert "Usage" in text.output
 
 
-def test_the_promised_commands_are_there() -> None:
+def test_the_documented_commands_exist() -> None:
     assert {"demo", "sync", "status", "accounts", "runs", "query", "publish", "doctor", "sandbox"} <= set(COMMANDS)
 
 
@@ -99,7 +99,9 @@ def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
         (["sandbox", "--key", "a", "--key", "a/none"], "issued before"),
     ],
 )
-def test_wrong_settings_are_one_line_and_exit_with_2(run_cli: Cli, arguments: list[str], message: str) -> None:
+def test_invalid_settings_are_reported_in_one_line_and_exit_with_2(
+    run_cli: Cli, arguments: list[str], message: str
+) -> None:
     code, out, err = run_cli(*arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
@@ -134,7 +136,7 @@ def test_a_key_in_a_file_that_others_can_read_is_warned_of(run_cli: Cli, monkeyp
 
 
 @pytest.mark.parametrize("command", [["status"], ["accounts"], ["runs"], ["query", "SELECT 1"], ["publish"]])
-def test_before_the_first_sync_each_command_says_what_to_do(run_cli: Cli, command: list[str]) -> None:
+def test_commands_suggest_sync_before_the_first_sync(run_cli: Cli, command: list[str]) -> None:
     code, out, err = run_cli(*command)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert "`gramhouse sync` creates it" in err
@@ -167,7 +169,7 @@ def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_ta
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_sync_and_all_that_asks_about_it(run_cli: Cli) -> None:
+def test_a_sync_and_the_commands_that_read_its_result(run_cli: Cli) -> None:
     code, out, err = run_cli("sync", "--json")
     assert (code, json.loads(out)["state"]) == (0, "complete")
     assert "run directly" in err
@@ -277,7 +279,7 @@ def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(run
     ],
 )
 @pytest.mark.usefixtures("environment")
-def test_a_path_that_cannot_work_is_one_line_and_writes_nothing(
+def test_an_invalid_path_is_reported_in_one_line_and_nothing_is_written(
     run_cli: Cli, tmp_path: Path, arguments: list[str]
 ) -> None:
     code, out, err = run_cli(*arguments)
@@ -297,14 +299,14 @@ def test_other_names_of_files_and_folders_work(run_cli: Cli, name: str) -> None:
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_warehouse_that_cannot_be_written_is_one_line(run_cli: Cli, tmp_path: Path) -> None:
+def test_an_unwritable_warehouse_path_is_reported_with_a_fix(run_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     code, _, err = run_cli("sync", "--warehouse", "file/w.duckdb")
     assert (code, len(err.splitlines())) == (1, 2)
     assert "Fix: set GRAMHOUSE_WAREHOUSE" in err
 
 
-def test_the_machines_refusals_are_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(**_: bool) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
@@ -312,7 +314,9 @@ def test_the_machines_refusals_are_one_line(run_cli: Cli, monkeypatch: pytest.Mo
     assert run_cli() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and retry.\n")
 
 
-def test_a_prefect_server_that_does_not_answer_is_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefect_server_that_does_not_answer_is_reported_in_one_line(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = "http://127.0.0.1:1/api"
 
     def refused(**_: bool) -> None:

@@ -7,14 +7,14 @@ import pytest
 from flows.cli.fast_import import importing
 
 
-def test_garbage_is_collected_again_afterwards() -> None:
+def test_garbage_collection_is_enabled_after_the_imports() -> None:
     with importing():
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.unfreeze()
 
 
-def test_it_is_collected_again_after_an_import_that_fails() -> None:
+def test_garbage_collection_is_enabled_after_a_failed_import() -> None:
     with pytest.raises(ModuleNotFoundError), importing():
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401, PLC0415
     assert gc.isenabled()
@@ -38,7 +38,7 @@ finally:
 
 
 @pytest.mark.parametrize(("release", "is_freed"), [(None, False), ("1.5.6", False), ("1.10.0", False), ("2.0.0", True)])
-def test_what_was_imported_is_freed_at_the_end_only_for_duckdb_2(release: str | None, *, is_freed: bool) -> None:
+def test_imported_modules_are_unfrozen_at_exit_only_for_duckdb_2(release: str | None, *, is_freed: bool) -> None:
     code = f"""
 import atexit, gc, sys
 from types import SimpleNamespace

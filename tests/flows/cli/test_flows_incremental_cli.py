@@ -35,7 +35,7 @@ def test_two_modes_at_once_are_refused_in_a_line(run_cli: Cli) -> None:
     assert err.strip().endswith("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
 
 
-def test_a_dry_run_before_the_first_sync_says_what_is_missing(run_cli: Cli) -> None:
+def test_a_dry_run_before_the_first_sync_reports_the_missing_snapshot(run_cli: Cli) -> None:
     code, _, err = run_cli("sync", "--dry-run", "--snapshot", "analytics.duckdb")
     assert code == 1
     assert "There is no snapshot" in err
@@ -67,7 +67,7 @@ async def test_a_dry_run_shows_requests_by_reason(run_cli: Cli, tmp_path: Path) 
     assert len(service.requests) == asked
 
 
-async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
+async def test_the_status_shows_the_age_of_scans_and_lists_gaps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

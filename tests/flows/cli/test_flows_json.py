@@ -236,7 +236,7 @@ def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: in
         *product(["sync --json -v"], [">/dev/full", "2>&-", "2>&1 | :"]),
     ],
 )
-def test_the_work_is_done_and_its_exit_code_stands_whatever_the_streams(
+def test_a_run_completes_and_keeps_its_exit_code_if_output_fails(
     tmp_path: Path, address: str, command: str, where: str
 ) -> None:
     script = f"{sys.executable} -m flows.cli {command} {where}; echo ${{PIPESTATUS[0]}} >code"
@@ -245,7 +245,7 @@ def test_the_work_is_done_and_its_exit_code_stands_whatever_the_streams(
     assert (tmp_path / "data/analytics.duckdb").exists()
 
 
-def test_a_failure_stands_too_whatever_the_streams(tmp_path: Path) -> None:
+def test_a_failure_keeps_its_exit_code_if_output_fails(tmp_path: Path) -> None:
     env = environment("http://example.com")
     for where in ("2>/dev/full", "2>&-", ">/dev/full", ">/dev/full 2>/dev/full"):
         script = f"{sys.executable} -m flows.cli sync --json {where}"

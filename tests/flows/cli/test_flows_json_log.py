@@ -58,7 +58,7 @@ def run_cli(*arguments: str, code: int, **environment: str) -> list[dict[str, An
     return lines
 
 
-def test_a_sync_logs_its_run_and_each_trouble_with_account_partition_code_and_correlation_id(address: str) -> None:
+def test_a_sync_logs_its_run_and_the_context_of_each_error(address: str) -> None:
     environment = {"GRAMHOUSE_BASE_URL": address, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
     lines = run_cli("sync", "--log-format", "json", "--json", code=3, **environment)
     begun, *_, ended = lines
@@ -97,7 +97,7 @@ def test_every_command_that_works_has_the_option(command: str) -> None:
     assert "--log-format" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
 
 
-def test_what_anything_writes_becomes_lines_with_the_level_of_their_mark() -> None:
+def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:
     stream = StringIO()
     lines = JsonLines(stream, lambda: START)
     lines.counters = Counters(run_id="r1")

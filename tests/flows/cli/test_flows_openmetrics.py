@@ -69,7 +69,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     assert until >= START.timestamp() + 9000
 
 
-def test_without_a_snapshot_a_file_says_so_and_the_command_fails(
+def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, message, err = Cli(monkeypatch, capsys)("status", "--format", "openmetrics")
@@ -78,7 +78,7 @@ def test_without_a_snapshot_a_file_says_so_and_the_command_fails(
     assert "There is no snapshot" in err
 
 
-def test_an_error_code_is_data_whatever_it_is() -> None:
+def test_any_error_code_is_escaped() -> None:
     failure = {"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "scans": 2, "resume_after": None}
     found = {"totals": None, "unresolved": [], "last_run": None, "freshness": [], "failures": [failure]}
     totals = dict.fromkeys(("published_at", "accounts", "expired", "posts", "stories", "quarantined", "stale_after"))

@@ -76,7 +76,7 @@ def published(query: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.usefixtures("rejected")
-def test_it_lists_what_was_rejected_with_its_request(run_cli: Cli) -> None:
+def test_rejected_records_are_listed_with_their_requests(run_cli: Cli) -> None:
     code, out, err = run_cli()
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -164,7 +164,7 @@ def test_listing_works_while_another_process_writes(rejected: Path, run_cli: Cli
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"], ["--retry"]])
-def test_before_the_first_sync_it_says_what_to_do(run_cli: Cli, arguments: list[str]) -> None:
+def test_the_command_suggests_sync_before_the_first_sync(run_cli: Cli, arguments: list[str]) -> None:
     code, out, err = run_cli(*arguments)
     assert (code, len(out.splitlines()), len(err.splitlines())) == (
         1,
@@ -234,7 +234,7 @@ def test_a_retry_reports_outdated_records(warehouse: Path, run_cli: Cli) -> None
     assert published("SELECT count(*) FROM media_superseded") == [(0,)]
 
 
-def test_what_is_still_staged_is_merged_first(warehouse: Path, run_cli: Cli) -> None:
+def test_staged_pages_are_merged_before_a_retry(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse):
         pass
     run_cli(command="publish")

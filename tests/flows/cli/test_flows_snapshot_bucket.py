@@ -89,7 +89,7 @@ def test_it_is_published_and_read_here_and_on_another_machine(
         assert reader.read() == before
 
 
-def test_a_bucket_that_cannot_be_used_is_one_line_before_the_api_is_asked(
+def test_an_unusable_bucket_is_reported_in_one_line_before_any_request(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _at(tmp_path / "operator", monkeypatch)

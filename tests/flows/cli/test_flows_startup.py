@@ -74,7 +74,7 @@ def test_the_version_imports_no_command() -> None:
     assert heavy(imported(["--version"])) <= {"importlib.metadata"}
 
 
-def test_a_sync_imports_only_what_it_works_with_and_status_no_client_and_no_sqlalchemy() -> None:
+def test_sync_and_status_import_only_the_libraries_they_need() -> None:
     with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
         environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
         sync = imported(["sync"], **environment)
@@ -121,7 +121,7 @@ def test_the_help_is_coloured_where_it_is_wanted(environment: dict[str, str], *,
     assert ("\x1b[" in message.output) is coloured
 
 
-def test_the_help_is_plain_ascii_where_nothing_else_can_be_written(tmp_path: Path) -> None:
+def test_the_help_is_ascii_if_the_output_requires_it(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "flows.cli", "--help"],
         capture_output=True,

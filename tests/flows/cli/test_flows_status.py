@@ -78,14 +78,14 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in text
 
 
-async def test_the_setting_decides_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_setting_determines_when_a_run_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     await _run(FakeApi(), tmp_path, stale_after=timedelta(hours=1))
     assert _looked(capsys, timedelta(hours=2))[0] == 3
     await _run(FakeApi(), tmp_path, stale_after=timedelta(hours=3))
     assert _looked(capsys, timedelta(hours=2))[0] == 0
 
 
-async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
+async def test_the_setting_of_the_reader_overrides_that_of_the_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _run(FakeApi(), tmp_path, stale_after=timedelta(hours=3))
@@ -116,7 +116,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     assert "Fix: see `gramhouse quarantine`" in text
 
 
-async def test_a_snapshot_that_is_gone_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
+async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
     await _run(FakeApi(), tmp_path)
     (tmp_path / SNAPSHOT).unlink()
     code, out, err = await asyncio.to_thread(run_cli, "status", *HERE)
@@ -144,7 +144,7 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
     assert _looked(capsys)[0] == 0
 
 
-async def test_deferred_scans_are_no_alarm_but_failed_ones_are(
+async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service = FakeApi(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
@@ -265,7 +265,7 @@ asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
     assert _looked(capsys, timedelta(days=1))[0] == 3
 
 
-async def test_a_missing_or_damaged_file_is_one_line(
+async def test_a_missing_or_damaged_file_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
     await _run(FakeApi(), tmp_path)
@@ -280,7 +280,7 @@ async def test_a_missing_or_damaged_file_is_one_line(
     assert (code, len(err.splitlines())) == (0, 1)
 
 
-async def test_an_analyst_with_the_two_files_sees_what_is_known(
+async def test_status_can_be_read_from_copies_of_its_two_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await _run(FakeApi(), tmp_path)

@@ -35,7 +35,7 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_nothing_of_it_reaches_the_terminal(text: str) -> None:
+def test_control_characters_do_not_reach_the_terminal(text: str) -> None:
     message = clean(text)
     assert message.isprintable()
     assert message.isascii()

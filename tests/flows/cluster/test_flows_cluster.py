@@ -110,7 +110,7 @@ async def test_a_batch_that_kills_every_worker_ends_the_run_and_the_next_resumes
     assert found == (await in_one_process(tmp_path / "alone", FakeApi(accounts=4, posts=9)))[0]
 
 
-async def test_two_attempts_at_once_one_is_fenced_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_of_two_concurrent_attempts_is_fenced_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.cluster.worker._PAGES", 2)
     service, store = FakeApi(accounts=2, posts=9), MemoryStore()
     cluster = FakeCluster(service, store)

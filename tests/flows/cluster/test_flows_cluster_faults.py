@@ -127,7 +127,7 @@ async def test_a_store_that_fails_and_workers_that_are_lost_change_nothing(
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_run_that_dies_beside_a_failing_store_is_taken_over(
+async def test_a_run_that_dies_while_the_store_fails_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr("flows.cluster.worker._PAGES", PAGES)
@@ -185,7 +185,7 @@ class HoledStore(MemoryStore):
 
 
 @pytest.mark.parametrize("fails", range(1, 7))
-async def test_an_entry_that_could_not_be_written_leaves_no_hole(
+async def test_a_failed_write_of_an_entry_leaves_no_gap_in_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
 ) -> None:
     """Another landing that waits to write meanwhile must not write what follows without it."""

@@ -75,7 +75,7 @@ async def warehouse(tmp_path: Path) -> AsyncIterator[Warehouse]:
         yield resources.warehouse
 
 
-async def test_the_entry_that_came_first_stays_and_the_other_attempt_is_fenced_out() -> None:
+async def test_the_first_entry_is_kept_and_the_other_attempt_is_fenced_out() -> None:
     store = MemoryStore()
     first, second = BatchLog(store, PREFIX), BatchLog(store, PREFIX)
     await first.append(Entry("first"))
@@ -113,7 +113,7 @@ def _account(commit: PageCommit) -> str:
     return commit.outcomes[0].partition.account_id
 
 
-def test_what_remains_of_a_batch() -> None:
+def test_partitions_with_outcomes_are_removed_from_a_batch() -> None:
     batch = spec_of(3).batch
     outcomes = {media(uuid(1), "posts"), media(uuid(1), "stories"), media(uuid(2), "stories")}
     left = remaining(batch, outcomes)
@@ -265,7 +265,7 @@ class LaggingStore(MemoryStore):
         return []
 
 
-async def test_a_run_that_died_as_it_began_is_taken_over_before_it_is_listed(warehouse: Warehouse) -> None:
+async def test_a_run_that_died_at_its_start_is_taken_over_before_it_is_listed(warehouse: Warehouse) -> None:
     store = LaggingStore({f"{RUN}/run": b"died"})
     assert (await begun(store, warehouse, FakeApi(1))).sequence == 2
     assert f"{RUN}/end" in store.objects
@@ -285,7 +285,7 @@ async def test_two_runs_cannot_have_the_same_number(warehouse: Warehouse) -> Non
     assert store.objects[f"{RUN}/run"] == b"another"
 
 
-async def test_a_run_that_the_warehouse_does_not_know_is_ended_and_not_merged(warehouse: Warehouse) -> None:
+async def test_a_run_unknown_to_the_warehouse_is_ended_and_not_merged(warehouse: Warehouse) -> None:
     """A warehouse restored from a backup may have merged newer pages before."""
     store, service = MemoryStore({f"{RUN}/run": b"before the backup"}), FakeApi(2)
     await write_spec(store, PREFIX, spec_of(2))
@@ -328,7 +328,7 @@ async def merged_left(store: MemoryStore, warehouse: Warehouse, service: FakeApi
     return said
 
 
-async def test_a_run_in_one_process_merges_what_workers_left_before_it_begins(warehouse: Warehouse) -> None:
+async def test_a_local_run_first_merges_pages_left_by_workers(warehouse: Warehouse) -> None:
     store, service = MemoryStore(), FakeApi(2)
     await left_behind(store, warehouse, service)
     assert await merged_left(store, warehouse, service) == ["Merging what run 1 left in the store the store."]

@@ -100,7 +100,7 @@ async def test_a_full_refresh_reads_everything(tmp_path: Path) -> None:
         assert len(runs.cursors) == 10
 
 
-async def test_a_scan_that_the_next_run_resumes_knows_what_it_has_seen(tmp_path: Path) -> None:
+async def test_a_scan_resumed_by_the_next_run_keeps_its_seen_posts(tmp_path: Path) -> None:
     """Posts that have moved down occur on the next page again and do not break the order."""
     runs = ClusterStage(tmp_path, daily(200))
     await runs.sync(full_refresh_every=_SELDOM)
@@ -115,7 +115,7 @@ async def test_a_scan_that_the_next_run_resumes_knows_what_it_has_seen(tmp_path:
     assert runs.likes() == runs.truth()
 
 
-async def test_another_attempt_knows_what_those_before_it_have_seen(tmp_path: Path) -> None:
+async def test_a_later_attempt_keeps_the_posts_seen_by_earlier_ones(tmp_path: Path) -> None:
     runs = ClusterStage(tmp_path, daily(200))
     await runs.sync(full_refresh_every=_SELDOM)
     runs.dying, runs.shifts = 2, 3

@@ -163,7 +163,7 @@ async def test_a_batch_whose_flow_run_is_lost_deleted_or_shut_out_is_submitted_a
     assert prefect.parameters[0] == {"store_url": "the store", "prefix": "runs/00000001/000001"}
 
 
-async def test_a_process_that_dies_in_the_middle_is_followed_by_one_that_goes_on(
+async def test_the_batch_of_a_process_that_dies_is_continued_by_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.cluster.worker._PAGES", 3)
@@ -186,7 +186,7 @@ async def test_a_server_that_is_away_for_a_while_loses_nothing(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("status", [WorkPoolStatus.NOT_READY, WorkPoolStatus.PAUSED])
-async def test_a_pool_without_workers_ends_the_run_with_one_line_and_cancels_what_waits(
+async def test_a_pool_without_workers_fails_the_run_and_cancels_waiting_flow_runs(
     tmp_path: Path, status: WorkPoolStatus
 ) -> None:
     service = FakeApi(accounts=4, posts=5)
@@ -249,7 +249,7 @@ async def test_a_flow_run_whose_machine_is_lost_is_ended_and_its_batch_submitted
     assert sorted(state.name or "" for state in prefect.states.values()) == ["Completed", "Crashed"]
 
 
-async def test_a_process_is_gone_five_minutes_after_its_last_sign() -> None:
+async def test_a_process_is_lost_five_minutes_after_its_last_heartbeat() -> None:
     store, clock = MemoryStore(), VirtualClock()
     listener = Listener(store, "runs/1/1", clock=clock)
     assert not await listener.is_gone()
@@ -268,7 +268,7 @@ async def test_a_process_is_gone_five_minutes_after_its_last_sign() -> None:
     assert await listener.is_gone()
 
 
-async def test_signs_are_new_each_minute() -> None:
+async def test_a_heartbeat_is_written_each_minute() -> None:
     store, clock, ids = MemoryStore(), VirtualClock(), count(1)
     seen: list[tuple[float, bytes]] = []
     store.failure = lambda _, __: seen.append((clock.passed, store.objects.get("runs/1/1/alive", b"")))
@@ -285,7 +285,7 @@ async def test_errors_travel_in_states(error: Exception) -> None:
     assert (type(found), str(found)) == (type(error), str(error))
 
 
-async def test_a_state_without_a_word_of_ours_is_a_lost_attempt() -> None:
+async def test_a_state_without_our_error_is_a_lost_attempt() -> None:
     states: list[State[Any]] = [Crashed(message="gone"), Cancelled(), Failed(message="a bug")]
     lost = [error_of(state) for state in states]
     assert [str(error) for error in lost] == [
@@ -377,7 +377,7 @@ async def test_the_error_of_a_scan_is_the_state_of_its_flow_run(
         ("http://127.0.0.1:9/api", None, r"^GRAMHOUSE_STORE is not set, and workers of a work pool need it\. Fix: "),
     ],
 )
-async def test_what_a_work_pool_needs_is_one_line(
+async def test_missing_requirements_of_a_work_pool_are_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str | None, store: str | None, line: str
 ) -> None:
     if api:

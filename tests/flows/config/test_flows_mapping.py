@@ -25,7 +25,7 @@ def column(name: str, columns: tuple[ColumnMapping, ...]) -> ColumnMapping:
     return next(column for column in columns if column.column == name)
 
 
-def test_without_a_word_the_mapping_is_the_built_in_one() -> None:
+def test_the_default_mapping_is_the_built_in_one() -> None:
     assert load().media_mapping() == BUILT_IN
 
 
@@ -74,7 +74,7 @@ def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
         ("mapping = 5", "mapping: "),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_a_line_for_each(output: str, message: str) -> None:
+def test_each_invalid_mapping_entry_is_refused_in_its_own_line(output: str, message: str) -> None:
     say(output)
     with pytest.raises(SettingsError) as raised:
         load()

@@ -140,7 +140,9 @@ def test_empty_means_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("name", "given"), WRONG)
-def test_each_wrong_value_is_one_line_that_names_it(monkeypatch: pytest.MonkeyPatch, name: str, given: str) -> None:
+def test_each_invalid_value_is_reported_in_one_line_with_its_setting(
+    monkeypatch: pytest.MonkeyPatch, name: str, given: str
+) -> None:
     monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", given)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
     with pytest.raises(SettingsError) as raised:
@@ -170,7 +172,7 @@ def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None
         (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
     ],
 )
-def test_a_wrong_file_is_one_line(content: bytes, output: str) -> None:
+def test_an_invalid_file_is_reported_in_one_line(content: bytes, output: str) -> None:
     Path("gramhouse.toml").write_bytes(content)
     with pytest.raises(SettingsError, match=output) as raised:
         load()
@@ -191,13 +193,13 @@ def test_the_key_comes_from_its_file_without_the_line_break(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("content", "why"), [(b"", "is empty"), (b" \n", "is empty"), (b"\xff", "it is not text")])
-def test_a_key_file_that_holds_none_is_one_line(tmp_path: Path, content: bytes, why: str) -> None:
+def test_a_key_file_without_a_key_is_reported_in_one_line(tmp_path: Path, content: bytes, why: str) -> None:
     (tmp_path / "key").write_bytes(content)
     with pytest.raises(SettingsError, match=why):
         load(api_key_file=tmp_path / "key").key()
 
 
-def test_a_key_file_that_is_missing_or_a_folder_is_one_line(tmp_path: Path) -> None:
+def test_a_key_file_that_is_missing_or_a_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(SettingsError, match="cannot be read"):
             load(api_key_file=path).key()
@@ -232,7 +234,7 @@ def test_a_mistyped_variable_is_refused_with_the_nearest_name(
     assert SECRET not in str(raised.value)
 
 
-def test_the_variables_that_kubernetes_makes_of_a_service_named_gramhouse_are_no_settings(
+def test_kubernetes_service_variables_are_not_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in {
@@ -313,7 +315,7 @@ def test_a_wrong_value_is_refused_in_plain_words(
     assert str(raised.value) == f"GRAMHOUSE_{name}: it must be {why} (got '{value}'). Fix: change it{default}."
 
 
-def test_a_mapping_in_the_environment_goes_with_the_one_in_the_file_and_wins_where_they_differ(
+def test_the_mapping_in_the_environment_is_merged_with_and_overrides_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     Path("gramhouse.toml").write_text(
@@ -327,7 +329,7 @@ def test_a_mapping_in_the_environment_goes_with_the_one_in_the_file_and_wins_whe
     assert set(mapping.columns) == {"likes", "views"}
 
 
-def test_only_what_was_set_counts_as_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_settings_with_a_value_count_as_set(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text("page_size = 3\n", encoding="utf-8")
     monkeypatch.setenv("Gramhouse_Warehouse", "~/w.duckdb")
     monkeypatch.setenv("GRAMHOUSE_KEEP_RUNS", "")
@@ -336,7 +338,7 @@ def test_only_what_was_set_counts_as_set(monkeypatch: pytest.MonkeyPatch) -> Non
     assert read.warehouse == Path("~/w.duckdb").expanduser()
 
 
-def test_a_mapping_in_the_environment_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_mapping_in_the_environment_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_MAPPING", "{media_id")
     with pytest.raises(SettingsError, match=r"^GRAMHOUSE_MAPPING: it must be a table") as raised:
         load()
@@ -355,9 +357,7 @@ def test_a_mapping_in_the_environment_that_cannot_be_read_is_one_line(monkeypatc
         ("GRAMHOUSE_API_KEY_FILE", f"{SECRET}\0"),
     ],
 )
-def test_a_key_that_was_put_in_the_wrong_place_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
-) -> None:
+def test_a_key_in_the_wrong_setting_is_not_shown(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
     Path("gramhouse.toml").write_text("", encoding="utf-8")
     monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
     if "\0" in value:
@@ -380,7 +380,7 @@ def test_credentials_in_the_address_of_a_bucket_are_refused_and_not_shown(name: 
     "content",
     ['api_key = "canary-51e2', 'api_key = "canary-51e2\x01"', "api_key = canary-51e2", 'api_key = "a"\napi_key = "b"'],
 )
-def test_a_key_in_a_file_that_is_no_toml_leaves_no_trace(content: str) -> None:
+def test_a_key_in_an_invalid_toml_file_is_not_shown(content: str) -> None:
     Path("gramhouse.toml").write_text(f"page_size = 3\n{content}\n", encoding="utf-8")
     with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line [23], is not valid TOML\.$"):
         load()
@@ -412,7 +412,7 @@ def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode
     assert SECRET not in (warning or "")
 
 
-def test_lines_of_a_document() -> None:
+def test_the_line_of_a_setting_in_a_document() -> None:
     assert line_of('a = 1\nb = """\na = 2\n"""\n[c]\na = 3\n', ["c", "a"]) == 6
     assert line_of('a = 1\nb = """\na = 2\n"""\n', ["b", "x"]) == 2
     assert line_of("a.b = 1", ["x"]) is None

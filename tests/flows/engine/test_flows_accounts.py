@@ -101,7 +101,7 @@ async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_reports_it(tm
     assert event.payload["missing"] == 6
 
 
-async def test_the_next_runs_catalogue_confirms_and_the_run_says_so(tmp_path: Path) -> None:
+async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_reports_it(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(12))
     await synced(tmp_path, service, day=0)
     service.listed = range(6)
@@ -150,7 +150,7 @@ async def test_a_person_accepts_removals(tmp_path: Path) -> None:
     assert found == [(False, 0, HERE), (True, 6, HERE)]
 
 
-async def test_accepting_asks_for_the_catalogue_that_an_interrupted_run_had_completed(tmp_path: Path) -> None:
+async def test_accepting_removals_requests_a_catalogue_that_an_interrupted_run_completed(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(12))
     await synced(tmp_path, service, day=0)
     service.listed = range(6)
@@ -186,7 +186,7 @@ async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_parti
     assert await stored(tmp_path, service, "SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
 
 
-async def test_a_resumed_catalogue_still_knows_of_an_unknown_status(tmp_path: Path) -> None:
+async def test_a_resumed_catalogue_still_reports_an_unknown_status(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
     service.statuses = {2: "paused"}
@@ -297,7 +297,7 @@ async def test_a_first_run_that_landed_nothing_binds_to_nothing(tmp_path: Path) 
     assert (await synced(tmp_path, service, day=0.01, url=HERE)).state is RunState.COMPLETE
 
 
-async def test_what_an_interrupted_first_run_landed_binds(tmp_path: Path) -> None:
+async def test_pages_landed_by_an_interrupted_first_run_bind_the_address(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
     with pytest.raises(RuntimeError):

@@ -68,7 +68,7 @@ def dies_at(account: int, cursor: str) -> Callable[[ApiRequest], BaseException |
     return lambda request: Killed() if is_posts(request, account) and cursor_of(request) == cursor else None
 
 
-async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: Path) -> None:
+async def test_a_backfill_requests_only_the_selection_from_the_first_page(tmp_path: Path) -> None:
     service = FakeApi()
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
@@ -90,7 +90,7 @@ async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: P
         ]
 
 
-async def test_it_begins_anew_each_time(tmp_path: Path) -> None:
+async def test_each_backfill_starts_at_the_first_page(tmp_path: Path) -> None:
     service = FakeApi()
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
@@ -100,7 +100,7 @@ async def test_it_begins_anew_each_time(tmp_path: Path) -> None:
             assert pages_asked(service, since) == [(1, "posts", None), (1, "posts", "c2")]
 
 
-async def test_a_nightly_cut_short_goes_on_from_where_it_was(tmp_path: Path) -> None:
+async def test_a_backfill_does_not_affect_resuming_an_interrupted_sync(tmp_path: Path) -> None:
     service = FakeApi(posts=6)
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
@@ -119,7 +119,7 @@ async def test_a_nightly_cut_short_goes_on_from_where_it_was(tmp_path: Path) -> 
         assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(18, 0)]
 
 
-async def test_what_a_backfill_saw_last_is_not_gone_when_an_older_scan_ends(tmp_path: Path) -> None:
+async def test_an_older_scan_does_not_remove_items_seen_by_a_later_backfill(tmp_path: Path) -> None:
     service = FakeApi(accounts=1, posts=6)
     async with open_run_resources(tmp_path, service) as resources:
         service.failure = dies_at(1, "c4")
@@ -165,7 +165,7 @@ async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_pa
         assert (2, "posts", "c4") in pages_asked(service, since)
 
 
-async def test_what_is_not_there_is_refused_before_anything_is_asked_or_entered(tmp_path: Path) -> None:
+async def test_an_unknown_account_is_refused_before_any_request_or_run_record(tmp_path: Path) -> None:
     service = FakeApi()
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
@@ -176,7 +176,7 @@ async def test_what_is_not_there_is_refused_before_anything_is_asked_or_entered(
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
 
 
-async def test_what_the_last_run_left_is_scanned_and_nothing_else(tmp_path: Path) -> None:
+async def test_failed_selects_only_the_scans_that_the_last_run_left_unfinished(tmp_path: Path) -> None:
     service = FakeApi()
     failed = Selection(failed=True)
     async with open_run_resources(tmp_path, service) as resources:
@@ -201,7 +201,7 @@ async def test_an_expired_account_is_skipped_and_reported(tmp_path: Path) -> Non
         assert report.state is RunState.COMPLETE
 
 
-async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: Path) -> None:
+async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:
     service = FakeApi()
     stories = replace(request(tmp_path), surfaces=("stories",))
     async with open_run_resources(tmp_path, service) as resources:
@@ -221,7 +221,7 @@ async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: 
         assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
 
 
-async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     limited = Refusal(429, "rate_limited", retry_after=7200)
     service = FakeApi(accounts=4, posts=120, expired=frozenset({3}))
@@ -266,7 +266,7 @@ async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Pat
         assert forecast(settings, Selection(everything=True), now=earlier).cooling == ()
 
 
-def test_nothing_to_do_is_one_line() -> None:
+def test_a_backfill_with_nothing_to_do_is_reported_in_one_line() -> None:
     assert described(Forecast()) == "Nothing would be scanned."
     one = ChosenAccount("a", "a", expired=False, surfaces=POSTS, pages=1)
     assert described(Forecast(scanned=(one,))) == "1 scan of 1 account would run, about 1 request."
@@ -311,7 +311,7 @@ def test_a_backfill_without_a_selection_names_the_options(text: dict[str, Any]) 
         asked(BackfillOptions, text).selection()
 
 
-def test_options_that_cannot_be_are_a_line_each() -> None:
+def test_each_invalid_option_is_reported_in_its_own_line() -> None:
     with pytest.raises(SettingsError) as refused:
         asked(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
     wrong = {line.split(":")[0] for line in str(refused.value).splitlines()}

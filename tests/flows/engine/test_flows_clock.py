@@ -76,7 +76,7 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     assert len(following.requests) == 2 + 4 * 4
 
 
-async def test_after_a_complete_run_ahead_the_next_one_removes_and_says_once_that_the_clock_was_ahead(
+async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
     tmp_path: Path,
 ) -> None:
     clock = WrongClock(off=YEAR)
@@ -135,7 +135,7 @@ async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> N
     assert [request for request in healed.requests if is_posts(request, 1)]
 
 
-async def test_runs_made_while_the_clock_is_a_year_ahead_forget_no_run_of_before(tmp_path: Path) -> None:
+async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Path) -> None:
     clock = WrongClock()
     for _ in range(4):
         await ran(tmp_path, service(clock))
@@ -157,7 +157,7 @@ async def test_runs_made_while_the_clock_is_a_year_ahead_forget_no_run_of_before
 
 
 @pytest.mark.parametrize(("hours", "counts"), [(11, True), (13, False)])
-async def test_what_an_interrupted_run_completed_counts_for_twelve_hours_whatever_the_clock_did_before(
+async def test_scans_of_an_interrupted_run_count_for_twelve_hours_despite_clock_changes(
     tmp_path: Path, hours: float, *, counts: bool
 ) -> None:
     clock = WrongClock()

@@ -87,7 +87,7 @@ async def test_a_feed_in_another_order_is_always_read_to_its_end(tmp_path: Path,
     assert broken_by is not None
 
 
-async def test_an_order_that_breaks_costs_requests_and_no_row_and_is_proved_twice_again(tmp_path: Path) -> None:
+async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(150))
     await runs.sync()
     feed = runs.service.feeds[1]
@@ -102,7 +102,7 @@ async def test_an_order_that_breaks_costs_requests_and_no_row_and_is_proved_twic
     assert kinds(await runs.sync())[OutcomeKind.RECENT] == 1
 
 
-async def test_a_scan_that_begins_again_stays_full_once_the_order_was_broken(tmp_path: Path) -> None:
+async def test_a_restarted_scan_stays_full_after_the_order_was_broken(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(150))
     await runs.sync()
     feed = runs.service.feeds[1]
@@ -152,7 +152,7 @@ async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path:
     assert [row[0] for row in runs.ask(gone)] == ["1-190", "1-20"]
 
 
-async def test_what_slipped_from_a_page_is_not_removed(tmp_path: Path) -> None:
+async def test_a_post_that_is_hidden_and_shown_again_is_not_removed(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     post = runs.service.feeds[1].posts[195]
@@ -176,7 +176,7 @@ async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: 
     assert runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
 
 
-async def test_most_of_the_depth_gone_marks_nothing_and_makes_the_next_scan_full(tmp_path: Path) -> None:
+async def test_a_mass_disappearance_within_the_depth_makes_the_next_scan_full(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     for post in runs.service.feeds[1].posts[-50:]:
@@ -201,7 +201,7 @@ async def test_unarchived_posts_above_the_depth_land_at_once_and_below_with_the_
     assert runs.likes() == runs.truth()
 
 
-async def test_an_unknown_post_among_known_ones_begins_the_run_anew(tmp_path: Path) -> None:
+async def test_an_unknown_post_among_known_ones_resets_the_known_run(tmp_path: Path) -> None:
     feed = daily(200)
     # At the end of the window: each page from there on holds one that is new.
     late = [feed.listed()[place] for place in range(65, 165, 10)]
@@ -302,7 +302,7 @@ async def test_full_scans_spread_over_the_days_and_keep_to_a_budget(tmp_path: Pa
     assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 >= 11
 
 
-async def test_a_scan_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_an_interrupted_scan_continues_at_its_checkpoint(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     runs.grow()
@@ -315,7 +315,7 @@ async def test_a_scan_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) 
     assert runs.likes() == runs.truth()
 
 
-async def test_a_scan_begun_long_ago_is_ended_and_made_again(tmp_path: Path) -> None:
+async def test_an_old_scan_is_finished_and_repeated(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync(full_refresh_every=_SELDOM)
     await runs.cut_short(after=3, full_refresh_every=_SELDOM)
@@ -328,7 +328,7 @@ async def test_a_scan_begun_long_ago_is_ended_and_made_again(tmp_path: Path) -> 
     assert runs.ask("FROM gaps") == []
 
 
-async def test_a_recent_scan_cut_short_goes_on_as_a_full_one_where_that_is_asked_for(tmp_path: Path) -> None:
+async def test_an_interrupted_recent_scan_continues_as_full_on_request(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     await runs.cut_short(after=3)
@@ -340,7 +340,7 @@ async def test_a_recent_scan_cut_short_goes_on_as_a_full_one_where_that_is_asked
     assert len(runs.cursors) < 16
 
 
-async def test_posts_that_move_while_the_pages_are_read_are_no_contradiction(tmp_path: Path) -> None:
+async def test_posts_that_move_between_pages_do_not_break_the_order(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
 
@@ -381,7 +381,7 @@ async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_p
     assert "requests: 10; a full refresh would have made 42" in sentence(third)
 
 
-async def test_a_run_of_so_many_requests_defers_what_is_left_and_the_longest_waiting_come_first(
+async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_first(
     tmp_path: Path,
 ) -> None:
     runs = DailyRuns(tmp_path, *(daily(30) for _ in range(6)))
@@ -403,7 +403,7 @@ async def test_a_run_of_so_many_requests_defers_what_is_left_and_the_longest_wai
     assert runs.likes() == {key: likes for one in range(1, 7) for key, likes in runs.truth(one).items()}
 
 
-async def test_what_a_limit_of_requests_leaves_is_what_comes_next(tmp_path: Path) -> None:
+async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(30))
     surfaces: list[list[str]] = []
     for _ in range(4):
@@ -429,7 +429,7 @@ async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: 
     assert report.state is RunState.COMPLETE
 
 
-async def test_a_dry_run_says_what_a_sync_would_ask_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dry_run_estimates_the_requests_of_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = DailyRuns(tmp_path, daily(200), daily(20), daily(150, order="random"))
     await runs.sync()
     monkeypatch.chdir(tmp_path)
@@ -444,7 +444,7 @@ async def test_a_dry_run_says_what_a_sync_would_ask_for(tmp_path: Path, monkeypa
     assert estimate(settings, SURFACES, "full_refresh", now=runs.now).total == found.full_requests
 
 
-async def test_a_scan_given_up_without_a_new_page_leaves_no_gap_above_what_a_backfill_read(tmp_path: Path) -> None:
+async def test_an_abandoned_scan_without_new_pages_leaves_no_gap_above_backfilled_posts(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     runs.grow()
@@ -462,7 +462,7 @@ async def test_a_scan_given_up_without_a_new_page_leaves_no_gap_above_what_a_bac
     assert runs.ask("FROM gaps") == []
 
 
-async def test_a_scan_whose_pages_lead_in_a_circle_leaves_no_gap_above_what_a_backfill_read(tmp_path: Path) -> None:
+async def test_a_scan_with_a_cursor_loop_leaves_no_gap_above_backfilled_posts(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     runs.grow()

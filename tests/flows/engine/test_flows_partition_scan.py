@@ -68,7 +68,7 @@ def _once(matches: Callable[[ApiRequest], bool], refusal: Refusal) -> FailureGro
     return lambda request: left.pop() if left and matches(request) else None
 
 
-async def test_all_is_well(tmp_path: Path) -> None:
+async def test_a_run_scans_all_accounts_except_expired_ones(tmp_path: Path) -> None:
     service = FakeApi(accounts=3, posts=3, expired=frozenset({2}))
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.COMPLETE
@@ -109,7 +109,7 @@ async def test_a_setting_lets_expired_accounts_be_scanned(tmp_path: Path) -> Non
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
 
 
-async def test_nothing_is_listed(tmp_path: Path) -> None:
+async def test_a_run_without_accounts_is_complete(tmp_path: Path) -> None:
     report, _ = await _run(tmp_path, FakeApi(accounts=0))
     assert (report.state, report.accounts) == (RunState.COMPLETE, 0)
 
@@ -146,7 +146,7 @@ class _Spoiling(FakeApi):
         return TWO_LISTS if self.spoils and is_posts(request, 1) and cursor_of(request) else super()._page(request)
 
 
-async def test_a_page_that_cannot_be_read_is_kept_whole_and_its_scan_goes_on_in_the_next_run(tmp_path: Path) -> None:
+async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run(tmp_path: Path) -> None:
     service = _Spoiling(accounts=2, posts=3)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
@@ -225,7 +225,7 @@ async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_scanned_al
 
 
 @pytest.mark.parametrize("mapping", [BUILT_IN, replace(BUILT_IN, media_id=("/key/id",))], ids=["built in", "another"])
-async def test_what_runs_that_were_cut_short_saw_in_vain_counts(tmp_path: Path, mapping: Mapping) -> None:
+async def test_pages_without_progress_are_counted_across_interrupted_runs(tmp_path: Path, mapping: Mapping) -> None:
     """Killed every five pages: without the stored progress, each process would take the first page for new."""
     first = Endless(accounts=1, posts=2)
     lives = [first, *(Endless(accounts=1, posts=2, requests=first.requests, clock=first.clock) for _ in "ab")]
@@ -245,7 +245,7 @@ async def test_what_runs_that_were_cut_short_saw_in_vain_counts(tmp_path: Path, 
     assert len(_posts(first, 1)) == 13
 
 
-async def test_a_loop_of_cursors_fails_at_once_and_is_not_taken_up(tmp_path: Path) -> None:
+async def test_a_cursor_loop_fails_immediately_and_is_not_resumed(tmp_path: Path) -> None:
     service = FakeApi(posts=5)
     page = service._page  # noqa: SLF001 - its own stage
 
@@ -306,7 +306,7 @@ async def test_a_key_without_the_scope_still_lists_all_accounts(tmp_path: Path) 
     assert sum(account_of(request) is not None for request in service.requests) <= 8
 
 
-async def test_a_wait_is_kept_and_gives_its_place_to_others(tmp_path: Path) -> None:
+async def test_a_waiting_scan_respects_retry_after_and_releases_its_slot(tmp_path: Path) -> None:
     refusal = Refusal(429, "rate_limited", retry_after=30)
     service = FakeApi(accounts=4, failure=_once(lambda r: is_posts(r, 1), refusal))
     counters = Counters()
@@ -318,7 +318,7 @@ async def test_a_wait_is_kept_and_gives_its_place_to_others(tmp_path: Path) -> N
     assert (counters.retries, counters.waiting, counters.accounts_done) == (1, 0, 4)
 
 
-async def test_a_wait_past_the_budget_defers_both_surfaces_with_the_trace(tmp_path: Path) -> None:
+async def test_a_wait_over_the_budget_defers_both_surfaces_with_the_correlation_id(tmp_path: Path) -> None:
     refusal = Refusal(429, "rate_limited", retry_after=500)
     service = FakeApi(accounts=2, failure=_once(lambda r: account_of(r) == 1, refusal))
     report, outcomes = await _run(tmp_path, service)
@@ -335,7 +335,7 @@ async def test_a_wait_past_the_budget_defers_both_surfaces_with_the_trace(tmp_pa
     assert not [request for request in early.requests if account_of(request) == 1]
 
 
-async def test_a_deferred_catalogue_goes_on_where_it_stopped_with_all_its_accounts(tmp_path: Path) -> None:
+async def test_a_deferred_catalogue_continues_with_all_its_accounts(tmp_path: Path) -> None:
     refusal = Refusal(429, "rate_limited", retry_after=500)
     service = FakeApi(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c2", refusal))
     report, outcomes = await _run(tmp_path, service)
@@ -349,7 +349,7 @@ async def test_a_deferred_catalogue_goes_on_where_it_stopped_with_all_its_accoun
     assert outcomes["", ""][-1] == "Resumed after 1 pages."
 
 
-async def test_a_scan_that_failed_is_taken_up_where_it_stands(tmp_path: Path) -> None:
+async def test_a_failed_scan_is_resumed_at_its_checkpoint(tmp_path: Path) -> None:
     down = Refusal(503, "rate_limiter_unavailable")
     service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
     _, outcomes = await _run(tmp_path, service)
@@ -362,9 +362,7 @@ async def test_a_scan_that_failed_is_taken_up_where_it_stands(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("hours", "asked"), [(11, ["c4"]), (13, ["c4", None, "c2", "c4"])])
-async def test_a_scan_begun_long_ago_is_ended_and_scanned_again(
-    tmp_path: Path, hours: int, asked: list[str | None]
-) -> None:
+async def test_an_old_scan_is_finished_and_repeated(tmp_path: Path, hours: int, asked: list[str | None]) -> None:
     down = Refusal(503, "rate_limiter_unavailable")
     service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
     await _run(tmp_path, service)
@@ -378,7 +376,7 @@ async def test_a_scan_begun_long_ago_is_ended_and_scanned_again(
     assert ("scanned again" in detail) == (hours > 12)
 
 
-async def test_a_scan_begun_long_ago_that_is_refused_again_keeps_its_one_outcome(tmp_path: Path) -> None:
+async def test_an_old_scan_whose_repetition_fails_has_one_outcome(tmp_path: Path) -> None:
     down = Refusal(503, "rate_limiter_unavailable")
     service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
     await _run(tmp_path, service)

@@ -48,7 +48,7 @@ async def test_old_runs_are_deleted_and_reported(tmp_path: Path) -> None:
     ],
     ids=["a jump", "not most", "soon after", "half of the window", "a shorter setting", "every day", "nothing"],
 )
-def test_what_would_leave_little_is_refused_unless_half_of_the_days_to_keep_are_there(
+def test_deleting_most_runs_is_refused_unless_half_of_the_days_to_keep_remain(
     days: Collection[int], keep: int, *, refused: bool
 ) -> None:
     begin = START.date()
@@ -65,7 +65,7 @@ class _WithoutId(FakeApi):
         return items if request.operation == "accounts.list" else [*items[:1], *({"caption": "x"} for _ in items[:1])]
 
 
-async def test_without_a_word_everything_stays(tmp_path: Path) -> None:
+async def test_by_default_nothing_is_deleted(tmp_path: Path) -> None:
     async with open_run_resources(tmp_path, FakeApi()) as resources:
         await run_sync(request(tmp_path), resources)
         await tidy(RetentionSettings(), resources.warehouse, now=START + YEAR, say=pytest.fail)

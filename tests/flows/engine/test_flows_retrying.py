@@ -100,7 +100,7 @@ CATALOGUE = failure_group("connection_failed", surface="")
         (replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9})), False),
     ],
 )
-def test_a_run_is_retried_when_it_failed_as_a_whole_of_what_passes_by_itself(
+def test_a_run_is_retried_only_if_it_failed_as_a_whole_with_a_transient_error(
     report: RunReport, *, retryable: bool
 ) -> None:
     assert (next_retry(report, 0, 3, lambda: 0.0) is not None) == retryable
@@ -156,7 +156,7 @@ class Attempts:
 
 
 @pytest.mark.anyio
-async def test_the_last_attempt_is_what_counts() -> None:
+async def test_the_report_of_the_last_attempt_is_returned() -> None:
     good = replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
     attempts = Attempts(ended(CATALOGUE), ended(CATALOGUE), good)
     assert await attempts.run(3) is good
@@ -168,7 +168,7 @@ async def test_the_last_attempt_is_what_counts() -> None:
 
 
 @pytest.mark.anyio
-async def test_after_the_last_retry_the_failure_stands() -> None:
+async def test_a_failure_remains_after_the_last_retry() -> None:
     last = ended(failure_group("timeout", surface=""))
     attempts = Attempts(ended(CATALOGUE), last)
     assert await attempts.run(1) is last
@@ -210,7 +210,7 @@ async def test_a_cancelled_wait_makes_no_further_attempt() -> None:
         await waiting
 
 
-def test_the_state_of_a_run_to_be_retried_says_when_and_why() -> None:
+def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
     state = awaiting_retry(ended(CATALOGUE), Retry(1, 3, 300.0, "connection_failed"), now=NOW)
     assert (state.type, state.name) == (StateType.SCHEDULED, "AwaitingRetry")
     assert state.state_details.scheduled_time == NOW + timedelta(minutes=5)
@@ -237,7 +237,7 @@ def test_the_state_of_a_run_to_be_retried_says_when_and_why() -> None:
         ),
     ],
 )
-def test_the_type_of_a_partial_run_follows_its_outcomes_and_its_message_says_why(
+def test_the_state_type_of_a_partial_run_follows_its_outcomes_with_a_reason(
     report: RunReport, shown: tuple[str, str, str]
 ) -> None:
     state = final_state(report)

@@ -39,7 +39,7 @@ async def _settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_parks_gives_its_place_to_another() -> None:
+async def test_a_waiting_scan_releases_its_slot() -> None:
     slots, awake = Slots(1), asyncio.Event()
 
     async def sleeper() -> None:
@@ -62,7 +62,7 @@ async def test_who_parks_gives_its_place_to_another() -> None:
 
 
 @pytest.mark.parametrize("waking", [False, True])
-async def test_a_cancelled_sleeper_never_waits_for_a_place(*, waking: bool) -> None:
+async def test_a_cancelled_waiting_scan_does_not_wait_for_a_slot(*, waking: bool) -> None:
     slots, awake = Slots(1), asyncio.Event()
 
     async def sleeper() -> None:
@@ -209,7 +209,7 @@ async def test_a_cancelled_request_keeps_no_slot(*, handed_over: bool) -> None:
         pass
 
 
-async def test_the_brake_wakes_sleepers_and_the_first_error_counts() -> None:
+async def test_the_stop_signal_wakes_sleepers_and_keeps_the_first_error() -> None:
     stop_signal = StopSignal()
     sleeping = asyncio.create_task(stop_signal.sleep(StillClock(), 3600))
     await _settle()
@@ -223,7 +223,7 @@ async def test_the_brake_wakes_sleepers_and_the_first_error_counts() -> None:
     assert stopped.value.error is first
 
 
-async def test_the_brake_lets_a_sleep_end_by_itself_and_be_cancelled() -> None:
+async def test_a_sleep_without_a_stop_signal_ends_or_is_cancelled() -> None:
     clock, before = VirtualClock(), asyncio.all_tasks()
     await StopSignal().sleep(clock, 5)
     assert clock.passed == 5
@@ -241,7 +241,7 @@ async def _fail(error: Exception) -> None:
     raise error
 
 
-async def test_together_raises_the_error_and_not_a_group() -> None:
+async def test_the_task_group_raises_the_error_and_not_a_group() -> None:
     root = OSError("disk")
     full = WarehouseUnusable("full")
     full.__cause__ = root
@@ -270,7 +270,7 @@ async def test_of_several_errors_the_fixable_one_is_raised() -> None:
         await work()
 
 
-async def test_together_passes_a_cancellation_on() -> None:
+async def test_the_task_group_passes_on_a_cancellation() -> None:
     async def work() -> None:
         async with fail_fast_group() as group:
             group.create_task(asyncio.Event().wait())

@@ -51,7 +51,7 @@ async def enter(held_for: float, patience: float) -> tuple[Door, VirtualClock, l
     return door, clock, text
 
 
-async def test_a_free_warehouse_is_opened_without_a_word() -> None:
+async def test_a_free_warehouse_is_opened_without_a_message() -> None:
     door, clock, text = await enter(0, 60)
     assert (door.knocks, clock.slept, text) == (1, [], [])
 
@@ -66,12 +66,12 @@ async def test_a_waiting_run_names_the_holder_once() -> None:
     ]
 
 
-async def test_without_patience_it_ends_at_once() -> None:
+async def test_without_a_busy_wait_a_locked_warehouse_fails_immediately() -> None:
     with pytest.raises(WarehouseBusy, match="gramhouse sync"):
         await enter(1, 0)
 
 
-async def test_patience_has_an_end() -> None:
+async def test_the_busy_wait_has_a_limit() -> None:
     clock = VirtualClock()
     door, text = Door(clock, 100), list[str]()
     with pytest.raises(WarehouseBusy):
@@ -81,7 +81,7 @@ async def test_patience_has_an_end() -> None:
     assert len(text) == 1
 
 
-async def test_other_trouble_is_not_waited_for() -> None:
+async def test_other_errors_are_not_waited_for() -> None:
     @asynccontextmanager
     async def broken() -> AsyncIterator[str]:
         yield "".join(_refused())
@@ -93,7 +93,7 @@ async def test_other_trouble_is_not_waited_for() -> None:
     assert clock.slept == []
 
 
-async def test_a_real_warehouse_is_had_after_the_one_before_it(tmp_path: Path) -> None:
+async def test_a_warehouse_can_be_opened_after_its_holder_released_it(tmp_path: Path) -> None:
     path, clock = tmp_path / "w.duckdb", VirtualClock()
     lines: list[str] = []
 

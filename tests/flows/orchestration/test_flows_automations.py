@@ -58,7 +58,7 @@ def test_each_has_a_unique_name_and_a_description() -> None:
     assert all(automation["name"].startswith("gramhouse: ") and automation["description"] for automation in written)
 
 
-def test_those_of_our_events_match_what_runs_tell() -> None:
+def test_automations_match_the_events_that_runs_emit() -> None:
     awaited = {
         name: event
         for automation in described()
@@ -108,11 +108,11 @@ async def test_a_crashed_run_is_started_again_with_its_own_options(options: dict
     assert SyncOptions.model_validate(hydrated["options"]).restarts == given.get("restarts", 0) + 1
 
 
-def test_a_run_that_left_its_process_for_a_retry_is_not_taken_for_dead() -> None:
+def test_a_run_that_waits_for_a_retry_is_not_reported_as_crashed() -> None:
     assert _by_name()["a run without a heartbeat"]["trigger"]["expect"] == ["prefect.flow-run.*", LEFT]
 
 
-def test_a_fourth_crash_in_a_row_is_the_last() -> None:
+def test_more_than_three_restarts_are_refused() -> None:
     for kind in (SyncOptions, BackfillOptions):
         kind.model_validate({"restarts": 3})
         with pytest.raises(ValidationError, match="restarts"):
@@ -126,7 +126,7 @@ def test_only_runs_of_our_deployments_are_started_again() -> None:
     assert [plan.name for plan in PLANS if plan not in restarted] == ["publish"]
 
 
-def test_every_block_is_notified_and_none_without_one() -> None:
+def test_notifying_automations_use_every_block_and_need_at_least_one() -> None:
     for automation in described():
         built = addressed(automation, BLOCKS)
         assert built is not None
@@ -143,7 +143,7 @@ def test_every_block_is_notified_and_none_without_one() -> None:
     assert unattended == [RESTART, ALONE]
 
 
-def test_the_placeholder_is_of_no_block() -> None:
+def test_described_automations_use_one_placeholder_block() -> None:
     placed = {action.get("block_document_id") for each in described() for action in each["actions"]} - {None}
     assert placed == {str(UUID(int=0))}
 
@@ -213,7 +213,7 @@ FAILED_RUN = "gramhouse: a run failed"
 
 
 @pytest.mark.anyio
-async def test_applied_again_nothing_changes_and_no_wait_begins_anew(server: Server) -> None:
+async def test_applying_again_changes_nothing_and_restarts_no_wait(server: Server) -> None:
     settings = load(notify=("slack-webhook/on-call", "slack-webhook/on-call"))
     assert sorted(await apply(settings)) == [f"{name}: created" for name in ALL]
     assert all(len(each.actions) == 1 for each in server.kept)
@@ -226,7 +226,7 @@ async def test_applied_again_nothing_changes_and_no_wait_begins_anew(server: Ser
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("server")
-async def test_event_names_in_another_order_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_event_names_in_another_order_are_not_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefect keeps them in a set, so a server with another hash seed may send them back in another order."""
     names = (f"gramhouse.{number}" for number in range(100))
     # The same set, iterated in another order: both names hash to the same slot, and the first to come takes it.
@@ -246,7 +246,7 @@ async def test_event_names_in_another_order_are_no_change(monkeypatch: pytest.Mo
 
 
 @pytest.mark.anyio
-async def test_what_a_person_switched_off_stays_off_and_what_they_rewrote_is_as_written(server: Server) -> None:
+async def test_a_disabled_automation_stays_disabled_and_an_edited_one_is_restored(server: Server) -> None:
     settings = load(notify=("slack-webhook/on-call",))
     await apply(settings)
     server.change(FAILED_RUN, enabled=False)
@@ -258,7 +258,7 @@ async def test_what_a_person_switched_off_stays_off_and_what_they_rewrote_is_as_
 
 
 @pytest.mark.anyio
-async def test_without_a_block_only_what_tells_nobody_is_kept(server: Server) -> None:
+async def test_without_a_block_only_automations_without_notifications_are_kept(server: Server) -> None:
     assert await apply(load()) == [f"{RESTART}: created", f"{ALONE}: created"]
     assert server.emitted == []
     await apply(load(notify=("slack-webhook/on-call",)))
@@ -268,7 +268,7 @@ async def test_without_a_block_only_what_tells_nobody_is_kept(server: Server) ->
 
 
 @pytest.mark.anyio
-async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> None:
+async def test_of_duplicate_automations_the_matching_one_is_kept(server: Server) -> None:
     await apply(load())
     [_, as_written] = kept = list(server.kept)
     server.kept.insert(0, as_written.model_copy(update={"id": uuid4(), "description": "another"}))
@@ -289,7 +289,7 @@ async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> No
         ("secret/key", "secret/key cannot send notifications. Fix: use a block of a type such as slack-webhook."),
     ],
 )
-async def test_a_block_that_cannot_be_notified_is_one_line_and_changes_nothing_else(
+async def test_a_block_that_cannot_be_notified_is_reported_and_changes_nothing(
     server: Server, block: str, text: str
 ) -> None:
     await apply(load(notify=("slack-webhook/on-call",)))

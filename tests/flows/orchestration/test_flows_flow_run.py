@@ -58,7 +58,7 @@ async def test_a_sync_is_completed_with_four_tasks_and_a_page(tracker: str, serv
     assert service not in str(found["parameters"])
 
 
-async def test_what_a_person_must_look_at_is_in_the_name_of_the_state(
+async def test_the_state_of_the_flow_run_shows_problems_that_need_a_person(
     tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run(sync)
@@ -110,7 +110,7 @@ async def test_an_invalid_query_is_a_one_line_error(tracker: str, service: str) 
     assert shown(tracker)[2].startswith("Published ")
 
 
-async def test_another_run_at_the_warehouse_is_no_failure(tracker: str, service: str) -> None:
+async def test_a_locked_warehouse_cancels_the_flow_run(tracker: str, service: str) -> None:
     await run(sync)
     with hold(WAREHOUSE, "another", since="noon", pause=lambda _: None):
         await run(sync)
@@ -137,7 +137,7 @@ async def test_address_and_key_may_be_a_block(
     assert not holding(prefect_home, DEMO_KEY)
 
 
-async def test_a_run_from_the_command_line_returns_what_its_body_returned(
+async def test_a_tracked_command_returns_the_report_of_its_run(
     tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []

@@ -83,7 +83,7 @@ class Server:
         ),
     ],
 )
-def test_how_far_a_run_is(counters: Counters, percent: float, words: str) -> None:
+def test_progress_is_shown_as_percent_and_text(counters: Counters, percent: float, words: str) -> None:
     assert share(counters) == percent
     assert progress_text(counters) == words
 
@@ -113,7 +113,7 @@ async def test_progress_moves_and_ends_at_a_hundred(monkeypatch: pytest.MonkeyPa
     assert server.shown[-1][1].startswith("3 of 10 accounts")
 
 
-async def test_progress_warns_once_of_a_server_that_is_away_and_goes_on_when_it_is_back(
+async def test_progress_warns_once_about_an_unavailable_server_and_continues_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, counters, enough = Server(monkeypatch, 2), Counters(accounts=10), asyncio.Event()
@@ -185,7 +185,7 @@ async def test_a_failure_is_reported_and_an_error_of_the_report_is_ignored(
     ]
 
 
-async def test_the_page_recommends_incremental_syncs_in_the_words_of_the_report(
+async def test_the_page_recommends_incremental_syncs_as_the_report_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(monkeypatch)

@@ -16,7 +16,7 @@ OURS, OTHER = "s3://bucket/ours", "s3://bucket/other"
 
 
 @pytest.mark.usefixtures("tracker")
-async def test_the_first_batch_cancels_what_an_earlier_run_on_the_store_left_waiting() -> None:
+async def test_the_first_batch_cancels_waiting_flow_runs_of_an_earlier_run_on_the_store() -> None:
     async with get_client() as client:
         flow = await client.create_flow_from_name("sync-batch")
         deployment = await client.create_deployment(flow_id=flow, name="left")

@@ -44,13 +44,15 @@ def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
         "-5 2 * * *",
     ],
 )
-def test_what_is_no_cron_expression_or_means_something_else_elsewhere_is_refused(expression: str) -> None:
+def test_invalid_and_ambiguous_cron_expressions_are_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="it is not a valid cron expression; use five fields, such as 15 2 "):
         check_cron(expression)
 
 
 @pytest.mark.parametrize("name", ["nightly", "stories"])
-def test_a_bad_schedule_is_one_line_that_names_its_setting(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_an_invalid_schedule_is_reported_in_one_line_with_its_setting(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "at two")
     with pytest.raises(SettingsError) as raised:
         load()
@@ -78,7 +80,7 @@ def test_the_times_of_runs_are_shown_in_their_zone() -> None:
         ("* * * * *", "15 2 * * *", 1 / 60),
     ],
 )
-def test_the_gap_is_of_both_together_and_knows_of_the_clocks(nightly: str, stories: str, hours: float) -> None:
+def test_the_stories_gap_combines_both_schedules_and_clock_changes(nightly: str, stories: str, hours: float) -> None:
     assert stories_gap(nightly, stories, BERLIN, NOW) == timedelta(hours=hours)
 
 
@@ -86,7 +88,7 @@ def test_without_changes_of_the_clocks_a_day_is_a_day() -> None:
     assert stories_gap("15 2 * * *", "15 2 * * *", "UTC", NOW) == timedelta(hours=24)
 
 
-def test_a_gap_that_stories_can_fall_through_is_warned_about() -> None:
+def test_a_schedule_that_can_miss_stories_causes_a_warning() -> None:
     assert gap_warning("15 2 * * *", "15 */6 * * *", BERLIN, NOW) is None
     assert gap_warning("15 2 * * *", "15 2 * * *", "UTC", NOW) is None
     warning = gap_warning("15 2 * * *", "15 2 * * *", BERLIN, NOW)
@@ -97,9 +99,7 @@ def test_a_gap_that_stories_can_fall_through_is_warned_about() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("expression", ["15 2 * * *", "15 */6 * * *", "0 3 * * MON-FRI", "0 4-8/2 1 * *", "30 0 * * 7"])
 @pytest.mark.parametrize("begin", [NOW, datetime(2026, 3, 28, 1, tzinfo=UTC), datetime(2026, 10, 24, 1, tzinfo=UTC)])
-async def test_prefect_fires_when_we_say_but_for_the_hour_that_the_clocks_skip(
-    expression: str, begin: datetime
-) -> None:
+async def test_our_times_equal_those_of_prefect_except_in_a_skipped_hour(expression: str, begin: datetime) -> None:
     theirs = await CronSchedule(cron=expression, timezone=BERLIN).get_dates(8, begin)
     ours = islice(fires(expression, BERLIN, begin), 8)
     apart = [abs(at.timestamp() - other.timestamp()) for at, other in zip(ours, theirs, strict=True)]
@@ -107,7 +107,7 @@ async def test_prefect_fires_when_we_say_but_for_the_hour_that_the_clocks_skip(
     assert sum(map(bool, apart)) <= 1
 
 
-def test_the_plans_name_their_settings_and_what_they_cover() -> None:
+def test_each_plan_names_an_existing_setting_and_existing_plans() -> None:
     settings = load()
     names = [plan.name for plan in PLANS]
     assert names == ["nightly", "stories", "backfill", "publish"]
@@ -143,7 +143,7 @@ def due(*message: str) -> list[Due]:
         (("nightly 1 OVER", "stories 2 MISSED"), "1 RUN"),
     ],
 )
-def test_after_a_time_without_runs_one_of_each_plan_is_made_up_for(message: Sequence[str], verdicts: str) -> None:
+def test_one_missed_run_of_each_plan_is_made_up_for(message: Sequence[str], verdicts: str) -> None:
     decided = catch_up(due(*message), PLANS)
     assert ", ".join(f"{run.int} {decided[run].name}" for run in sorted(decided)) == verdicts
     assert set(decided.values()) <= set(Verdict)

@@ -124,7 +124,7 @@ async def test_a_run_that_no_process_can_be_doing_is_marked_as_crashed(
 
 @pytest.mark.usefixtures("address")
 @pytest.mark.parametrize("wrong", [None, "GRAMHOUSE_NIGHTLY"])
-def test_errors_that_prevent_serving_are_one_line(
+def test_errors_that_prevent_serving_are_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: str | None
 ) -> None:
     no_server = f"http://127.0.0.1:{free_port()}/api"

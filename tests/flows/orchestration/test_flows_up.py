@@ -39,9 +39,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *
     return int(ended.value.code or 0), message.err
 
 
-def test_without_address_or_key_nothing_comes_up(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_up_requires_an_address_and_a_key(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     code, message = typed(monkeypatch, capsys)
     assert (code, "GRAMHOUSE_BASE_URL" in message) == (2, True)
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
@@ -99,7 +97,7 @@ def test_prefect_is_configured_with_folders_and_retention_and_without_telemetry(
     assert SECRET not in repr(settings) + repr(env)
 
 
-def test_prefect_understands_how_long_to_keep_things(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_prefect_accepts_the_retention_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in up.server_environment(load(prefect_home=tmp_path, keep_prefect=3)).items():
         monkeypatch.setenv(name, value)
     server = Settings().server
@@ -154,7 +152,7 @@ def started(log: Path, *arguments: str, grace: float = 5) -> Iterator[tuple[subp
 
 
 @pytest.mark.parametrize("how", ["", "stubborn", "fall"])
-def test_a_neighbour_ends_with_all_it_started(module: Path, how: str) -> None:
+def test_a_child_process_ends_with_its_descendants(module: Path, how: str) -> None:
     with started(module, how, grace=0.5) as (process, child):
         assert alive(child)
         if how == "fall":
@@ -174,7 +172,7 @@ def test_the_most_relevant_lines_of_a_log_are_reported(log: str, message: list[s
     assert relevant_lines(log.splitlines()) == message
 
 
-def test_the_log_of_the_last_time_is_kept(module: Path) -> None:
+def test_the_previous_log_is_kept(module: Path) -> None:
     with started(module) as (_, first):
         pass
     with started(module) as (_, second):

@@ -31,7 +31,7 @@ def test_a_run_without_problems_has_no_list_of_actions() -> None:
     assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
 
 
-def test_advice_stands_below_the_numbers_and_is_none_where_there_is_none() -> None:
+def test_advice_is_shown_below_the_numbers_only_if_there_is_any() -> None:
     page = markdown(summary(), advice="`gramhouse sync --incremental` would have made about 9 requests instead of 40")
     before, after = page.split("`gramhouse sync --incremental` would have made about 9 requests instead of 40.\n\n")
     assert _sections(before) == _sections(page)[:1]
@@ -43,7 +43,7 @@ def test_a_run_without_a_single_scan_has_no_table_of_them() -> None:
     assert "| scans |" in markdown(summary())
 
 
-def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_words() -> None:
+def test_problems_that_need_a_person_come_first_with_their_fix() -> None:
     page = markdown(
         summary(
             run=run(state=RunState.PARTIAL, quarantined=2),
@@ -84,7 +84,7 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
     assert "| posts | 100 | 0 | 0 | 3 | 2026-03-01 02:15 |" in page
 
 
-def test_warnings_stand_among_what_needs_a_person_with_the_fix() -> None:
+def test_warnings_are_listed_under_action_required_with_their_fix() -> None:
     message = summary(
         warnings=(
             RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True),
@@ -105,7 +105,7 @@ def test_a_long_list_is_truncated_with_the_number_of_omitted_items() -> None:
     assert len(page) < 4_000
 
 
-def test_new_fields_and_resumed_runs_and_why_a_backfill_was_made() -> None:
+def test_the_page_shows_new_fields_resumed_runs_and_the_reason_of_a_backfill() -> None:
     new = Truncated(1, (Field("media", "/mood", "VARCHAR"),))
     retyped = Truncated(1, (Field("media_children", "/w", ""),))
     chosen = run(kind="backfill", selection="anna: posts", reason="they asked")
@@ -192,7 +192,7 @@ def test_headlines() -> None:
     assert run_title(RUN) == "sync 2026-03-01 02:15"
 
 
-def test_nothing_from_outside_is_more_than_text() -> None:
+def test_external_values_are_shown_as_text() -> None:
     page = markdown(hostile())
     parts = _parts(page)
     assert {part.type for part in parts} & {"link_open", "image", "html_block", "html_inline", "fence"} == set()
@@ -204,7 +204,7 @@ def test_nothing_from_outside_is_more_than_text() -> None:
     assert all(char.isprintable() for char in page.replace("\n", "").replace("\N{NO-BREAK SPACE}", ""))
 
 
-def test_nothing_from_outside_breaks_a_table() -> None:
+def test_external_values_do_not_break_tables() -> None:
     heads = _sections(markdown(hostile()))
     assert heads == [
         "Partial: 40 scans failed, 30 accounts missing. Needs attention: 16 tokens newly expired",

@@ -11,7 +11,7 @@ from models.runs import OutcomeKind, RunState, RunWarning
 from tests.flows.summaries import HOSTILE, START, failure, fresh, hostile, run, summary, tokens
 
 
-def test_a_quiet_run_tells_that_it_was_and_nothing_else() -> None:
+def test_a_run_without_problems_emits_one_event() -> None:
     [message] = events(summary())
     assert message.name == "gramhouse.run.complete"
     assert message.labels == {
@@ -25,7 +25,7 @@ def test_a_quiet_run_tells_that_it_was_and_nothing_else() -> None:
     assert (message.payload["items"], message.payload["failure_groups"]) == (12_000, [])
 
 
-def test_scopes_tell_a_run_from_less() -> None:
+def test_the_scope_label_distinguishes_full_from_partial_runs() -> None:
     asked = (run(), run(selection="stories"), run(kind="backfill", selection="anna: posts"))
     scopes = [events(summary(run=each))[0].labels["gramhouse.scope"] for each in asked]
     assert scopes == ["everything", "some", "chosen"]
@@ -78,7 +78,7 @@ def test_a_partial_run_lists_fixable_problems_first() -> None:
     assert message.payload["sentence"].endswith(" First: 9 scans deferred, rate_limited: No.")
 
 
-def test_a_runs_event_has_its_warnings_and_says_those_that_make_it_partial() -> None:
+def test_the_event_of_a_run_has_its_warnings_and_names_those_that_make_it_partial() -> None:
     missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
     noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
     [event] = events(summary(warnings=(missing, noted)))
@@ -128,7 +128,7 @@ def test_drift_is_reported_with_the_fields() -> None:
     assert (message.labels["gramhouse.new"], message.payload["new"]) == ("no", [])
 
 
-def test_a_run_without_a_report_is_a_failed_one_that_no_run_is_counted_by() -> None:
+def test_a_run_without_a_report_emits_a_failure_without_a_scope() -> None:
     message = failure_event("data/warehouse.duckdb cannot be opened:\nit is `no` DuckDB file")
     assert message.name == "gramhouse.run.failed"
     assert message.labels["prefect.resource.id"] == "gramhouse.run.without-report"
@@ -138,7 +138,7 @@ def test_a_run_without_a_report_is_a_failed_one_that_no_run_is_counted_by() -> N
     )
 
 
-def test_nothing_from_outside_mentions_links_or_is_a_template() -> None:
+def test_external_values_contain_no_mentions_links_or_templates() -> None:
     for message in events(hostile()):
         written = json.dumps([dict(message.labels), message.payload], ensure_ascii=False)
         texts = json.loads(written, object_pairs_hook=lambda pairs: [value for _, value in pairs])

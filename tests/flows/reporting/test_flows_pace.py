@@ -72,7 +72,7 @@ async def _watched(folder: Path, service: FakeApi, look: Callable[[Counters], No
     return counters
 
 
-async def test_a_second_run_expects_what_the_first_one_found(tmp_path: Path) -> None:
+async def test_the_second_run_estimates_items_from_the_first(tmp_path: Path) -> None:
     left: list[float | None] = []
     first = await _watched(tmp_path, FakeApi(accounts=3, posts=7), lambda _: None)
     assert (first.items_left, first.unknown, first.ended, first.ended_items) == (0, 0, 6, 3 * 7)
@@ -82,7 +82,7 @@ async def test_a_second_run_expects_what_the_first_one_found(tmp_path: Path) -> 
     assert (second.items_left, second.unknown) == (0, 0)
 
 
-async def test_an_account_that_has_fewer_pages_or_fails_or_waits_leaves_nothing_to_expect(tmp_path: Path) -> None:
+async def test_failed_deferred_and_shorter_scans_leave_no_expected_items(tmp_path: Path) -> None:
     await _watched(tmp_path, FakeApi(accounts=3, posts=7), lambda _: None)
 
     def failure(request: ApiRequest) -> Refusal | None:

@@ -98,7 +98,7 @@ async def test_a_first_run(tmp_path: Path) -> None:
     assert found.last == (found.run,)
 
 
-async def test_tokens_expire_stay_so_and_recover(tmp_path: Path) -> None:
+async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
     service = FakeApi(accounts=4)
 
     def expire(*numbers: int) -> Callable[[], None]:
@@ -133,7 +133,7 @@ def _trouble(request: ApiRequest) -> Refusal | None:
     return None
 
 
-async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tmp_path: Path) -> None:
+async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path: Path) -> None:
     service = FakeApi(accounts=3)
     reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
     found = _summed(reports[1], hours=13)
@@ -208,7 +208,7 @@ async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -
     assert _summed(reports[2]).drift.retyped == Truncated()
 
 
-async def test_many_are_counted_and_few_are_shown(tmp_path: Path) -> None:
+async def test_long_lists_are_counted_and_truncated(tmp_path: Path) -> None:
     service = FakeApi(accounts=70, posts=1, expired=frozenset(range(1, 61)))
     [report] = await _syncs(tmp_path, service, _nothing)
     found = _summed(report)
@@ -216,7 +216,7 @@ async def test_many_are_counted_and_few_are_shown(tmp_path: Path) -> None:
     assert len(markdown(found)) < 5_000
 
 
-async def test_names_that_mean_harm_are_rejected_and_fields_that_do_are_shown_as_text(tmp_path: Path) -> None:
+async def test_hostile_names_are_rejected_and_hostile_fields_are_shown_as_text(tmp_path: Path) -> None:
     service = Named(accounts=len(HOSTILE) + 1, posts=1)
 
     def turn() -> None:

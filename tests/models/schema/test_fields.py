@@ -51,9 +51,7 @@ observations = st.lists(
 
 
 @given(observations, st.lists(st.integers(1, 8)))
-def test_the_registry_is_the_same_however_sightings_are_cut_into_calls(
-    seen: list[FieldObservation], lengths: list[int]
-) -> None:
+def test_the_registry_is_the_same_in_any_batches(seen: list[FieldObservation], lengths: list[int]) -> None:
     registry: Registry = {}
     rest = seen
     for length in lengths:
@@ -75,7 +73,7 @@ def test_names_and_tables_are_unique_and_not_those_of_others(seen: list[FieldObs
 
 
 @given(observations)
-def test_meeting_the_same_again_changes_nothing(seen: list[FieldObservation]) -> None:
+def test_registering_the_same_fields_again_changes_nothing(seen: list[FieldObservation]) -> None:
     registry = register({}, seen, OWN)
     assert register(registry, seen, OWN) == registry
 
@@ -86,13 +84,13 @@ def test_known_fields_are_not_changed_in_place() -> None:
     assert known == register({}, [met("/a")], OWN)
 
 
-def test_a_kind_is_known_since_its_first_meeting() -> None:
+def test_a_json_type_is_known_since_its_first_sighting() -> None:
     field = only(met("/a", JsonType.INTEGER, 2), met("/a", JsonType.NUMBER, 3), met("/a", JsonType.INTEGER, 1))
     assert field.json_types == {JsonType.INTEGER: at(1), JsonType.NUMBER: at(3)}
     assert (field.type, field.first_seen_at, field.last_type_change_at) == ("DOUBLE", at(1), at(3))
 
 
-def test_an_instant_after_other_text_tells_nothing() -> None:
+def test_a_time_after_other_text_adds_no_type() -> None:
     text, instant = (JsonType.TEXT, 1), (JsonType.INSTANT, 2)
     for some in ([text, instant], [instant, text]):
         assert only(*(met("/a", *one) for one in some)).json_types == {JsonType.TEXT: at(1)}
@@ -101,7 +99,7 @@ def test_an_instant_after_other_text_tells_nothing() -> None:
     assert only(met("/a", JsonType.INSTANT), met("/a", JsonType.TEXT)).json_types == {JsonType.TEXT: at(0)}
 
 
-def test_names_give_way_to_those_that_came_before() -> None:
+def test_conflicting_names_get_a_number_in_order_of_discovery() -> None:
     registry = register({}, [met(path) for path in ("/fullName", "/full_name", "/caption", "/FULL_NAME")], OWN)
     assert names(registry) == {
         "/fullName": "full_name", "/full_name": "full_name_2", "/caption": "caption_2", "/FULL_NAME": "full_name_3",
@@ -132,7 +130,7 @@ def many(count: int, json_type: JsonType = JsonType.INTEGER, *, resource: str = 
     return [met(f"/f{number}", json_type, number, resource=resource) for number in range(count)]
 
 
-def test_so_many_fields_get_columns_and_as_many_more_are_registered() -> None:
+def test_the_limits_of_columns_and_of_registered_fields() -> None:
     registry = register({}, many(MOST_FIELDS), OWN)
     assert [field.type is not None for field in registry.values()] == [True] * MOST_COLUMNS + [False] * (
         MOST_FIELDS - MOST_COLUMNS
@@ -140,7 +138,7 @@ def test_so_many_fields_get_columns_and_as_many_more_are_registered() -> None:
     assert (MEDIA, AND_MORE) not in registry
 
 
-def test_what_comes_too_late_for_a_column_gets_no_table() -> None:
+def test_a_list_beyond_the_column_limit_gets_no_table() -> None:
     registry = register({}, [*many(MOST_COLUMNS), met("/tags", JsonType.ROWS)], OWN)
     assert registry[MEDIA, "/tags"].table is None
     registry = register({}, [*many(MOST_COLUMNS - 1), met("/tags", JsonType.ROWS)], OWN)
@@ -159,13 +157,13 @@ def test_one_row_states_that_there_are_more() -> None:
     assert again[MEDIA, "/f3"].type == "VARCHAR"
 
 
-def test_the_cap_is_each_resources_own() -> None:
+def test_each_resource_has_its_own_limit() -> None:
     registry = register({}, [*many(MOST_FIELDS + 1), *many(3, resource=TAGS)], OWN)
     assert [field.ordinal for field in registry.values() if field.resource == TAGS] == [0, 1, 2]
     assert (TAGS, AND_MORE) not in registry
 
 
 @given(st.integers(0, MOST_FIELDS + 20))
-def test_the_cap_is_the_same_however_sightings_are_cut(cut: int) -> None:
+def test_the_limit_is_the_same_in_any_batches(cut: int) -> None:
     seen = many(MOST_FIELDS + 20)
     assert register(register({}, seen[:cut], OWN), seen[cut:], OWN) == register({}, seen, OWN)

@@ -95,7 +95,7 @@ def test_another_kind_only_widens_the_type(json_types: set[JsonType], one: JsonT
 
 
 @given(st.permutations(list(JsonType)))
-def test_the_order_of_kinds_tells_nothing(json_types: list[JsonType]) -> None:
+def test_the_order_of_json_types_does_not_matter(json_types: list[JsonType]) -> None:
     for count in range(len(json_types)):
         assert column_type(json_types[:count]) == column_type(sorted(json_types[:count]))
 
@@ -126,7 +126,7 @@ def hours(**json_types: int) -> dict[JsonType, datetime]:
         (hours(OBJECT=1, ROWS=2), 2),
     ],
 )
-def test_the_last_change_of_type_is_when_values_of_another_type_were_met(
+def test_the_last_change_of_type_is_when_another_type_was_first_found(
     json_types: dict[JsonType, datetime], hour: int | None
 ) -> None:
     assert type_changed_at(json_types) == (None if hour is None else T0 + timedelta(hours=hour))
@@ -202,7 +202,7 @@ def test_values_are_found_at_every_path_in_the_order_of_the_text() -> None:
         ([{}], {JsonType.ROWS}),
     ],
 )
-def test_a_list_is_of_what_is_in_it(elements: list[Json], json_types: set[JsonType]) -> None:
+def test_the_types_of_a_list_follow_from_its_elements(elements: list[Json], json_types: set[JsonType]) -> None:
     assert set(json_types_of_list(elements)) == json_types
     assert met({"l": elements}) == {"l": json_types}
     in_element = {JsonType.MIXED if json_type is JsonType.ROWS else json_type for json_type in json_types}

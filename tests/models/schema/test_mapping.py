@@ -27,7 +27,7 @@ def test_every_path_is_a_plain_one_and_named_once() -> None:
         ("a?oe=1 and on", "a? and on"),
     ],
 )
-def test_signatures_are_cut_out_of_addresses_and_nothing_else(address: str, stable: str) -> None:
+def test_only_signatures_are_removed_from_addresses(address: str, stable: str) -> None:
     for mark, pattern in BUILT_IN.volatile_patterns.items():
         address = re.sub(pattern, mark, address)
     assert address == stable

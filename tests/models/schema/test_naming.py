@@ -53,7 +53,7 @@ def words(db: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(db.execute("SELECT keyword_name, keyword_category FROM duckdb_keywords()").fetchall())
 
 
-def test_the_words_are_those_of_this_duckdb(db: duckdb.DuckDBPyConnection) -> None:
+def test_the_keywords_equal_those_of_duckdb(db: duckdb.DuckDBPyConnection) -> None:
     keywords = words(db)
     assert {word for word, json_type in keywords.items() if json_type == "reserved"} == RESERVED
     assert {word for word in keywords if word not in RESERVED and refused(db, word)} == TOUCHY - {"rowid"}
@@ -79,7 +79,7 @@ hostile_keys = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=70)
 
 @given(keys=hostile_keys)
 @settings(deadline=None)
-def test_whatever_a_field_is_called_its_name_needs_no_quotes(db: duckdb.DuckDBPyConnection, keys: Keys) -> None:
+def test_the_column_name_of_any_field_needs_no_quotes(db: duckdb.DuckDBPyConnection, keys: Keys) -> None:
     name, table = safe_name(keys), table_name(keys)
     assert refused(db, name) == []
     db.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT 1 AS {name}")

@@ -96,6 +96,6 @@ def test_a_person_writes_a_path_in_either_way(path: str, expected: Keys) -> None
 @pytest.mark.parametrize(
     "path", ["", "owner", "$", "$.", "$..a", "$.a.", "$.a[0]", "$.*", '$."a"', "$a", "/a\0b", "$.\0"]
 )
-def test_anything_else_is_no_path(path: str) -> None:
+def test_anything_else_is_not_a_path(path: str) -> None:
     with pytest.raises(ValueError, match=r"is not a path; use \$\.owner\.username"):
         to_keys(path)

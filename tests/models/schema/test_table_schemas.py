@@ -46,7 +46,7 @@ def test_without_fields_there_are_the_canonical_columns() -> None:
     assert (children.table, columns(children), children.lists) == (CHILDREN, [("child_id", "VARCHAR", ())], ())
 
 
-def test_a_canonical_column_reads_the_candidates_that_were_met_in_their_order() -> None:
+def test_a_canonical_column_reads_the_candidate_paths_found_in_their_order() -> None:
     known = registry(("/likes", JsonType.INTEGER), ("/caption", JsonType.TEXT), ("/like_count", JsonType.NULL))
     assert columns(table_schemas(MAPPING, known)[0]) == [
         ("caption", "VARCHAR", ("/caption",)),
@@ -87,7 +87,7 @@ def test_a_candidate_has_a_column_of_its_own_once_it_would_be_read_away() -> Non
     )
 
 
-def test_what_comes_too_late_has_no_column_and_no_table() -> None:
+def test_fields_beyond_the_limit_have_no_column_and_no_table() -> None:
     many = [(f"/f{number}", JsonType.INTEGER) for number in range(MOST_FIELDS + 1)]
     media, *rest = table_schemas(MAPPING, registry(*many))
     assert len(media.columns) == 2 + MOST_COLUMNS
@@ -100,7 +100,7 @@ def test_what_comes_too_late_has_no_column_and_no_table() -> None:
     assert (MEDIA, AND_MORE) not in known
 
 
-def test_every_list_of_objects_has_a_sheet_and_children_have_one_together() -> None:
+def test_each_list_of_objects_has_a_table_and_lists_of_children_share_one() -> None:
     known = registry(
         ("/tags", JsonType.ROWS),
         ("/children", JsonType.ROWS),
@@ -129,7 +129,7 @@ def test_the_table_of_a_list() -> None:
     assert [child_table(field, MAPPING) for field in known.values()] == ["media_tags", CHILDREN, None]
 
 
-def test_counts_are_the_canonical_ones_and_those_that_sound_like_one() -> None:
+def test_counts_are_the_canonical_ones_and_those_with_a_count_word() -> None:
     known = registry(
         ("/saves", JsonType.INTEGER), ("/viewCount", JsonType.NUMBER), ("/stats", JsonType.OBJECT),
         ("/stats/saves", JsonType.TEXT),

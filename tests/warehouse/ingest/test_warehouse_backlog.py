@@ -22,7 +22,7 @@ def test_only_the_first_merge_is_small() -> None:
 
 
 @pytest.mark.parametrize(("merge_bytes", "enough"), [(1, 1), (1000, 1000), (2 * MB, 2 * MB), (10**9, 2 * MB)])
-def test_the_first_is_small_and_never_larger_than_one_should_be(merge_bytes: int, enough: int) -> None:
+def test_the_first_merge_begins_early_but_never_later_than_others(merge_bytes: int, enough: int) -> None:
     staged = Backlog(merge_bytes)
     assert not staged.is_worth_a_merge
     staged.add(1, enough - 1)
@@ -31,7 +31,7 @@ def test_the_first_is_small_and_never_larger_than_one_should_be(merge_bytes: int
     assert staged.is_worth_a_merge
 
 
-def test_a_merge_of_less_is_not_the_first() -> None:
+def test_a_merge_below_the_limit_does_not_count_as_the_first() -> None:
     staged = Backlog(16 * MB)
     staged.forget(0)
     staged.add(1, MB)
@@ -43,7 +43,7 @@ def test_a_merge_of_less_is_not_the_first() -> None:
     assert not staged.is_worth_a_merge
 
 
-def test_beside_the_first_merge_no_more_lands_than_beside_others() -> None:
+def test_as_much_may_land_during_the_first_merge_as_during_others() -> None:
     staged = Backlog(16 * MB)
     staged.add(1, 18 * MB - 1)
     assert not staged.is_plenty
@@ -56,7 +56,7 @@ def test_beside_the_first_merge_no_more_lands_than_beside_others() -> None:
     assert staged.is_plenty
 
 
-def test_what_landed_beside_a_merge_waits_for_the_next() -> None:
+def test_pages_landed_during_a_merge_wait_for_the_next_merge() -> None:
     staged = Backlog(10)
     staged.add(3, 4)
     staged.add(7, 6)
@@ -72,7 +72,7 @@ def test_what_landed_beside_a_merge_waits_for_the_next() -> None:
     assert not staged.is_worth_a_merge
 
 
-def test_landings_without_pages_are_worth_no_merge() -> None:
+def test_landings_without_pages_do_not_start_a_merge() -> None:
     staged = Backlog(10)
     for last in range(100):
         staged.add(last, 0)

@@ -83,7 +83,7 @@ def read_carefully(items: Sequence[bytes], layout: Layout) -> dict[str, list[dic
 
 @settings(max_examples=200)
 @given(ITEMS)
-def test_what_the_fast_decoder_takes_the_careful_one_reads_the_same(items: list[dict[str, Any]]) -> None:
+def test_both_decoders_read_the_same_values(items: list[dict[str, Any]]) -> None:
     lines = raw(items)
     learned = decoded(lines)
     again = decoded(lines, learned.registry)
@@ -135,7 +135,7 @@ def test_arrow_is_given_aligned_buffers_of_the_values(values: list[object], kind
         ({"children": [{"b": 1}]}, {"children": [{"c": 1}]}),
     ],
 )
-def test_what_is_not_as_the_registry_says_is_left_to_the_careful_decoder(known: object, item: object) -> None:
+def test_an_item_with_an_unregistered_type_is_left_to_the_careful_decoder(known: object, item: object) -> None:
     layout = decoded(raw([known])).layout
     assert arrow_decoder.read(raw([known]), layout) is not None
     assert arrow_decoder.read(raw([known, item]), layout) is None
@@ -146,7 +146,7 @@ def test_a_key_given_twice_is_left_to_the_careful_decoder_and_the_first_counts()
     assert [row["c0"], row["c1"]] == [1, 2]
 
 
-def test_one_strange_item_costs_its_batch_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_irregular_item_does_not_send_its_batch_to_the_careful_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = raw([{"id": str(number), "likes": number} for number in range(4000)])
     registry = decoded(lines[:1]).registry
     lines[2500] = b'{"id":"2500","likes":"many"}'
@@ -164,7 +164,7 @@ def test_one_strange_item_costs_its_batch_little(monkeypatch: pytest.MonkeyPatch
     assert len(set(read)) < 4000
 
 
-def test_no_integer_loses_digits_beside_fractions_in_whatever_order() -> None:
+def test_integers_among_fractions_keep_all_digits_in_any_order() -> None:
     numbers = [1, 1.5, EXACT + 1, 2.0]
     for order in (numbers, numbers[::-1]):
         found = decoded(raw([{"n": one} for one in order]))
@@ -215,7 +215,7 @@ def test_no_item_crashes_the_process() -> None:
     assert done.stdout == "alive\n", done.stderr[-2000:]
 
 
-def test_kinds_are_those_of_values() -> None:
+def test_json_types_follow_from_the_values() -> None:
     item: dict[str, Json] = {"n": None, "t": "x", "i": "2026-01-01T00:00Z", "w": 2**63}
     item |= {"l": [1, None, 2.5], "m": [1, "x"], "e": [{}]}
     registry = decoded(raw([item])).registry

@@ -13,7 +13,7 @@ def keys(*pairs: tuple[int, int]) -> pa.Array:
     return pa.array([(seq << POSITION_BITS) + position for seq, position in pairs], pa.int64())
 
 
-def test_items_have_what_their_page_says() -> None:
+def test_items_get_the_columns_of_their_page() -> None:
     order_keys = keys((5, 0), (3, 1), (5, 7))
     found = of_pages(order_keys, PAGES)
     assert found["order_key"].to_pylist() == order_keys.to_pylist()
@@ -22,7 +22,7 @@ def test_items_have_what_their_page_says() -> None:
     assert found["correlation_id"].to_pylist() == [None, "x", None]
 
 
-def test_duckdb_reads_them_as_plain_values() -> None:
+def test_duckdb_reads_page_columns_as_plain_values() -> None:
     with duckdb.connect() as db:
         db.register("items", of_pages(keys((5, 0), (3, 1)), PAGES))
         assert db.execute("SELECT account_id, correlation_id FROM items").fetchall() == [("b", None), ("a", "x")]

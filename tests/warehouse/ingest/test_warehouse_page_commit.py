@@ -41,7 +41,7 @@ def test_many_landings_share_one_transaction_and_are_numbered(rig: Rig) -> None:
     assert rig.value("SELECT count(*) FROM core.run_outcomes") == 2
 
 
-def test_numbers_go_on_from_the_last_landing_even_when_all_is_merged(rig: Rig) -> None:
+def test_landing_numbers_continue_even_if_all_pages_are_merged(rig: Rig) -> None:
     with rig.connection.begin():
         assert last_seq(rig.connection) == 0
     scan = Scan(POSTS, "p", T0)

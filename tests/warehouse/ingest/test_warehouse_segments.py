@@ -86,7 +86,7 @@ def test_pages_of_a_dead_process_are_staged_by_the_next(path: Path, rig: Rig) ->
     assert files(dead) == []
 
 
-def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> None:
+def test_a_segment_whose_deletion_was_lost_is_staged_only_once(path: Path) -> None:
     with session(path) as (rig, segments):
         segments.append(pages(3))
         with rig.connection.begin():
@@ -119,7 +119,7 @@ def test_uncommitted_segments_are_staged_again(path: Path) -> None:
         assert files(path) == []
 
 
-def test_of_a_torn_end_the_whole_landings_count_and_no_other(path: Path) -> None:
+def test_only_complete_landings_of_a_torn_segment_are_staged(path: Path) -> None:
     records = pages(4)
     with session(path) as (_, segments):
         segments.append(records)
@@ -296,7 +296,7 @@ def test_a_link_to_the_warehouse_has_its_segments(path: Path) -> None:
     assert len(staged(path)) == 2
 
 
-def test_many_are_taken_in_by_and_by(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_landings_are_staged_in_several_steps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 2)
     records = pages(5)
     with session(path) as (_, segments):

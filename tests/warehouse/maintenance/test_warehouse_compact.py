@@ -136,7 +136,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, happens: Callable[...,
     monkeypatch.setattr(module, step, both)
 
 
-def test_all_of_it_is_kept_in_less_room(full: Path) -> None:
+def test_compaction_keeps_all_data_and_reduces_the_size(full: Path) -> None:
     before, size = everything(full), full.stat().st_size
     sizes = run(full)
     assert everything(full) == before
@@ -237,7 +237,7 @@ async def _open(path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["_verify", "_replace"])
 @pytest.mark.parametrize("linked", [False, True])
-def test_the_next_command_that_writes_removes_what_a_kill_left(
+def test_the_next_writing_command_removes_files_left_by_a_killed_compaction(
     full: Path, tmp_path: Path, step: str, *, linked: bool
 ) -> None:
     # Opening a warehouse for writing gives it an id, once.
@@ -261,7 +261,7 @@ def test_the_next_command_that_writes_removes_what_a_kill_left(
     assert {**everything(full), "ops.segments": []} == before
 
 
-def test_what_is_not_a_copy_of_ours_stays(full: Path, tmp_path: Path) -> None:
+def test_files_that_are_not_our_copies_are_kept(full: Path, tmp_path: Path) -> None:
     draft = full.with_name(f".{full.name}.compacted")
     spill = draft.with_name(draft.name + ".tmp")
     spill.mkdir()
@@ -297,13 +297,13 @@ def test_a_file_held_by_another_process_is_busy(full: Path) -> None:
         assert "is held by gramhouse sync" in refused(full, WarehouseBusy)
 
 
-def test_where_there_is_no_warehouse_none_is_made(path: Path) -> None:
+def test_without_a_warehouse_none_is_created(path: Path) -> None:
     with pytest.raises(WarehouseUnusable, match="`gramhouse sync` creates it"):
         run(path)
     assert list(path.parent.iterdir()) == []
 
 
-def test_who_may_read_it_and_where_a_link_points_stay(full: Path, tmp_path: Path) -> None:
+def test_compaction_keeps_permissions_and_symbolic_links(full: Path, tmp_path: Path) -> None:
     full.chmod(0o640)
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "elsewhere" / "link.duckdb"

@@ -38,13 +38,13 @@ def warned(rig: Rig, run_id: str) -> list[tuple[str, bool]]:
         return [(one.code, one.makes_partial) for one in ledger.warnings(rig.connection, run_id)]
 
 
-def test_nothing_happens_to_times_of_the_past(rig: Rig) -> None:
+def test_times_in_the_past_are_not_changed(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
     assert repaired(rig, 1) == Repair()
     assert rig.value("SELECT first_seen_at FROM core.media") == at(0) + timedelta(minutes=1)
 
 
-def test_what_was_stored_ahead_follows_what_is_trusted_in_its_order_and_distances(rig: Rig) -> None:
+def test_future_times_are_moved_after_trusted_ones_keeping_order_and_distances(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1", "like_count": 1}])
     rig.scan(POSTS, "b", YEAR, [{"id": "1", "like_count": 2}])
     rig.scan(POSTS, "c", YEAR + 5, [{"id": "1", "like_count": 3}])
@@ -81,7 +81,7 @@ def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(rig: Rig) ->
     assert held == {"selected_account:a": at(26), "selected_account:b": at(YEAR)}
 
 
-def test_a_deferral_that_people_read_is_no_earlier_than_its_cooldown(rig: Rig) -> None:
+def test_the_reported_deferral_is_not_earlier_than_its_cooldown(rig: Rig) -> None:
     late = at(YEAR + 3)
     outcome = Outcome(POSTS, "r", OutcomeKind.DEFERRED, at(YEAR), at(YEAR), resume_after=late)
     rig.land(PageCommit(outcomes=(outcome,)))
@@ -106,13 +106,13 @@ def test_an_unfinished_scan_has_no_start_time(rig: Rig) -> None:
     assert rig.value("SELECT started_at FROM ops.checkpoints WHERE scan_id = 'b'") == UNKNOWN
 
 
-def test_what_the_service_says_of_its_posts_stays(rig: Rig) -> None:
+def test_publication_times_from_the_api_are_not_moved(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1", "timestamp": at(YEAR).isoformat()}])
     assert repaired(rig, 24) == Repair()
     assert rig.value("SELECT published_at FROM core.media") == at(YEAR)
 
 
-def test_the_registry_of_fields_stays_in_step_with_its_kinds(rig: Rig) -> None:
+def test_times_in_the_field_registry_are_moved_with_its_json_types(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
     rig.scan(POSTS, "b", YEAR, [{"id": "1", "odd": 1}])
     repaired(rig, 24)
@@ -142,7 +142,7 @@ def test_a_clock_that_is_behind_changes_nothing_unless_a_person_insists(rig: Rig
     assert ahead(rig, -YEAR + 1) == []
 
 
-def test_posts_from_after_now_say_that_it_is_now_that_is_wrong(rig: Rig) -> None:
+def test_posts_published_after_now_show_that_the_clock_is_behind(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": str(n), "timestamp": T0.isoformat()} for n in range(3)])
     ran(rig, "r", 0)
     ran(rig, "behind", -YEAR)
@@ -161,21 +161,21 @@ def test_a_run_reports_once_that_a_clock_was_ahead(rig: Rig) -> None:
     )
 
 
-def test_the_first_run_of_all_may_have_been_ahead(rig: Rig) -> None:
+def test_future_times_of_the_first_run_are_repaired(rig: Rig) -> None:
     ran(rig, "ahead", YEAR)
     ran(rig, "b", 24)
     assert warned(rig, "b") == [("times_in_future", True)]
     assert rig.value("SELECT started_at < '2026-03-02 02:00:00+00' FROM core.runs WHERE run_id = 'ahead'")
 
 
-def test_a_step_of_a_minute_is_put_right_without_a_word(rig: Rig) -> None:
+def test_a_clock_step_of_one_minute_is_repaired_without_a_warning(rig: Rig) -> None:
     ran(rig, "a", 0)
     ran(rig, "b", 1 - 1 / 60)
     assert warned(rig, "b") == []
     assert ahead(rig, 1 - 1 / 60) == ["core.runs.ended_at", "core.runs.published_at"]
 
 
-def test_what_a_run_cut_short_ahead_completed_does_not_count(rig: Rig) -> None:
+def test_an_interrupted_run_from_the_future_is_not_resumed(rig: Rig) -> None:
     ran(rig, "a", 0)
     with rig.connection.begin():
         ledger.begin(rig.connection, "ahead", "sync", now=at(72), within=DAY, version="1")

@@ -53,7 +53,7 @@ def outcomes(rig: Rig) -> list[Row]:
     return rig.rows("SELECT run_id, surface FROM core.run_outcomes ORDER BY ended_at, surface")
 
 
-def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(rig: Rig) -> None:
+def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None:
     for day in range(4):
         run(rig, f"day-{day}", 24 * day, POSTS, STORIES, CATALOGUE)
         with rig.connection.begin():
@@ -97,7 +97,7 @@ def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: R
     assert len(days(rig)) < 20
 
 
-def test_of_outcomes_that_went_well_the_first_of_each_kind_stays_and_the_last_of_all(rig: Rig) -> None:
+def test_of_successful_outcomes_the_first_of_each_kind_and_the_last_are_kept(rig: Rig) -> None:
     good, failed = OutcomeKind.COMPLETE, OutcomeKind.FAILED
     kinds = [good, OutcomeKind.RECENT, good, failed, failed, good, good, OutcomeKind.SKIPPED, OutcomeKind.SKIPPED, good]
     for day, kind in enumerate([*kinds, good, good]):
@@ -154,7 +154,7 @@ def test_the_last_run_that_ended_of_each_kind_and_selection_stays(rig: Rig) -> N
     assert runs(rig) == ["nightly", "again", "anna", "ben"]
 
 
-def test_a_run_under_way_and_what_may_be_carried_on_stay(rig: Rig) -> None:
+def test_running_and_resumable_runs_are_kept(rig: Rig) -> None:
     run(rig, "lost", 0, POSTS, state=CUT)
     run(rig, "well", 1, POSTS)
     run(rig, "cut", 2, POSTS, state=CUT, published=False)

@@ -82,11 +82,11 @@ def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(rig: Rig) -
     assert every_row(rig) == before
 
 
-def test_an_empty_quarantine_is_retried_to_nothing(rig: Rig) -> None:
+def test_retrying_an_empty_quarantine_does_nothing(rig: Rig) -> None:
     assert again_mapped(rig) == left(0)
 
 
-def test_what_has_an_id_by_a_new_mapping_becomes_a_row(rig: Rig) -> None:
+def test_a_record_that_has_an_id_under_the_new_mapping_becomes_a_row(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}], [post("a", like_count=3, odd=True), post(None), {"caption": "no id"}])
     stayed = [row for row in quarantine(rig) if '"uuid":"a"' not in row[6]]
     assert again_mapped(rig) == left(1, stay=[StillRejected("media", NO_ID, 2)])
@@ -111,7 +111,7 @@ def test_a_second_retry_changes_nothing(rig: Rig) -> None:
     assert every_row(rig) == before
 
 
-def test_the_same_record_rejected_again_is_the_one_that_was(rig: Rig) -> None:
+def test_a_record_rejected_again_keeps_its_quarantine_row(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}, {"caption": "no id"}])
     seen = "SELECT * EXCLUDE (last_seen_at, digest) FROM core.quarantine"
     before = rig.rows(seen)
@@ -122,7 +122,7 @@ def test_the_same_record_rejected_again_is_the_one_that_was(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 70, 2**24])
-def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(rig: Rig, batch_bytes: int) -> None:
+def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig, batch_bytes: int) -> None:
     for day, caption in enumerate("zam"):
         rig.scan(POSTS, f"p{day}", 24 * day, [post("a", caption)])
     assert again_mapped(rig, batch_bytes=batch_bytes) == left(1, became_rows=3)
@@ -164,13 +164,13 @@ def test_batches_are_cut_between_instants_and_no_larger_than_asked_for(rig: Rig)
     assert plan.batches == tuple(Batch(day, day) for day in us)
 
 
-def test_within_a_page_the_last_place_wins(rig: Rig) -> None:
+def test_the_last_occurrence_on_a_page_is_used(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a", caption) for caption in ("v9", "v1", "v5")])
     assert again_mapped(rig) == left(1, became_rows=3)
     assert media(rig) == [("a", "v5")]
 
 
-def test_what_the_retry_leaves_is_what_the_mapping_would_have_left_from_the_start(rig: Rig) -> None:
+def test_a_retry_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig) -> None:
     pages = [[post("a", "1"), {"id": "b"}], [post("c"), {"caption": "no id"}]]
 
     def days() -> None:
@@ -232,7 +232,7 @@ def test_an_item_seen_earlier_gets_its_newer_version(rig: Rig) -> None:
     assert media(rig, "caption, first_seen_at, changed_at, removed_at") == [("new", minute(0), minute(24), None)]
 
 
-def test_an_item_that_was_thought_gone_is_back(rig: Rig) -> None:
+def test_a_retry_restores_an_item_marked_removed(rig: Rig) -> None:
     items = [{"id": str(n)} for n in range(3)]
     rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}, *items])
     assert rig.scan(POSTS, "q", 24, [post("a", "new"), *items]).removed == 0
@@ -257,7 +257,7 @@ def last_seen(rig: Rig) -> list[Row]:
     return rig.rows("SELECT media_id, since, last_seen_at FROM ops.missing ORDER BY ALL")
 
 
-def test_a_scan_that_ended_since_does_not_say_that_the_item_was_still_there(rig: Rig) -> None:
+def test_an_imported_item_was_last_seen_when_it_was_rejected(rig: Rig) -> None:
     for day in range(3):
         rig.scan(STORIES, f"s{day}", 24 * day, [post(f"story-{day}")])
     again_mapped(rig, 70)
@@ -278,7 +278,9 @@ def test_the_next_complete_scan_marks_removals(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("merge_before_the_end", [True, False])
-def test_a_scan_that_was_half_way_does_not_miss_what_it_could_not_know(rig: Rig, *, merge_before_the_end: bool) -> None:
+def test_an_unfinished_scan_does_not_remove_items_imported_from_quarantine(
+    rig: Rig, *, merge_before_the_end: bool
+) -> None:
     scan = Scan(POSTS, "p", at(0))
     rig.land(scan.page([post("a"), {"id": "1"}], at(1)))
     rig.merge()
@@ -292,7 +294,7 @@ def test_a_scan_that_was_half_way_does_not_miss_what_it_could_not_know(rig: Rig,
     assert rig.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "2"}]).removed == 1
 
 
-def test_accounts_and_pages_rejected_stay_as_they_are(rig: Rig) -> None:
+def test_rejected_accounts_and_pages_are_not_changed(rig: Rig) -> None:
     scan = Scan(CATALOGUE, "c", at(0))
     broken = RejectedRecord(0, "status: odd", json.dumps(account(status="odd", uuid="a")))
     rig.land(scan.page([account(status="odd", uuid="a")], at(0), rejected=(broken,), last=True))
@@ -312,7 +314,7 @@ def test_hostile_payloads_are_only_data(rig: Rig) -> None:
     assert rig.value("SELECT DISTINCT account_id FROM core.media") == ANNA
 
 
-def test_what_is_staged_must_be_merged_first(rig: Rig) -> None:
+def test_staged_pages_must_be_merged_first(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a")])
     rig.land(Scan(POSTS, "q", at(24)).page([{"id": "1"}], at(24)))
     mapped(rig)

@@ -54,7 +54,7 @@ def test_a_new_column_is_filled_for_everything_that_landed(rig: Rig) -> None:
     )
 
 
-def test_a_new_path_of_a_column_is_read_from_what_landed(rig: Rig) -> None:
+def test_a_new_path_of_a_column_is_read_from_landed_items(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, title="T"), item(2)])
     assert rig.rows("SELECT caption, title FROM core.media ORDER BY media_id") == [("c", "T"), ("c", None)]
     rebuild(rig, TITLE)
@@ -63,7 +63,7 @@ def test_a_new_path_of_a_column_is_read_from_what_landed(rig: Rig) -> None:
     assert rig.rows("SELECT caption_2 FROM core.media ORDER BY media_id") == [("c",), ("c",)]
 
 
-def test_a_name_that_the_mapping_claims_is_given_up_by_the_field_that_had_it(rig: Rig) -> None:
+def test_an_inferred_column_is_renamed_if_the_mapping_uses_its_name(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, alt_text="mine", about={"picture": "theirs"})])
     rebuild(rig, ALT_TEXT)
     assert rig.row("SELECT alt_text, alt_text_2 FROM core.media") == ("theirs", "mine")
@@ -89,7 +89,7 @@ def test_a_round_trip_leaves_the_same_rows(rig: Rig) -> None:
     assert sorted(after) == sorted(before)
 
 
-def test_a_word_that_now_names_a_count_begins_a_metric(rig: Rig) -> None:
+def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, kept=4), item(2)])
     assert rig.rows("SELECT DISTINCT metric FROM core.media_metrics") == [("like_count",)]
     rebuild(rig, BOOKMARKED)
@@ -102,7 +102,7 @@ def test_a_word_that_now_names_a_count_begins_a_metric(rig: Rig) -> None:
     assert rig.value("SELECT count(*) FROM core.media_superseded") == 0
 
 
-def test_a_count_read_otherwise_takes_the_place_of_what_was_read_at_that_instant(rig: Rig) -> None:
+def test_a_count_read_from_another_path_replaces_the_metric_of_that_time(rig: Rig) -> None:
     stars = tuple(
         replace(column, paths=("/stars", *column.paths)) if column.column == "like_count" else column
         for column in BUILT_IN.columns
@@ -112,7 +112,7 @@ def test_a_count_read_otherwise_takes_the_place_of_what_was_read_at_that_instant
     assert rig.rows("SELECT metric, value FROM core.media_metrics ORDER BY ALL") == [("like_count", 9)]
 
 
-def test_a_child_table_that_nothing_fills_any_more_goes(rig: Rig) -> None:
+def test_a_child_table_without_a_source_is_dropped(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, panels=[{"id": "a"}])])
     assert rig.rows("SELECT position FROM core.media_panels") == [(0,)]
     rebuild(rig, replace(BUILT_IN, children=("/panels", *BUILT_IN.children)))
@@ -120,7 +120,7 @@ def test_a_child_table_that_nothing_fills_any_more_goes(rig: Rig) -> None:
     assert rig.value("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'media_panels'") == 0
 
 
-def test_what_an_older_gramhouse_left_gets_its_columns(rig: Rig) -> None:
+def test_rows_of_an_older_version_get_their_columns(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, mood="good", rows=[{"x": 1}])])
     whole = rig.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media")
     rig.do("UPDATE core.media SET payload_hash = NULL, overflow = '1'")
@@ -170,9 +170,7 @@ def test_counts_that_vanished_are_not_counted_again(rig: Rig) -> None:
     assert rig.rows("FROM core.media_metrics ORDER BY ALL") == counts
 
 
-def test_counts_are_read_anew_account_by_account_where_there_are_many(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, name in enumerate(("zoe", "it's", "anna")):
         for day in range(2):
             items = [item(n, like_count=n + day, kept=n) for n in range(1 + number)]
@@ -194,7 +192,7 @@ def test_counts_are_read_anew_account_by_account_where_there_are_many(
     assert found == sorted([*likes, *older, *kept])
 
 
-def test_rows_whose_bytes_are_not_kept_keep_what_their_columns_say(rig: Rig) -> None:
+def test_rows_without_raw_bytes_keep_the_values_of_their_columns(rig: Rig) -> None:
     children = {"data": [{"id": "c1", "alt": 1}, {"id": "c2"}]}
     first = {"id": "1", "caption": "a", "stars": 4, "children": children}
     rig.scan(POSTS, "p", 0, [first, {"id": "2", "stars": 5}])

@@ -61,7 +61,7 @@ def _item(media_id: str, kinds: dict[str, str]) -> Item:
     return {"id": media_id, **fields, "r": [fields]}
 
 
-def test_after_fields_show_any_other_kind(path: Path) -> None:
+def test_the_file_reopens_after_a_kill_following_any_change_of_type(path: Path) -> None:
     pairs = list(permutations(VALUES, 2))
     with connect(path) as connection:
         rig = Rig(connection)
@@ -76,7 +76,7 @@ def test_after_fields_show_any_other_kind(path: Path) -> None:
     _opens_again(path, second)
 
 
-def test_after_a_rebuild(path: Path) -> None:
+def test_the_file_reopens_after_a_kill_following_a_rebuild(path: Path) -> None:
     with connect(path) as connection:
         Rig(connection).scan(POSTS, "one", 0, [{"id": "1", "x": 1, "who": {"name": "a"}, "r": [{"x": 1}]}])
     message = json.loads(BUILT_IN.to_json())
@@ -94,7 +94,7 @@ def test_after_a_rebuild(path: Path) -> None:
     sorted((Path(__file__).parents[1] / "fixtures").glob("warehouse_*.duckdb.gz")),
     ids=lambda path: path.stem,
 )
-def test_after_an_upgrade(path: Path, release: Path) -> None:
+def test_the_file_reopens_after_a_kill_following_an_upgrade(path: Path, release: Path) -> None:
     path.write_bytes(gzip.decompress(release.read_bytes()))
     log = path.with_name(path.name + ".wal")
     copy = path.with_name("killed.duckdb")

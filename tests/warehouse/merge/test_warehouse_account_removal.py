@@ -71,21 +71,19 @@ def warnings(rig: Rig, run_id: str = "run-1") -> tuple[RunWarning, ...]:
         (21, 18, True),
     ],
 )
-def test_more_than_a_tenth_and_more_than_one_or_all_are_not_removed(
-    rig: Rig, known: int, left: int, *, guarded: bool
-) -> None:
+def test_mass_removals_of_accounts_await_confirmation(rig: Rig, known: int, left: int, *, guarded: bool) -> None:
     listed(rig, 0, range(known))
     assert listed(rig, 24, range(left)) == (0 if guarded else known - left)
     assert (removed(rig), missing(rig)) == ((0, known - left) if guarded else (known - left, 0))
 
 
-def test_new_accounts_make_no_room_for_a_mass_removal(rig: Rig) -> None:
+def test_new_accounts_do_not_offset_a_mass_removal(rig: Rig) -> None:
     listed(rig, 0, range(10))
     assert listed(rig, 24, range(2, 100)) == 0
     assert missing(rig) == 2
 
 
-def test_a_catalogue_twelve_hours_later_confirms_what_is_missing_in_both(rig: Rig) -> None:
+def test_a_catalogue_twelve_hours_later_confirms_accounts_missing_in_both(rig: Rig) -> None:
     listed(rig, 0, range(60))
     assert listed(rig, 24, range(30)) == 0
     assert listed(rig, 35.9, [*range(30), 30]) == 0
@@ -110,14 +108,14 @@ def test_a_catalogue_right_behind_one_that_was_resumed_after_days_confirms_nothi
     assert listed(rig, 98, range(30)) == 30
 
 
-def test_what_only_the_later_catalogue_misses_is_judged_by_itself(rig: Rig) -> None:
+def test_accounts_missing_only_in_the_later_catalogue_are_judged_separately(rig: Rig) -> None:
     listed(rig, 0, range(60))
     listed(rig, 24, range(30))
     assert listed(rig, 48, range(20)) == 30
     assert (removed(rig), missing(rig)) == (30, 10)
 
 
-def test_an_account_seen_again_in_between_is_in_doubt_no_longer(rig: Rig) -> None:
+def test_an_account_seen_again_is_no_longer_missing(rig: Rig) -> None:
     listed(rig, 0, range(4))
     listed(rig, 24, [0])
     rig.catalogue("broken off", 25, accounts(1, 2, 3), last=False)
@@ -198,7 +196,7 @@ def test_the_warning_has_both_numbers_and_the_fix(rig: Rig) -> None:
     assert "12 hours later" in message.hint
 
 
-def test_of_an_empty_catalogue_the_warning_promises_no_confirmation(rig: Rig) -> None:
+def test_the_warning_about_an_empty_catalogue_mentions_no_later_confirmation(rig: Rig) -> None:
     listed(rig, 0, range(2))
     listed(rig, 24, [])
     with rig.connection.begin():
@@ -223,7 +221,7 @@ def test_an_account_that_leaves_and_returns_keeps_the_gap_in_its_history(rig: Ri
     )  # fmt: skip
 
 
-def test_gaps_are_the_same_however_catalogues_are_merged(rig: Rig) -> None:
+def test_gaps_are_the_same_in_any_batches(rig: Rig) -> None:
     for hour, count in ((0, 20), (24, 19), (48, 20), (72, 19), (96, 20)):
         scan = Scan(CATALOGUE, f"c{hour}", at(hour))
         rig.land(scan.page(accounts(*range(count)), at(hour) + timedelta(minutes=1), last=True))

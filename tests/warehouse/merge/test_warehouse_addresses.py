@@ -29,7 +29,7 @@ def hashes(rig: Rig) -> Sequence[object]:
     return rig.rows("SELECT hex(payload_hash) FROM core.media")
 
 
-def test_the_newest_address_is_kept_and_is_no_version(rig: Rig) -> None:
+def test_the_newest_address_is_kept_without_a_new_version(rig: Rig) -> None:
     rig.scan(POSTS, "first", 0, [item("a")])
     before = hashes(rig)
     counts = rig.scan(POSTS, "second", 24, [item("b")])
@@ -41,7 +41,7 @@ def test_the_newest_address_is_kept_and_is_no_version(rig: Rig) -> None:
     assert rig.value("SELECT sum(rows) FROM ops.raw_parts") == 1
 
 
-def test_an_item_that_came_as_the_last_time_is_not_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_with_unchanged_bytes_is_not_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.scan(POSTS, "first", 0, [item("a")])
     rig.scan(POSTS, "second", 24, [item("b")])
     decoded: list[bytes] = []
@@ -60,7 +60,7 @@ def test_an_item_that_came_as_the_last_time_is_not_decoded(rig: Rig, monkeypatch
     assert rig.row(SHOWN) == (*urls("a"), "Brot")
 
 
-def test_of_several_sightings_in_one_merge_the_last_address_counts(rig: Rig) -> None:
+def test_the_last_address_of_several_sightings_in_one_merge_is_used(rig: Rig) -> None:
     rig.scan(POSTS, "first", 0, [item("a")], [item("b", "Kuchen")], [item("c", "Kuchen")])
     assert rig.row(SHOWN) == (*urls("c"), "Kuchen")
     assert child_urls(rig) == ["https://cdn/2.jpg?sig=c"]

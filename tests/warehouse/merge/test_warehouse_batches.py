@@ -47,14 +47,14 @@ ABANDONED_AT_THE_END = [(9, [0, 0, 0, 0, 0, 3 << 12, 0])]
 )
 @example(rounds=ABANDONED_AT_THE_END, now_and_then={39})
 @given(rounds=ROUNDS, now_and_then=st.sets(st.integers(1, 60), max_size=8))
-def test_any_story_merges_to_the_same_rows_however_it_is_cut(
+def test_any_sequence_of_pages_merges_to_the_same_rows_in_any_batches(
     opened_rig: Connection, rounds: list[tuple[int, list[int]]], now_and_then: set[int]
 ) -> None:
     check(opened_rig, list(tell(rounds)), now_and_then)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(opened_rig: Connection, seed: int) -> None:
+def test_overtaking_scans_merge_to_the_same_rows_in_any_batches(opened_rig: Connection, seed: int) -> None:
     draw = random.Random(seed)
     story = list(tell([(draw.randint(1, 30), [draw.randrange(CODES) for _ in PARTITIONS]) for _ in range(10)]))
     assert overtaken(story) > 2
@@ -63,7 +63,7 @@ def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(opene
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [3])
-def test_and_one_whose_clock_jumps_by_days_in_both_directions(opened_rig: Connection, seed: int) -> None:
+def test_scans_with_clock_jumps_merge_to_the_same_rows_in_any_batches(opened_rig: Connection, seed: int) -> None:
     draw = random.Random(seed)
     story = list(tell([(draw.randint(-60, 60), [draw.randrange(CODES) for _ in PARTITIONS]) for _ in range(8)]))
     # A field's first_seen_at depends on the times of merges, so it is not compared.

@@ -34,14 +34,14 @@ def versions(rig: Rig) -> list[tuple[datetime, datetime, Item]]:
     return [(since, until, json.loads(payload)) for _, since, until, payload in stored_versions(rig)]
 
 
-def test_a_count_that_changes_is_no_new_version(rig: Rig) -> None:
+def test_a_changed_count_makes_no_new_version(rig: Rig) -> None:
     days(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 2}, {"caption": "a", "likes": 2})
     assert versions(rig) == []
     assert rig.rows(COUNTS) == [("like_count", 1, seen(0)), ("like_count", 2, seen(24))]
     assert rig.row("SELECT like_count, changed_at, content_changed_at FROM core.media") == (2, seen(24), seen(0))
 
 
-def test_content_that_changes_is_a_new_version_and_no_new_count(rig: Rig) -> None:
+def test_changed_content_makes_a_new_version_and_no_new_count(rig: Rig) -> None:
     days(rig, {"caption": "a", "likes": 1}, {"caption": "b", "likes": 1}, {"caption": "c", "likes": 1})
     assert versions(rig) == [
         (seen(0), seen(24), {"id": "1", "caption": "a", "likes": 1}),
@@ -75,13 +75,13 @@ def test_content_that_comes_back_is_a_version_again(rig: Rig) -> None:
         ({"likes": 1, "url": "https://x/1.jpg?oe=A"}, {"likes": 1, "url": "https://x/1.jpg?oe=B"}),
     ],
 )
-def test_a_new_signature_is_nothing_new(rig: Rig, before: Item, after: Item) -> None:
+def test_a_new_signature_is_not_a_change(rig: Rig, before: Item, after: Item) -> None:
     days(rig, before, after)
     assert versions(rig) == []
     assert rig.value("SELECT changed_at FROM core.media") == seen(0)
 
 
-def test_a_new_signature_beside_a_new_count_is_no_new_version(rig: Rig) -> None:
+def test_a_new_signature_with_a_new_count_makes_no_new_version(rig: Rig) -> None:
     days(rig, {"url": "https://x/1?oe=A", "likes": 1}, {"url": "https://x/1?oe=B", "likes": 2})
     assert versions(rig) == []
     assert rig.row("SELECT media_url, content_changed_at FROM core.media") == ("https://x/1?oe=B", seen(0))
@@ -102,7 +102,7 @@ def test_a_new_signature_beside_a_new_count_is_no_new_version(rig: Rig) -> None:
         ({"tags": [{"likes": 1, "name": "x"}]}, {"tags": [{"likes": 2, "name": "x"}]}),
     ],
 )
-def test_these_are_counts(rig: Rig, before: Item, after: Item) -> None:
+def test_fields_that_are_counts_make_no_version(rig: Rig, before: Item, after: Item) -> None:
     days(rig, {"caption": "a", **before}, {"caption": "a", **after})
     assert versions(rig) == []
     assert rig.value("SELECT changed_at FROM core.media") == seen(24)
@@ -121,12 +121,12 @@ def test_these_are_counts(rig: Rig, before: Item, after: Item) -> None:
         ({"tags": [{"name": "x"}]}, {"tags": [{"name": "y"}]}),
     ],
 )
-def test_these_are_content(rig: Rig, before: Item, after: Item) -> None:
+def test_fields_that_are_content_make_a_version(rig: Rig, before: Item, after: Item) -> None:
     days(rig, {"id": "1", **before}, {"id": "1", **after})
     assert [item for *_, item in versions(rig)] == [{"id": "1", **before}]
 
 
-def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(rig: Rig) -> None:
+def test_a_missing_count_is_null_until_it_returns(rig: Rig) -> None:
     days(rig, {"likes": 5, "saves": 7}, {"saves": 7}, {"saves": 7}, {"likes": 5, "saves": 7}, {"likes": None})
     assert rig.rows(COUNTS) == [
         ("like_count", 5, seen(0)),
@@ -138,12 +138,12 @@ def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(rig: Rig) -> 
     ]
 
 
-def test_an_item_that_never_said_a_count_has_none(rig: Rig) -> None:
+def test_an_item_without_a_numeric_count_has_no_metric(rig: Rig) -> None:
     days(rig, {"caption": "a"}, {"caption": "b", "likes": "many"})
     assert rig.rows(COUNTS) == []
 
 
-def test_a_count_found_later_begins_when_it_is_met(rig: Rig) -> None:
+def test_a_count_found_later_begins_at_its_first_sighting(rig: Rig) -> None:
     days(rig, {"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
     assert rig.rows(COUNTS) == [
         ("like_count", 1, seen(0)), ("stats__saves", 3, seen(24)), ("stats__saves", 4, seen(48)),
@@ -165,7 +165,7 @@ def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[obj
     assert one == other
 
 
-def test_counts_of_other_items_are_their_own(rig: Rig) -> None:
+def test_counts_are_kept_for_each_item(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2", "likes": 2}])
     rig.scan(STORIES, "s", 1, [{"id": "1", "likes": 3}])
     rig.scan(POSTS, "q", 24, [{"id": "1", "likes": 1}, {"id": "2", "likes": 4}])
@@ -173,7 +173,7 @@ def test_counts_of_other_items_are_their_own(rig: Rig) -> None:
     assert rig.rows(query) == [("posts", "1", 1), ("posts", "2", 2), ("stories", "1", 3), ("posts", "2", 4)]
 
 
-def test_an_item_that_was_gone_and_comes_back_unchanged_has_one_history(rig: Rig) -> None:
+def test_an_item_that_returns_unchanged_has_one_history(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
     rig.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
     assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '1'") == seen(24)
@@ -184,14 +184,14 @@ def test_an_item_that_was_gone_and_comes_back_unchanged_has_one_history(rig: Rig
     assert (versions(rig), rig.rows(COUNTS)) == ([], [("like_count", 1, seen(0))])
 
 
-def test_an_item_that_comes_back_changed_has_a_version_that_lasted_until_then(rig: Rig) -> None:
+def test_a_version_is_valid_until_its_item_returns_changed(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}, {"id": "2"}, {"id": "3"}])
     rig.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
     rig.scan(POSTS, "r", 48, [{"id": "1", "caption": "b"}, {"id": "2"}, {"id": "3"}])
     assert versions(rig) == [(seen(0), seen(48), {"id": "1", "caption": "a"})]
 
 
-def test_an_item_listed_twice_in_a_page_says_both(rig: Rig) -> None:
+def test_both_occurrences_of_an_item_on_one_page_are_kept(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
     assert versions(rig) == [(seen(0), seen(0), {"id": "1", "caption": "a", "likes": 1})]
     assert sorted(rig.rows(COUNTS), key=repr) == [("like_count", 1, seen(0)), ("like_count", 2, seen(0))]
@@ -307,7 +307,7 @@ def history(rig: Rig) -> dict[str, Any]:
 
 @given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), merges=st.lists(st.booleans(), min_size=8))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-def test_history_is_that_of_the_sightings_however_they_are_cut_into_merges(
+def test_history_follows_from_the_sightings_in_any_batches(
     opened_rig: Connection, pages: list[list[Item]], merges: Sequence[bool]
 ) -> None:
     chronicle = Chronicle()

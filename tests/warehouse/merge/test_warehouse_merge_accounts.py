@@ -79,14 +79,14 @@ def test_a_status_that_came_and_went_inside_one_merge_leaves_the_present_one_ope
 
 
 @pytest.mark.parametrize("pages", [[[0, 1]], [[0], [1]]], ids=["one page", "two pages"])
-def test_of_an_account_listed_twice_the_last_one_wins(rig: Rig, pages: list[list[int]]) -> None:
+def test_the_last_occurrence_of_a_duplicate_account_is_used(rig: Rig, pages: list[list[int]]) -> None:
     versions = [account(name="old"), account(name="new", status="token_expired")]
     rig.catalogue("c1", 0, *([versions[i] for i in page] for page in pages))
     assert names(rig) == [(ANNA, "new", False)]
     assert rig.value("SELECT count(*) FROM core.account_status_history WHERE valid_to IS NULL") == 1
 
 
-def test_records_rejected_become_no_row_but_go_to_quarantine_once(rig: Rig) -> None:
+def test_rejected_records_go_to_quarantine_once_and_make_no_row(rig: Rig) -> None:
     broken = account(BEN, status="asleep")
     aside = RejectedRecord(1, "status: unknown", json.dumps(broken))
     for day in range(2):
@@ -169,7 +169,7 @@ def test_unknown_fields_are_recorded_once_with_their_first_sight(rig: Rig) -> No
     ]
 
 
-def test_the_first_to_land_gives_a_field_its_first_sight_however_the_pages_are_merged(rig: Rig) -> None:
+def test_the_first_landing_with_a_field_sets_its_first_sighting_in_any_batches(rig: Rig) -> None:
     late = Scan(POSTS, "p", T0).page([], at(2), unknown_fields=("total",))
     early = Scan(CATALOGUE, "c", T0).page([], at(1), unknown_fields=("total",))
     other = Scan(POSTS, "q", T0).page([], at(1), unknown_fields=("total",))
@@ -185,7 +185,7 @@ def test_ids_and_names_with_quotes_are_only_data(rig: Rig) -> None:
     assert names(rig) == [(ANNA, "anna", False), (evil.lower(), evil, True)]
 
 
-def test_of_a_key_that_an_account_has_twice_the_last_counts(rig: Rig) -> None:
+def test_the_last_value_of_a_duplicate_account_key_is_used(rig: Rig) -> None:
     doubled = f'{{"id":null,"id":"{BEN}","ig_username":"ben","public_id":"k","status":"active"}}'
     text = f'{{"items":[{doubled},{json.dumps(account())}],"next_cursor":null}}'
     rig.land(Scan(CATALOGUE, "c", T0).page([{}, {}], at(1), last=True, text=text))
@@ -193,7 +193,7 @@ def test_of_a_key_that_an_account_has_twice_the_last_counts(rig: Rig) -> None:
     assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
 
 
-def test_what_is_no_account_goes_to_quarantine_and_the_others_land(rig: Rig) -> None:
+def test_items_that_are_not_accounts_go_to_quarantine_and_the_others_land(rig: Rig) -> None:
     odd = ['{"id":"x"}', "null", "7", '{"id":1,"ig_username":"a","public_id":"k","status":"active"}']
     text = f'{{"items":[{",".join([*odd, json.dumps(account())])}],"next_cursor":null}}'
     rig.land(Scan(CATALOGUE, "c", T0).page([{}] * 5, at(1), last=True, text=text))
@@ -207,7 +207,7 @@ def rejected(record: dict[str, object]) -> RejectedRecord:
     return RejectedRecord(0, "status: of no known kind", json.dumps(record))
 
 
-def test_a_known_account_whose_record_is_rejected_is_not_gone(rig: Rig) -> None:
+def test_a_known_account_whose_record_is_rejected_is_not_removed(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
     odd = account(status="paused")
     scan = Scan(CATALOGUE, "c2", at(24))
@@ -264,7 +264,7 @@ def test_an_account_stored_in_upper_case_keeps_that_spelling(rig: Rig) -> None:
     assert rig.row(STATE)[3:] == (at(9), None)
 
 
-def test_of_two_spellings_stored_the_one_listed_last_goes_on(rig: Rig) -> None:
+def test_of_two_stored_spellings_the_one_seen_last_is_kept(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
     rig.do(
         "INSERT INTO core.accounts SELECT * REPLACE (upper(account_id) AS account_id,"
@@ -274,7 +274,7 @@ def test_of_two_spellings_stored_the_one_listed_last_goes_on(rig: Rig) -> None:
     assert names(rig) == [(ANNA.upper(), "anna", False), (ANNA, "anna", True), (BEN, "ben", False)]
 
 
-def test_a_status_that_gramhouse_does_not_know_is_kept_until_the_next_one_it_knows(rig: Rig) -> None:
+def test_an_unknown_status_is_kept_until_a_known_one_follows(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account()])
     paused = account(ANNA.upper(), status="paused")
     aside = RejectedRecord(0, "status: of no known kind", json.dumps(paused), unknown_status="paused")

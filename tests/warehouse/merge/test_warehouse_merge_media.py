@@ -77,7 +77,7 @@ def test_every_way_of_writing_an_instant_is_read(rig: Rig) -> None:
     assert found == dict.fromkeys(range(len(written)), NOON)
 
 
-def test_what_is_no_instant_is_null_and_stops_no_merge(rig: Rig) -> None:
+def test_an_invalid_time_is_null_and_does_not_stop_the_merge(rig: Rig) -> None:
     garbage = [
         "", "soon", "2026-13-45", "now", "infinity", "-infinity", "0044-03-15 (BC)", "0000-01-01", "294247-01-09",
         "10000-01-01", -99999999999, 10**30, "9" * 400, 1e300, True, None, [], {}, "'; --", "12:00",
@@ -88,7 +88,7 @@ def test_what_is_no_instant_is_null_and_stops_no_merge(rig: Rig) -> None:
     assert rig.scan(POSTS, "last", 48, []).removed == len(garbage)
 
 
-def test_a_story_whose_instant_is_endless_does_not_stop_the_merge(rig: Rig) -> None:
+def test_a_story_with_an_infinite_time_does_not_stop_the_merge(rig: Rig) -> None:
     rig.scan(STORIES, "s", 0, [{"id": "1", "timestamp": "infinity"}])
     assert rig.scan(STORIES, "t", 24, []).expired == 1
 
@@ -123,7 +123,7 @@ def test_ids_become_text_digit_by_digit(rig: Rig) -> None:
     assert dict(rig.rows("SELECT caption, media_id FROM core.media")) == {text: text for text in cases}
 
 
-def test_items_without_an_id_go_to_quarantine_with_their_place(rig: Rig) -> None:
+def test_items_without_an_id_go_to_quarantine_with_their_position(rig: Rig) -> None:
     no_id = [{"caption": "x"}, {"id": None}, {"id": ""}, {"id": {}}, {"id": [1]}, None, 7, "x", []]
     counts = rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}, *no_id])
     assert counts == MergeStats(added=2, quarantined=len(no_id))
@@ -139,7 +139,7 @@ def test_items_without_an_id_go_to_quarantine_with_their_place(rig: Rig) -> None
 
 
 @pytest.mark.parametrize("depth", [250, 300, 900])
-def test_an_item_nested_too_deep_goes_to_quarantine_and_what_is_stored_stays(rig: Rig, depth: int) -> None:
+def test_an_item_nested_too_deep_goes_to_quarantine_and_its_stored_row_is_kept(rig: Rig, depth: int) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}, {"id": "2", "caption": "a"}])
     deep = '{"a":' * depth + "1" + "}" * depth
     text = f'{{"items":[{{"id":"1"}},{{"id":"2","deep":{deep}}}],"next_cursor":null}}'
@@ -167,14 +167,14 @@ def test_fields_of_elements_may_have_the_names_of_our_own_columns(rig: Rig, tabl
     assert rig.rows(f"SELECT {', '.join(fields)} FROM core.media_{table}") == [("z",) * len(fields)]
 
 
-def test_an_id_is_taken_from_the_next_name_where_the_first_holds_none(rig: Rig) -> None:
+def test_an_id_is_read_from_the_next_path_if_the_first_has_none(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": {}, "media_id": "", "pk": 4}])
     assert rig.value("SELECT media_id FROM core.media") == "4"
 
 
 @pytest.mark.parametrize("pages", [[[0, 1, 2]], [[0], [1, 2]], [[0], [1], [2]]], ids=repr)
 @pytest.mark.parametrize("merge_each", [True, False])
-def test_of_an_item_listed_twice_the_last_one_wins(rig: Rig, pages: list[list[int]], *, merge_each: bool) -> None:
+def test_the_last_occurrence_of_a_duplicate_item_is_used(rig: Rig, pages: list[list[int]], *, merge_each: bool) -> None:
     versions = [{"id": "1", "caption": text} for text in ("old", "new", "new")]
     scan = Scan(POSTS, "p", T0)
     for number, page in enumerate(pages):
@@ -210,11 +210,11 @@ def test_an_unchanged_item_is_not_rewritten(rig: Rig) -> None:
     assert not rewritten(rig, GRAPH, GRAPH)
 
 
-def test_a_new_signature_is_no_change(rig: Rig) -> None:
+def test_a_new_signature_is_not_a_change(rig: Rig) -> None:
     assert not rewritten(rig, image("aaa"), image("bbb"))
 
 
-def test_a_new_signature_in_escaped_text_is_no_change(rig: Rig) -> None:
+def test_a_new_signature_in_escaped_text_is_not_a_change(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [image("aaa")])
     text = json.dumps({"items": [image("bbb")]}).replace("&", "\\u0026").replace("/", "\\/")
     rig.land(Scan(POSTS, "q", at(24)).page([{}], at(24), last=True, text=text))
@@ -239,7 +239,7 @@ def test_a_new_count_is_a_change_and_counted(rig: Rig) -> None:
     assert rig.rows("SELECT media_id, like_count FROM core.media ORDER BY 1") == [("1", 2), ("2", 1), ("3", None)]
 
 
-def test_an_edit_taken_back_inside_one_merge_still_counts_as_a_change(rig: Rig) -> None:
+def test_an_edit_reverted_within_one_merge_counts_as_a_change(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}])
     scan = Scan(POSTS, "q", at(24))
     rig.land(*(scan.page([{"id": "1", "caption": text}], at(25 + n)) for n, text in enumerate("bab")))
@@ -293,7 +293,7 @@ def test_hostile_account_ids_are_only_data(rig: Rig) -> None:
     assert rig.value("SELECT count(*) FROM core.completed_scans") == 2
 
 
-def test_merging_clears_what_it_merged_and_merging_again_changes_nothing(rig: Rig) -> None:
+def test_a_merge_clears_staging_and_merging_again_changes_nothing(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}])
     before = every_row(rig)
     assert rig.merge() == MergeStats()

@@ -35,7 +35,7 @@ def test_an_item_without_an_id_that_comes_at_every_sync_is_one_record(rig: Rig) 
     ]
 
 
-def test_where_on_the_page_it_stands_and_how_often_does_not_matter(rig: Rig) -> None:
+def test_the_position_and_number_of_occurrences_do_not_matter(rig: Rig) -> None:
     rig.scan(POSTS, "w", 0, [item(1), item(2)], [{"id": "1"}, item(3)])
     assert held(rig, "page, position, seen_at, last_seen_at") == [(1, 0, minute(0), minute(0, 2))]
 
@@ -50,7 +50,7 @@ def test_other_content_another_surface_and_another_reason_are_other_records(rig:
     assert len(held(rig)) == 4
 
 
-def test_how_pages_are_cut_into_merges_changes_nothing(rig: Rig) -> None:
+def test_batching_of_pages_does_not_change_quarantine(rig: Rig) -> None:
     for day in range(3):
         scan = Scan(POSTS, f"w{day}", at(24 * day))
         rig.land(scan.page([item(day)], at(24 * day), last=True))
@@ -72,7 +72,7 @@ def test_rows_of_an_older_gramhouse_become_one_when_the_record_comes_again(rig: 
     ]
 
 
-def test_another_mapping_says_anew_what_is_one_record(rig: Rig) -> None:
+def test_a_new_mapping_changes_which_rejected_items_are_the_same_record(rig: Rig) -> None:
     rig.scan(POSTS, "w", 0, [{"caption": "a", "mood": 1}, {"caption": "a", "mood": 2}])
     assert len(held(rig)) == 2
     with rig.connection.begin():
@@ -82,7 +82,7 @@ def test_another_mapping_says_anew_what_is_one_record(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("hours", "left"), [(24, 2), (25, 1), (49, 0)])
-def test_a_record_goes_when_it_was_last_met_long_ago(rig: Rig, hours: float, left: int) -> None:
+def test_a_record_last_received_long_ago_is_deleted(rig: Rig, hours: float, left: int) -> None:
     rig.scan(POSTS, "w", 0, [item(0), item(0, "other")])
     rig.scan(POSTS, "x", 24, [item(1)])
     rig.scan(POSTS, "y", 48, [item(1, "other")])

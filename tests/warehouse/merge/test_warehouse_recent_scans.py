@@ -48,7 +48,7 @@ def scan_of(rig: Rig) -> Row:
     return rig.row(SCAN)
 
 
-def test_a_recent_scan_decides_on_its_depth_alone_and_with_a_second_look(rig: Rig) -> None:
+def test_two_recent_scans_decide_removals_within_their_depth(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30, 40, 50))
     scan(rig, "b", 24, posts(10, 30), down_to=30)
     assert rig.rows(GONE) == []
@@ -61,7 +61,7 @@ def test_a_recent_scan_decides_on_its_depth_alone_and_with_a_second_look(rig: Ri
     assert scan_of(rig)[:3] == (at(72), None, None)
 
 
-def test_what_is_seen_again_is_in_doubt_no_longer(rig: Rig) -> None:
+def test_an_item_that_is_seen_again_is_no_longer_missing(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30, 40))
     scan(rig, "b", 24, posts(10, 30), down_to=30)
     scan(rig, "c", 48, posts(10, 20, 30), down_to=30)
@@ -69,7 +69,7 @@ def test_what_is_seen_again_is_in_doubt_no_longer(rig: Rig) -> None:
     assert rig.rows(GONE) == []
 
 
-def test_what_is_below_a_later_depth_stays_in_doubt(rig: Rig) -> None:
+def test_a_missing_item_below_the_depth_of_a_later_scan_stays_missing(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30, 40))
     scan(rig, "b", 24, posts(10, 30), down_to=30)
     scan(rig, "c", 48, posts(10), down_to=10)
@@ -105,7 +105,7 @@ def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(rig: Rig) -> No
     assert rig.rows(GONE) == [("20", at(72))]
 
 
-def test_what_a_full_scan_left_undecided_below_the_depth_stays_so(rig: Rig) -> None:
+def test_removals_that_a_full_scan_left_undecided_stay_undecided_after_a_recent_scan(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30, 40))
     scan(rig, "b", 24, [*posts(10, 20, 30), NAMELESS])
     assert scan_of(rig)[5] == at(24)
@@ -117,13 +117,13 @@ def test_what_a_full_scan_left_undecided_below_the_depth_stays_so(rig: Rig) -> N
     ("story", "order", "proofs"),
     [("+", "newest_first", 0), ("-", None, 2), ("-+", None, 1), ("-++", "newest_first", 0), ("+-+", None, 1)],
 )
-def test_full_scans_prove_an_order(rig: Rig, story: str, order: str | None, proofs: int) -> None:
+def test_consecutive_full_scans_prove_the_order(rig: Rig, story: str, order: str | None, proofs: int) -> None:
     for number, kept in enumerate(story):
         scan(rig, f"{number}", 24 * number, posts(10, 20), broken_by=None if kept == "+" else "10")
     assert scan_of(rig)[3:5] == (order, proofs)
 
 
-def test_rows_of_an_open_scan_are_no_known_territory(rig: Rig) -> None:
+def test_rows_of_an_open_scan_are_not_known_territory(rig: Rig) -> None:
     scan(rig, "a", 0, posts(40, 50))
     open_scan = Scan(POSTS, "b", at(24))
     rig.land(open_scan.page(posts(10, 20), at(24)))
@@ -143,7 +143,7 @@ def test_removed_posts_are_not_known_territory(rig: Rig) -> None:
         assert known_posts(rig.connection, closed, older_than=at(0)) == {ANNA: frozenset({"10", "30"})}
 
 
-def test_another_mapping_has_the_next_scan_be_full(rig: Rig) -> None:
+def test_a_new_mapping_makes_the_next_scan_full(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30))
     scan(rig, "b", 24, posts(10), down_to=10)
     with rig.connection.begin():

@@ -28,7 +28,7 @@ def last_seen(rig: Rig, folder: Path) -> dict[str, Row]:
         return {row[0]: row[1:] for row in snapshot.ask("SELECT media_id, last_seen_at, removed_at FROM media").rows}
 
 
-def test_a_complete_scan_marks_what_it_did_not_see(rig: Rig) -> None:
+def test_a_complete_scan_marks_unseen_items_removed(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2), posts(3))
     assert rig.scan(POSTS, "b", 24, posts(1, 3)).removed == 1
     assert rig.rows(GONE) == [("2", end(24), "removed")]
@@ -63,7 +63,7 @@ def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_deci
     assert undecided(rig) == [(None,)]
 
 
-def test_a_scan_that_rejected_a_record_is_no_first_sign_of_a_mass_disappearance(rig: Rig) -> None:
+def test_a_scan_with_rejected_records_is_not_the_first_of_a_mass_disappearance(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
     rig.scan(POSTS, "b", 24, [*posts(1), {"id": ""}])
     rig.scan(POSTS, "c", 48, posts(1))
@@ -109,13 +109,13 @@ def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
     assert undecided(rig) == [(at(25),)]
 
 
-def test_a_scan_of_one_surface_says_nothing_of_the_other(rig: Rig) -> None:
+def test_a_scan_of_one_surface_does_not_affect_the_other(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     rig.scan(STORIES, "b", 24, posts(1))
     assert rig.rows(GONE) == []
 
 
-def test_a_scan_resumed_in_another_merge_remembers_what_it_saw(rig: Rig) -> None:
+def test_a_scan_that_spans_merges_keeps_its_seen_items(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     scan = Scan(POSTS, "b", at(24))
     rig.land(scan.page(posts(1), at(24)))
@@ -129,7 +129,7 @@ def test_a_scan_resumed_in_another_merge_remembers_what_it_saw(rig: Rig) -> None
     assert rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
-def test_a_scan_restarted_does_not_borrow_what_the_one_given_up_saw(rig: Rig) -> None:
+def test_a_restarted_scan_does_not_use_items_seen_by_the_abandoned_one(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     given_up = Scan(POSTS, "b", at(24))
     rig.land(given_up.page(posts(3), at(24)))
@@ -168,14 +168,14 @@ def test_stories_past_their_day_expired_and_younger_ones_were_removed(rig: Rig) 
     assert rig.rows(GONE) == [(n, at(1), "expired" if n == "1" else "removed") for n in "123"]
 
 
-def test_a_story_that_does_not_tell_its_age_is_as_old_as_its_first_sight(rig: Rig) -> None:
+def test_the_age_of_a_story_without_a_time_counts_from_its_first_sighting(rig: Rig) -> None:
     rig.scan(STORIES, "a", 0, posts(1))
     rig.scan(STORIES, "b", 12, posts(1, 2, 3))
     rig.scan(STORIES, "c", 24, posts(3))
     assert rig.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
 
 
-def test_posts_never_expire_however_old(rig: Rig) -> None:
+def test_old_posts_do_not_expire(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1", "timestamp": "2016-01-01T00:00:00Z"}, *posts(2)])
     assert rig.scan(POSTS, "b", 24, posts(2)).removed == 1
 
@@ -193,12 +193,12 @@ def test_a_returned_item_keeps_its_first_seen_time(rig: Rig) -> None:
     )
 
 
-def test_half_of_the_posts_may_go_at_once(rig: Rig) -> None:
+def test_half_of_the_posts_may_be_removed_at_once(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
     assert rig.scan(POSTS, "b", 24, posts(1, 2)).removed == 2
 
 
-def test_new_posts_make_no_room_for_a_mass_disappearance(rig: Rig) -> None:
+def test_new_posts_do_not_offset_a_mass_disappearance(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     assert rig.scan(POSTS, "b", 24, posts(1, *range(10, 30))).removed == 0
     assert rig.value("SELECT count(*) FROM ops.missing") == 2
@@ -217,7 +217,7 @@ def test_a_mass_disappearance_is_marked_by_the_second_scan_as_of_the_first(rig: 
     assert last_seen(rig, tmp_path) == {"1": (end(48), None)} | dict.fromkeys("234", (end(0), end(24)))
 
 
-def test_a_return_cancels_the_doubt(rig: Rig, tmp_path: Path) -> None:
+def test_items_that_return_are_no_longer_missing(rig: Rig, tmp_path: Path) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
     rig.scan(POSTS, "b", 24, posts(1))
     assert rig.scan(POSTS, "c", 48, posts(1, 2, 3, 4)).untouched
@@ -236,7 +236,7 @@ def test_an_account_seen_by_an_interrupted_scan_must_be_missed_twice_again(rig: 
     assert rig.rows(GONE) == [(n, end(72), "removed") for n in "234"]
 
 
-def test_posts_that_go_while_others_are_in_doubt_are_judged_by_themselves(rig: Rig) -> None:
+def test_posts_missing_later_than_others_are_judged_separately(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(*range(10)))
     rig.scan(POSTS, "b", 24, posts(0, 1, 2, 3))
     assert rig.scan(POSTS, "c", 48, posts(0, 1, 2)).removed == 7
@@ -258,7 +258,7 @@ def test_young_stories_that_vanish_at_once_await_a_second_scan_as_posts_do(rig: 
     assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
 
 
-def test_stories_past_their_day_expire_whatever_else_vanishes(rig: Rig) -> None:
+def test_stories_past_their_day_expire_even_in_a_mass_disappearance(rig: Rig) -> None:
     rig.scan(STORIES, "a", 0, posts(1, 2, 3))
     rig.scan(STORIES, "b", 20, posts(1, 2, 3, 4, 5))
     counts = rig.scan(STORIES, "c", 25, [])
@@ -266,7 +266,7 @@ def test_stories_past_their_day_expire_whatever_else_vanishes(rig: Rig) -> None:
     assert rig.rows("SELECT media_id FROM ops.missing ORDER BY 1") == [("4",), ("5",)]
 
 
-def test_a_story_in_doubt_that_passes_its_day_expires(rig: Rig) -> None:
+def test_a_missing_story_expires_after_its_day(rig: Rig) -> None:
     rig.scan(STORIES, "a", 0, posts(1))
     assert rig.scan(STORIES, "b", 23, []).untouched
     assert rig.scan(STORIES, "c", 25, []).expired == 1
@@ -286,7 +286,7 @@ def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig, partition: Par
     assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
 
 
-def test_it_is_the_beginning_of_the_second_scan_that_must_be_an_hour_later(rig: Rig) -> None:
+def test_the_second_scan_must_begin_an_hour_later(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2))
     rig.scan(POSTS, "b", 1, [])
     slow = Scan(POSTS, "slow", at(1.1))
@@ -301,7 +301,7 @@ def test_a_second_scan_that_seems_earlier_confirms_nothing(rig: Rig) -> None:
     assert rig.scan(POSTS, "b", 1, []).untouched
 
 
-def test_what_scans_leave_is_decided_by_their_order_and_not_by_a_clock_that_was_ahead(rig: Rig) -> None:
+def test_removals_follow_the_order_of_scans_and_not_their_times(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     rig.scan(POSTS, "ahead", 9000, posts(1, 2, 3, 4))
     assert rig.scan(POSTS, "b", 24, posts(1, 2, 4)).removed == 1

@@ -36,7 +36,7 @@ def items(*ids: object, **more: object) -> list[dict[str, object]]:
     return [{"id": str(one), **more} for one in ids]
 
 
-def test_pages_of_two_runs_merged_at_once_are_counted_apart(rig: Rig) -> None:
+def test_pages_of_two_runs_in_one_merge_are_counted_separately(rig: Rig) -> None:
     scan = Scan(POSTS, "w", at(0), run_id="a")
     rig.land(scan.page([*items(1, 2), {"caption": "no id"}], at(0)))
     scan.run_id = "b"
@@ -75,7 +75,7 @@ def test_an_expired_story_and_one_that_returns(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("merge_each", [True, False])
-def test_how_pages_are_cut_into_merges_changes_no_count(rig: Rig, *, merge_each: bool) -> None:
+def test_batching_of_pages_does_not_change_counts(rig: Rig, *, merge_each: bool) -> None:
     scan = Scan(POSTS, "w", at(0))
     for number, caption in enumerate("abba"):
         rig.land(scan.page(items(1, caption=caption), at(number), last=number == 3))

@@ -360,9 +360,7 @@ def stories(draw: st.DrawFn) -> list[Day]:
 
 @given(days=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
-def test_columns_agree_with_payloads_however_pages_are_merged(
-    opened_rig: Connection, days: list[Day], cuts: list[bool]
-) -> None:
+def test_columns_match_the_payloads_in_any_batches(opened_rig: Connection, days: list[Day], cuts: list[bool]) -> None:
     rig = emptied(opened_rig)
     land(rig, days, [False])
     check(rig, days)
@@ -377,7 +375,7 @@ def test_columns_agree_with_payloads_however_pages_are_merged(
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_difference_in_a_key_with_a_nul_character_alone_is_no_change(opened_rig: Connection, cut: bool) -> None:  # noqa: FBT001
+def test_a_difference_only_in_a_key_with_a_nul_character_is_not_a_change(opened_rig: Connection, cut: bool) -> None:  # noqa: FBT001
     days: list[Day] = [[[{"id": "0"}], [{"id": "0", "g\0h": False}]]]
     rig = emptied(opened_rig)
     land(rig, days, [cut])
@@ -386,7 +384,7 @@ def test_a_difference_in_a_key_with_a_nul_character_alone_is_no_change(opened_ri
     assert records(rig, "media_superseded") == []
 
 
-def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(opened_rig: Connection) -> None:
+def test_a_list_in_place_of_a_count_is_recorded_alike_in_any_batches(opened_rig: Connection) -> None:
     story: list[Day] = [[[{"id": "1", "likes": [False]}], [{"id": "1", "likes": {"x": 1}}]]]
     found = []
     for cuts in ([False], [True]):
@@ -396,7 +394,7 @@ def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(o
     assert found[0] == found[1]
 
 
-def test_a_time_under_the_name_of_a_count_is_no_count(opened_rig: Connection) -> None:
+def test_a_time_under_the_name_of_a_count_is_not_a_count(opened_rig: Connection) -> None:
     rig = emptied(opened_rig)
     days: list[Day] = [
         [[{"id": "0", "saves": "2026-01-01T00:00:00Z"}]],
@@ -483,7 +481,7 @@ IN_TURN: list[list[Any]] = [
 ]
 
 
-def test_these_are_the_same_merged_page_by_page(rig: Rig) -> None:
+def test_changes_of_type_merge_to_the_same_rows_page_by_page(rig: Rig) -> None:
     pages = max(map(len, IN_TURN))
     items: list[Item] = [
         {"id": str(page), **{f"x{number}": values[page] for number, values in enumerate(IN_TURN) if page < len(values)}}
@@ -498,7 +496,7 @@ def test_these_are_the_same_merged_page_by_page(rig: Rig) -> None:
     assert found[0] == found[1]
 
 
-def test_null_and_what_is_empty_needs_no_column(rig: Rig) -> None:
+def test_null_and_empty_values_need_no_column(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
     assert set(columns(rig, "media")) == {column.name for column in core_media.c}
     assert columns(rig, "media_r").keys() == {*KEY, "position"}
@@ -565,7 +563,7 @@ def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(rig: Rig, key:
         assert rig.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), (None,)]
 
 
-def test_what_is_no_object_among_objects_leaves_its_place_or_the_whole_list_to_json(rig: Rig) -> None:
+def test_a_list_with_values_other_than_objects_is_kept_as_json(rig: Rig) -> None:
     items = [{"id": "1", "t": [{"a": 1}, None, {"a": 2}]}, {"id": "2", "t": [{"a": 3}, 4]}]
     rig.scan(POSTS, "p", 0, items)
     assert rig.rows("SELECT media_id, position, a FROM core.media_t") == [("1", 0, 1), ("1", 2, 2)]
@@ -574,7 +572,7 @@ def test_what_is_no_object_among_objects_leaves_its_place_or_the_whole_list_to_j
     ]  # fmt: skip
 
 
-def test_a_candidate_is_not_read_away(rig: Rig) -> None:
+def test_values_of_each_candidate_path_are_kept(rig: Rig) -> None:
     items: list[Item] = [
         {"id": "1", "like_count": 5, "likes": 6},
         {"id": "2", "likes": 7},
@@ -589,7 +587,7 @@ def test_a_candidate_is_not_read_away(rig: Rig) -> None:
         ]  # fmt: skip
 
 
-def test_children_of_all_candidate_lists_stand_one_after_another(rig: Rig) -> None:
+def test_children_of_all_candidate_lists_are_concatenated(rig: Rig) -> None:
     item: Item = {
         "id": "1",
         "carousel": [{"id": "c", "w": 1}],
@@ -605,7 +603,7 @@ def test_children_of_all_candidate_lists_stand_one_after_another(rig: Rig) -> No
         ]  # fmt: skip
 
 
-def test_children_of_an_item_that_loses_them_are_gone(rig: Rig) -> None:
+def test_children_removed_from_an_item_are_deleted(rig: Rig) -> None:
     days: list[Day] = [
         [[{"id": "1", "t": [{"a": 1}]}, {"id": "2", "t": [{"a": 2}]}]],
         [[{"id": "1"}, {"id": "2", "t": []}]],

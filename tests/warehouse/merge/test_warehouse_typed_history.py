@@ -70,7 +70,7 @@ def test_a_version_has_its_values_in_typed_columns(rig: Rig) -> None:
     ]
 
 
-def test_counts_and_addresses_of_media_are_no_columns_of_a_version(rig: Rig) -> None:
+def test_versions_have_no_columns_for_counts_and_media_addresses(rig: Rig) -> None:
     counts = {"likes": 1, "saves": 2, "url": "https://x/1.jpg", "thumbnail_url": "https://x/2.jpg"}
     days(rig, {"caption": "a", "mood": "good", **counts}, {"caption": "b", **counts})
     there = kinds(rig)
@@ -102,14 +102,14 @@ def test_a_column_that_widens_is_widened_in_earlier_versions(rig: Rig) -> None:
     assert (kinds(rig)["n"], versions(rig, "n")) == ("VARCHAR", [("7",), ("8",), ("0.5",)])
 
 
-def test_counts_are_a_column_of_versions_once_other_values_stand_beside_them(rig: Rig) -> None:
+def test_a_count_with_other_values_is_a_column_of_versions(rig: Rig) -> None:
     days(rig, {"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
     assert "saves" not in kinds(rig)
     days(rig, {"caption": "b", "saves": "hidden"})
     assert versions(rig, "caption", "saves") == [("a", "3"), ("b", "4")]
 
 
-def test_a_column_in_which_addresses_are_met_is_content_no_more(rig: Rig) -> None:
+def test_a_column_with_media_addresses_is_no_longer_content(rig: Rig) -> None:
     days(rig, {"caption": "a", "cover_url": 7}, {"caption": "b", "cover_url": 7})
     assert versions(rig, "cover_url") == [(7,)]
     days(rig, {"caption": "c", "cover_url": "https://x/1.jpg"})
@@ -125,7 +125,7 @@ def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, 
     assert published(rig, tmp_path / "s.duckdb", asked) == [(False, 1), (True, 2)]
 
 
-def test_what_has_no_column_is_in_the_version_s_overflow(rig: Rig) -> None:
+def test_values_without_a_column_are_in_the_overflow_of_the_version(rig: Rig) -> None:
     many = {f"f{number:03}": number for number in range(310)}
     days(rig, {"caption": "a", **many}, {"caption": "b", **many})
     ((overflow,),) = versions(rig, "overflow")
@@ -151,7 +151,7 @@ def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(rig:
     assert versions(rig, "caption", "title")[2:] == [("c", "C")]
 
 
-def test_the_snapshot_s_history_has_all_versions_and_says_what_each_column_is(rig: Rig, tmp_path: Path) -> None:
+def test_the_history_in_the_snapshot_has_all_versions_and_column_comments(rig: Rig, tmp_path: Path) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "mood": "good", "likes": 1}, {"id": "2", "likes": 1}])
     rig.scan(POSTS, "q", 24, [{"id": "1", "caption": "b", "likes": 2}, {"id": "2", "likes": 3}])
     path = tmp_path / "s.duckdb"

@@ -68,7 +68,7 @@ def all_rows(files: list[Path]) -> list[Row]:
         return db.execute("SELECT payload FROM read_parquet(?) ORDER BY landed", [list(map(str, files))]).fetchall()
 
 
-def test_each_merge_keeps_what_is_new_or_changed_and_nothing_else(rig: Rig, path: Path) -> None:
+def test_each_merge_stores_only_new_and_changed_items(rig: Rig, path: Path) -> None:
     assert all_rows(parts(path)) == [(FIRST,), (OTHER,), (SECOND,), (COUNTED,)]
     rig.land(page("w9", 90, '{"id":"1","likes":2, "caption":"b"}', OTHER))
     rig.merge()
@@ -104,7 +104,7 @@ def test_only_a_question_that_mentions_it_opens_the_raw_store(question: str, *, 
     assert mentions_raw_media(question) is mentions
 
 
-def test_a_part_that_cannot_be_read_is_one_line(snapshot: Path, path: Path) -> None:
+def test_an_unreadable_part_is_reported_in_one_line(snapshot: Path, path: Path) -> None:
     gone = parts(path)[1]
     gone.unlink()
     with pytest.raises(WarehouseUnusable) as raised, open_snapshot(snapshot, with_raw=True):

@@ -125,7 +125,7 @@ def test_a_merge_that_is_rolled_back_leaves_a_part_that_the_next_one_replaces(
 
 
 @pytest.mark.parametrize("step", ["sync", "replace", "commit"])
-def test_a_kill_at_any_step_leaves_what_was_committed(
+def test_a_kill_at_any_step_keeps_committed_rows(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     path = tmp_path / "w.duckdb"
@@ -246,7 +246,7 @@ def test_a_compaction_that_is_killed_has_changed_nothing(
     assert kept(connection) == [(1, "{}"), (2, "[]")]
 
 
-def test_a_deletion_of_retired_parts_that_is_killed_goes_on(connection: Connection, folder: Path) -> None:
+def test_an_interrupted_deletion_of_retired_parts_is_continued(connection: Connection, folder: Path) -> None:
     write(connection, rows("{}"))
     write(connection, rows("[]", first=2))
     compact_parts(connection, now=T0)
@@ -257,7 +257,7 @@ def test_a_deletion_of_retired_parts_that_is_killed_goes_on(connection: Connecti
     assert names(folder) == ["part-0000003.parquet"]
 
 
-def test_retention_keeps_what_rows_refer_to_and_what_is_young(connection: Connection) -> None:
+def test_retention_keeps_referenced_and_recent_rows(connection: Connection) -> None:
     write(connection, rows("1", "2", "3"))
     write(connection, rows("4", "5", first=4, seen_at=at(48)))
     media(connection, 3, 5)

@@ -40,7 +40,7 @@ def test_an_entry_that_comes_twice_at_once_is_merged_once(connection: Connection
     assert new_entries(connection, [entry(1), entry(1), entry(2)]) == [entry(1), entry(2)]
 
 
-def test_logs_of_batches_and_runs_are_counted_apart(connection: Connection) -> None:
+def test_logs_of_batches_and_runs_are_counted_separately(connection: Connection) -> None:
     several = [entry(1), entry(1, batch=2), entry(1, run=8), entry(2, batch=2, last=True)]
     assert sorted(new_entries(connection, several), key=repr) == sorted(several, key=repr)
     assert merged_logs(connection, 7) == {1: MergedLog(1), 2: MergedLog(2, is_closed=True)}

@@ -32,7 +32,7 @@ def outcome(kind: OutcomeKind, partition: Partition = POSTS, run_id: str = "r", 
     return PageCommit(outcomes=(Outcome(partition, run_id, kind, T0, at(1), **message),))
 
 
-def test_a_run_is_entered_and_closed_with_what_it_did(rig: Rig) -> None:
+def test_a_run_is_recorded_at_its_start_and_end(rig: Rig) -> None:
     assert begin(rig, "r", 0) == ()
     assert rig.row("SELECT state, started_at, ended_at, resumes, version FROM core.runs") == (
         "running", T0, None, None, "1.2",
@@ -134,7 +134,7 @@ def test_two_outcomes_of_one_partition_are_refused(rig: Rig) -> None:
         ledger.tally(rig.connection, "r")
 
 
-def test_concerns_group_what_went_wrong_with_the_most_first(rig: Rig) -> None:
+def test_failures_are_grouped_with_the_largest_group_first(rig: Rig) -> None:
     message: dict[str, Any] = {
         "error_code": "rate_limited",
         "resume_after": at(5),

@@ -24,7 +24,7 @@ def test_the_last_checkpoint_of_each_partition_counts_before_and_after_a_merge(r
         assert progress.checkpoints(rig.connection, "media", [ANNA])[POSTS] == posts.checkpoint
 
 
-def test_only_promises_still_to_be_kept_are_read_back_and_the_longest_counts(rig: Rig) -> None:
+def test_only_active_cooldowns_are_read_and_the_longest_counts(rig: Rig) -> None:
     waits: dict[str, list[float]] = {"catalogue": [2, 5, 3], "anna": [1], "ben": [0.5, 4]}
     rig.land(*(PageCommit(cooldown=ScopeCooldown(scope, at(h))) for scope, hours in waits.items() for h in hours))
     with rig.connection.begin():

@@ -50,7 +50,7 @@ def run_kinds(request: pytest.FixtureRequest, rig: Rig) -> RunKinds:
     return RunKinds(rig, merge_each=request.param)
 
 
-def test_a_backfill_leaves_the_checkpoint_of_a_sync_half_way(run_kinds: RunKinds) -> None:
+def test_a_backfill_does_not_change_the_checkpoint_of_an_unfinished_sync(run_kinds: RunKinds) -> None:
     half_way = run_kinds.begun("sync", 0, 1)
     run_kinds.whole("backfill", 1, 1, 2)
     again = run_kinds.begun("again", 2, 1, run_kind="backfill")
@@ -63,7 +63,7 @@ def test_a_backfill_leaves_the_checkpoint_of_a_sync_half_way(run_kinds: RunKinds
     assert run_kinds.rig.value("SELECT count(*) FROM ops.checkpoints") == 2
 
 
-def test_an_overtaken_scan_marks_nothing_of_what_came_since_it_began(run_kinds: RunKinds) -> None:
+def test_an_overtaken_scan_does_not_remove_items_added_since_it_began(run_kinds: RunKinds) -> None:
     run_kinds.whole("before", 0, 1, 2, 3, 4, run_kind="sync")
     sync = run_kinds.begun("sync", 24, 1, 2)
     run_kinds.whole("backfill", 25, 9, 1, 2, 3, 4)
@@ -85,7 +85,7 @@ def test_an_overtaken_scan_marks_nothing_that_came_back_since_it_began(run_kinds
     assert run_kinds.rig.rows(GONE) == []
 
 
-def test_an_overtaken_scan_does_not_vouch_for_what_it_did_not_see(run_kinds: RunKinds) -> None:
+def test_an_overtaken_scan_is_not_recorded_as_the_last_complete_scan(run_kinds: RunKinds) -> None:
     """complete_at is the end of the last full scan, and never decreases."""
     ends: list[datetime] = []
     run_kinds.whole("before", 0, 1, run_kind="sync")
@@ -106,7 +106,7 @@ def test_an_overtaken_scan_does_not_vouch_for_what_it_did_not_see(run_kinds: Run
     assert run_kinds.rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
-def test_a_scan_does_not_miss_what_one_that_broke_off_found_since_it_began(run_kinds: RunKinds) -> None:
+def test_a_scan_does_not_remove_items_that_an_interrupted_scan_found_since_it_began(run_kinds: RunKinds) -> None:
     """The backfill was not completed, so the sync's scan decides about the other items."""
     run_kinds.whole("first", 0, 1, 2, 3, 4, 5, run_kind="sync")
     run_kinds.whole("second", 12, 1, 2, 3, 4, run_kind="sync")
@@ -118,7 +118,7 @@ def test_a_scan_does_not_miss_what_one_that_broke_off_found_since_it_began(run_k
     assert run_kinds.rig.rows(ENDED) == [("sync", at(26))]
 
 
-def test_what_was_known_when_a_backfill_began_it_judges_although_a_sync_is_half_way(run_kinds: RunKinds) -> None:
+def test_a_backfill_removes_items_known_at_its_start_despite_an_unfinished_sync(run_kinds: RunKinds) -> None:
     run_kinds.whole("before", 0, 1, 2, 3, run_kind="sync")
     run_kinds.begun("sync", 24, 9, 1)
     run_kinds.whole("backfill", 25, 1, 2)
@@ -126,7 +126,7 @@ def test_what_was_known_when_a_backfill_began_it_judges_although_a_sync_is_half_
     assert run_kinds.rig.rows(GONE) == [(n, at(25) + timedelta(minutes=1)) for n in ("3", "9")]
 
 
-def test_what_an_overtaken_scan_sees_after_all_is_back(run_kinds: RunKinds) -> None:
+def test_an_item_that_an_overtaken_scan_sees_is_no_longer_removed(run_kinds: RunKinds) -> None:
     run_kinds.whole("before", 0, 1, 2, 3, run_kind="sync")
     sync = run_kinds.begun("sync", 24, 1)
     run_kinds.whole("backfill", 25, 1, 2)
@@ -151,7 +151,7 @@ def test_an_overtaken_scan_neither_confirms_nor_settles_a_mass_disappearance(run
     assert run_kinds.rig.rows(doubts) == []
 
 
-def test_an_overtaken_scan_puts_nothing_in_doubt(run_kinds: RunKinds) -> None:
+def test_an_overtaken_scan_marks_nothing_missing(run_kinds: RunKinds) -> None:
     run_kinds.whole("before", 0, 1, 2, 3, 4, run_kind="sync")
     sync = run_kinds.begun("sync", 24, 1)
     run_kinds.whole("backfill", 25, 1, 2, 3, 4)
@@ -163,7 +163,7 @@ def test_an_overtaken_scan_puts_nothing_in_doubt(run_kinds: RunKinds) -> None:
     assert run_kinds.rig.rows(GONE) == []
 
 
-def test_an_end_long_settled_is_not_settled_again_by_the_other_run_kinds(rig: Rig) -> None:
+def test_a_settled_scan_is_not_settled_again_by_the_other_run_kind(rig: Rig) -> None:
     rig.scan(POSTS, "sync", 0, posts(1, 2, 3))
     backfill = Scan(POSTS, "backfill", at(24), run_kind="backfill")
     rig.land(backfill.page(posts(1, 2), at(24), last=True))
@@ -175,7 +175,7 @@ def test_an_end_long_settled_is_not_settled_again_by_the_other_run_kinds(rig: Ri
         assert rig.rows(ENDED) == before == [("backfill", at(24))]
 
 
-def test_an_account_that_another_scan_of_the_catalogue_listed_since_is_not_gone(rig: Rig) -> None:
+def test_an_account_listed_by_a_later_catalogue_scan_is_not_removed(rig: Rig) -> None:
     rig.catalogue("before", 0, [account(ANNA), account(BEN), account("c")])
     sync = Scan(CATALOGUE, "sync", at(24))
     backfill = Scan(CATALOGUE, "backfill", at(25), run_kind="backfill")
@@ -191,7 +191,7 @@ def test_an_account_that_another_scan_of_the_catalogue_listed_since_is_not_gone(
     assert rig.value("SELECT count(*) FROM core.accounts WHERE removed_at IS NULL") == 2
 
 
-def test_what_is_read_again_from_quarantine_counts_as_seen_by_both_run_kinds(rig: Rig) -> None:
+def test_items_imported_from_quarantine_count_as_seen_by_both_run_kinds(rig: Rig) -> None:
     by_key = replace(BUILT_IN, media_id=("/key",))
     sync, backfill = Scan(POSTS, "sync", at(0)), Scan(POSTS, "backfill", at(2), run_kind="backfill")
     odd = [{"key": "odd"}]

@@ -106,7 +106,7 @@ def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(ask_
         assert names(ask_for(Selection(typed))) == ["Ben", "cara"], typed
 
 
-def test_an_id_as_it_is_written_wins(peopled: Rig, ask_for: Chooser) -> None:
+def test_an_exact_id_takes_precedence(peopled: Rig, ask_for: Chooser) -> None:
     namesakes = [account("anna", name="x1"), account("x3", name="AnnA")]
     peopled.catalogue("c", 48, [account(ANNA, name="anna"), *namesakes])
     for typed in ("anna", "ANNA", "Anna"):
@@ -115,7 +115,7 @@ def test_an_id_as_it_is_written_wins(peopled: Rig, ask_for: Chooser) -> None:
         ask_for(Selection(("@anna",)))
 
 
-def test_a_name_that_another_account_left_behind_is_that_of_who_has_it_now(peopled: Rig, ask_for: Chooser) -> None:
+def test_a_reused_name_selects_its_current_account(peopled: Rig, ask_for: Chooser) -> None:
     peopled.catalogue("c", 48, [account(ANNA, name="gone")])
     assert [one.account_id for one in ask_for(Selection(("gone",)))] == [ANNA]
 
@@ -166,7 +166,7 @@ def test_expired_since_are_those_whose_token_was_expired_at_any_time_since(ask_f
         assert names(ask_for(Selection(expired_since=since))) == found, since
 
 
-def test_failed_is_exactly_what_was_left_undone_when_last_tried(peopled: Rig, ask_for: Chooser) -> None:
+def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled: Rig, ask_for: Chooser) -> None:
     kinds = OutcomeKind
     assert ask_for(Selection(failed=True)) == ()
     run(peopled, "older", 30, {media(CARA, "stories"): kinds.FAILED})
@@ -199,7 +199,7 @@ def test_failed_is_exactly_what_was_left_undone_when_last_tried(peopled: Rig, as
     assert names(ask_for(Selection(failed=True))) == ["Ben", "cara"]
 
 
-def test_when_only_the_catalogue_failed_a_sync_is_the_mend(peopled: Rig, ask_for: Chooser) -> None:
+def test_failed_without_failed_accounts_suggests_a_sync(peopled: Rig, ask_for: Chooser) -> None:
     outcomes = {CATALOGUE: OutcomeKind.FAILED, media(ANNA, "posts"): OutcomeKind.COMPLETE}
     run(peopled, "r", 30, outcomes, RunState.FAILED)
     with pytest.raises(SelectionError, match="The account catalogue could not be fetched by the last run"):

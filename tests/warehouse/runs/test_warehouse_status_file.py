@@ -29,7 +29,7 @@ def warehouse(tmp_path: Path) -> Path:
     return tmp_path / "warehouse.duckdb"
 
 
-def test_what_is_written_is_read_and_nothing_else_lies_there(snapshot: Path) -> None:
+def test_a_written_status_is_read_back_and_no_other_file_is_left(snapshot: Path) -> None:
     assert read_status(snapshot) is None
     write_status(snapshot, RUNNING)
     ended = Status("sync", RunState.FAILED, 1, AT, "r2", None, AT, 3, 2, 1, "api_unauthorized", "No.")
@@ -39,7 +39,7 @@ def test_what_is_written_is_read_and_nothing_else_lies_there(snapshot: Path) -> 
     assert [path.name for path in snapshot.parent.iterdir()] == ["analytics.duckdb.status.json"]
 
 
-def test_a_write_that_is_cut_short_leaves_the_last_one(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_write_keeps_the_previous_status(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_status(snapshot, RUNNING)
 
     def full(_: int) -> None:
@@ -85,7 +85,7 @@ GOOD = {"kind": "sync", "state": "running", "pid": 1, "started_at": AT.isoformat
         json.dumps(GOOD | {"detail": "x" * 70_000}),
     ],
 )
-def test_a_damaged_file_is_one_line(snapshot: Path, text: str) -> None:
+def test_a_damaged_file_is_reported_in_one_line(snapshot: Path, text: str) -> None:
     status_path(snapshot).write_text(text)
     with pytest.raises(StatusUnreadable) as caught:
         read_status(snapshot)
@@ -94,14 +94,14 @@ def test_a_damaged_file_is_one_line(snapshot: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_a_path_that_is_no_file_is_one_line(snapshot: Path, make: object) -> None:
+def test_a_path_that_is_not_a_file_is_reported_in_one_line(snapshot: Path, make: object) -> None:
     assert callable(make)
     make(status_path(snapshot))
     with pytest.raises(StatusUnreadable):
         read_status(snapshot)
 
 
-def test_running_is_believed_of_the_process_that_holds_the_lock(warehouse: Path) -> None:
+def test_a_run_is_running_only_while_its_process_holds_the_lock(warehouse: Path) -> None:
     with hold(warehouse, "gramhouse sync", since="now", pause=lambda _: None):
         assert settled(RUNNING, warehouse) == RUNNING
         # Another process has the lock, so the process of the status is gone.
@@ -112,17 +112,17 @@ def test_running_is_believed_of_the_process_that_holds_the_lock(warehouse: Path)
     assert f"Process {os.getpid()} ended" in str(found.detail)
 
 
-def test_where_there_is_no_lock_file_nothing_is_guessed(warehouse: Path) -> None:
+def test_without_a_lock_file_the_status_is_not_changed(warehouse: Path) -> None:
     assert settled(RUNNING, warehouse) == RUNNING
 
 
-def test_what_has_ended_stays_as_it_is(warehouse: Path) -> None:
+def test_the_status_of_an_ended_run_is_not_changed(warehouse: Path) -> None:
     ended = Status("sync", RunState.PARTIAL, 1, AT)
     with hold(warehouse, "gramhouse sync", since="now", pause=lambda _: None):
         assert settled(ended, warehouse) == ended
 
 
-def test_a_killed_process_is_found_out(snapshot: Path, warehouse: Path) -> None:
+def test_the_run_of_a_killed_process_is_interrupted(snapshot: Path, warehouse: Path) -> None:
     program = f"""
 import os, sys, pathlib, datetime
 from connectors.warehouse.storage.holder import hold

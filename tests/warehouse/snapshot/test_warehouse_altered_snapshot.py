@@ -82,7 +82,7 @@ def test_the_log_of_a_killed_analyst_is_not_replayed(rig: Rig, snapshot: Path) -
         assert names(snapshot) == ["analytics.duckdb"]
 
 
-def test_an_analyst_who_stays_open_changes_only_the_old_file(rig: Rig, snapshot: Path) -> None:
+def test_a_connection_left_open_changes_only_the_old_file(rig: Rig, snapshot: Path) -> None:
     put(rig, snapshot)
     with analyst(snapshot) as process:
         put(rig, snapshot, 61)
@@ -95,7 +95,7 @@ def test_an_analyst_who_stays_open_changes_only_the_old_file(rig: Rig, snapshot:
 
 
 @pytest.mark.parametrize("suffix", [".wal", ".wal.checkpoint", ".wal.recovery"])
-def test_logs_are_removed_and_what_readers_spill_stays(rig: Rig, snapshot: Path, suffix: str) -> None:
+def test_logs_are_removed_and_spill_folders_of_readers_are_kept(rig: Rig, snapshot: Path, suffix: str) -> None:
     snapshot.parent.mkdir()
     snapshot.with_name(snapshot.name + suffix).write_bytes(b"of nothing we know")
     snapshot.with_name(snapshot.name + ".tmp").mkdir()
@@ -150,7 +150,7 @@ def fails(rig: Rig, snapshot: Path) -> str:
     return message
 
 
-def test_a_log_that_comes_back_is_no_success(rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_publishing_fails_if_a_log_appears_again(rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(rig, snapshot)
     with analyst(snapshot):
         pass
@@ -158,7 +158,7 @@ def test_a_log_that_comes_back_is_no_success(rig: Rig, snapshot: Path, monkeypat
     assert "another program writes to analytics.duckdb.wal" in fails(rig, snapshot)
 
 
-def test_a_snapshot_that_no_reader_could_open_is_no_success(
+def test_publishing_fails_if_the_snapshot_cannot_be_opened(
     rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(rig, snapshot)

@@ -62,7 +62,7 @@ HOSTILE = {
 }
 
 
-def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeting(rig: Rig, snapshot: Path) -> None:
+def test_inferred_columns_follow_the_declared_ones_in_order_of_discovery(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
     scan(rig, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
     put(rig, snapshot)
@@ -109,7 +109,7 @@ def test_fields_are_counted_only_when_their_items_are_asked_for(rig: Rig, snapsh
     assert items_of(snapshot)["/x"] == 100
 
 
-def test_fields_say_how_many_items_carry_them(rig: Rig, snapshot: Path) -> None:
+def test_fields_have_the_number_of_items_with_them(rig: Rig, snapshot: Path) -> None:
     scan(
         rig,
         [
@@ -127,7 +127,7 @@ def test_fields_say_how_many_items_carry_them(rig: Rig, snapshot: Path) -> None:
     assert items_of(snapshot, "media_tags") == {"/a": 2, "/b": None}
 
 
-def test_of_a_path_that_cannot_always_be_read_every_item_counts(rig: Rig, snapshot: Path) -> None:
+def test_items_whose_value_cannot_be_read_are_counted_too(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"like_count": 5}, {"like_count": "many"}])
     put(rig, snapshot)
     assert items_of(snapshot)["/like_count"] == 2
@@ -142,13 +142,13 @@ def test_the_items_of_a_field_are_unknown_without_a_column_of_its_own(rig: Rig, 
     assert len(columns(snapshot, "media")) < MOST_FIELDS
 
 
-def test_of_several_ids_only_one_with_a_column_of_its_own_is_counted(rig: Rig, snapshot: Path) -> None:
+def test_of_several_id_fields_only_one_with_a_separate_column_is_counted(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"pk": 1}, {"pk": 2, "caption": "a"}])
     put(rig, snapshot)
     assert items_of(snapshot) == {"/id": None, "/pk": 2, "/caption": 1}
 
 
-def test_fields_tell_where_they_are_found(rig: Rig, snapshot: Path) -> None:
+def test_fields_name_the_column_that_holds_them(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
     put(rig, snapshot)
     rows = ask(snapshot, "SELECT resource, path, column_name, type FROM fields ORDER BY ALL")
@@ -178,7 +178,7 @@ WHERE f.type <> 'ROWS' AND c.data_type IS DISTINCT FROM f.type
     assert ask(snapshot, f"{query} WHERE type = 'ROWS'") == []
 
 
-def test_mapped_columns_stand_before_discovered_ones(rig: Rig, snapshot: Path) -> None:
+def test_mapped_columns_precede_inferred_ones(rig: Rig, snapshot: Path) -> None:
     extra = ColumnMapping("rating", Reading.NUMBER, ("/stars", "/rating"))
     child = ColumnMapping("alt_text", Reading.TEXT, ("/alt",))
     mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, extra), child_columns=(*BUILT_IN.child_columns, child))

@@ -93,7 +93,7 @@ def test_the_manifest_lists_every_table_and_view_and_every_file(snapshot: Path, 
         )
 
 
-def test_the_manifest_tells_columns_with_type_and_comment(snapshot: Path, folder: Path) -> None:
+def test_the_manifest_lists_columns_with_type_and_comment(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     tables = {table["name"]: table for table in manifest(folder)["tables"]}
     for declared in SNAPSHOT.sorted_tables:
@@ -132,7 +132,7 @@ def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path,
     assert {group.column(place).compression for place in range(group.num_columns)} == {"ZSTD"}
 
 
-def test_one_accounts_media_lie_together_and_the_statistics_say_so(snapshot: Path, folder: Path) -> None:
+def test_media_of_one_account_are_contiguous_according_to_the_statistics(snapshot: Path, folder: Path) -> None:
     with duckdb.connect(str(snapshot)) as db:
         db.execute("DELETE FROM core.media")
         db.execute("""
@@ -169,7 +169,7 @@ def test_an_earlier_export_is_replaced_whole(snapshot: Path, folder: Path) -> No
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
-def test_an_empty_folder_is_taken_and_a_link_is_followed(snapshot: Path, folder: Path, tmp_path: Path) -> None:
+def test_an_empty_folder_is_accepted_and_a_link_is_followed(snapshot: Path, folder: Path, tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     link = tmp_path / "link"
     link.symlink_to(folder)
@@ -276,14 +276,14 @@ def test_a_table_that_cannot_be_read_leaves_nothing_half_done(snapshot: Path, fo
     check_refused(snapshot, folder, "completed_scans")
 
 
-def test_a_view_that_reaches_for_other_files_gets_none(snapshot: Path, folder: Path, tmp_path: Path) -> None:
+def test_a_view_cannot_read_other_files(snapshot: Path, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
     with duckdb.connect(str(snapshot)) as db:
         db.execute(f"CREATE VIEW sly AS SELECT * FROM read_csv('{tmp_path}/secret.csv')")
     check_refused(snapshot, folder, "disabled by configuration")
 
 
-def test_two_at_once_do_not_meet(snapshot: Path, folder: Path) -> None:
+def test_a_second_concurrent_export_is_refused(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     workshop = folder.with_name(".export.exporting")
     workshop.mkdir()
@@ -312,7 +312,7 @@ def test_the_remains_of_a_killed_export_are_repaired(snapshot: Path, folder: Pat
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
-def test_names_with_quotes_are_no_trouble(snapshot: Path, tmp_path: Path) -> None:
+def test_names_may_contain_quotes(snapshot: Path, tmp_path: Path) -> None:
     odd = tmp_path / 'it\'s "so" {i} *'
     odd.mkdir()
     put(snapshot.rename(odd / "it's.duckdb"), odd / "ex'port")

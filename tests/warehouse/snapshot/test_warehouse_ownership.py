@@ -60,7 +60,7 @@ def without_id(snapshot: Path) -> None:
 @pytest.mark.usefixtures("first")
 @pytest.mark.parametrize("is_older", [False, True])
 @pytest.mark.parametrize("has_a_page", [False, True])
-def test_a_warehouse_without_a_complete_catalogue_replaces_no_other_ones_snapshot(
+def test_a_warehouse_without_a_complete_catalogue_does_not_replace_a_foreign_snapshot(
     tmp_path: Path, snapshot: Path, *, is_older: bool, has_a_page: bool
 ) -> None:
     if is_older:
@@ -84,7 +84,7 @@ def test_a_warehouse_without_a_complete_catalogue_replaces_no_other_ones_snapsho
 
 
 @pytest.mark.usefixtures("first")
-def test_a_warehouse_that_listed_all_accounts_replaces_it_and_says_so(
+def test_a_warehouse_with_a_complete_catalogue_replaces_a_foreign_snapshot_and_reports_it(
     tmp_path: Path, snapshot: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ownership._log, "disabled", False)  # noqa: SLF001 - other tests' configuration
@@ -98,7 +98,7 @@ def test_a_warehouse_that_listed_all_accounts_replaces_it_and_says_so(
     assert owner(snapshot) == [("second", 0)]
 
 
-def test_its_own_is_replaced_before_any_catalogue_was_complete(tmp_path: Path, snapshot: Path) -> None:
+def test_a_warehouse_replaces_its_own_snapshot_without_a_complete_catalogue(tmp_path: Path, snapshot: Path) -> None:
     with opened(tmp_path, "first") as rig:
         rig.catalogue("c", 0, [account()], last=False)
         for hour in (60, 61):
@@ -110,7 +110,7 @@ def test_its_own_is_replaced_before_any_catalogue_was_complete(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", None])
-def test_a_file_that_is_no_snapshot_is_replaced(tmp_path: Path, snapshot: Path, content: bytes | None) -> None:
+def test_a_file_that_is_not_a_snapshot_is_replaced(tmp_path: Path, snapshot: Path, content: bytes | None) -> None:
     snapshot.parent.mkdir()
     if content is None:
         with duckdb.connect(snapshot) as db:
@@ -124,7 +124,7 @@ def test_a_file_that_is_no_snapshot_is_replaced(tmp_path: Path, snapshot: Path, 
 
 
 @pytest.mark.usefixtures("first")
-def test_the_log_of_another_program_does_not_hide_whose_it_is(tmp_path: Path, snapshot: Path) -> None:
+def test_a_foreign_log_does_not_hide_the_owner_of_the_snapshot(tmp_path: Path, snapshot: Path) -> None:
     snapshot.with_name(snapshot.name + ".wal").write_bytes(b"of nothing we know")
     with opened(tmp_path, "second") as rig, pytest.raises(WarehouseUnusable):
         put(rig, snapshot)

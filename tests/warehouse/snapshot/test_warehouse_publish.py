@@ -198,7 +198,7 @@ def test_it_can_be_attached_beside_others_under_another_name(rig: Rig, snapshot:
             db.execute(f"FROM theirs.{view.name}").fetchall()
 
 
-def test_freshness_tells_the_last_complete_scan_and_the_last_outcome(rig: Rig, snapshot: Path) -> None:
+def test_freshness_has_the_last_complete_scan_and_the_last_outcome(rig: Rig, snapshot: Path) -> None:
     fill(rig)
     put(rig, snapshot)
     found = ask(
@@ -225,7 +225,7 @@ def test_freshness_tells_the_last_complete_scan_and_the_last_outcome(rig: Rig, s
     assert ask(snapshot, "SELECT bool_and(stale_for = now() - complete_at) FROM freshness") == [(True,)]
 
 
-def test_freshness_tells_the_last_outcome_of_whichever_run_scanned_it_last(rig: Rig, snapshot: Path) -> None:
+def test_freshness_has_the_outcome_of_the_last_run_of_any_kind(rig: Rig, snapshot: Path) -> None:
     def run(run_id: str, kind: str, selection: str | None, hour: float, **outcomes: OutcomeKind) -> None:
         with rig.connection.begin():
             ledger.begin(
@@ -291,7 +291,7 @@ def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: Rig, 
         assert names_in(snapshot.parent) == ["analytics.duckdb"]
 
 
-def test_the_snapshot_knows_nothing_of_the_warehouse(path: Path, snapshot: Path) -> None:
+def test_the_snapshot_does_not_depend_on_the_warehouse(path: Path, snapshot: Path) -> None:
     with connect(path) as connection:
         fill(Rig(connection))
         put(connection, snapshot)
@@ -301,7 +301,7 @@ def test_the_snapshot_knows_nothing_of_the_warehouse(path: Path, snapshot: Path)
         assert ask(moved, f"SELECT count(*) >= 0 FROM {view.name}") == [(True,)]
 
 
-def test_names_of_files_with_quotes_are_no_trouble(tmp_path: Path) -> None:
+def test_file_names_may_contain_quotes(tmp_path: Path) -> None:
     snapshot = tmp_path / 'it\'s "so".duckdb'
     with connect(tmp_path / "ware\"house's.duckdb") as connection:
         for _ in range(2):
@@ -352,9 +352,7 @@ def test_a_read_only_folder_is_reported(kept: Rig, snapshot: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["core.accounts", "core.media", "core.completed_scans"])
-def test_a_draft_that_fails_half_way_leaves_the_writer_and_the_old_snapshot_sound(
-    kept: Rig, snapshot: Path, broken: str
-) -> None:
+def test_a_failed_draft_affects_neither_the_writer_nor_the_old_snapshot(kept: Rig, snapshot: Path, broken: str) -> None:
     put(kept, snapshot)
     kept.do(f"ALTER TABLE {broken} RENAME TO hidden")
     check_refused(kept, snapshot)
@@ -382,7 +380,7 @@ def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: Rig, sn
     assert ask(snapshot, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") == [("v1.2.0+",)]
 
 
-def test_the_writer_has_its_memory_back_afterwards(kept: Rig, snapshot: Path) -> None:
+def test_memory_limit_and_threads_are_restored_after_publishing(kept: Rig, snapshot: Path) -> None:
     asked = "SELECT current_setting('memory_limit'), current_setting('threads')"
     before = kept.rows(asked)
     put(kept, snapshot)
@@ -400,7 +398,7 @@ def test_the_warehouse_stays_locked_against_other_programs(kept: Rig, snapshot: 
         assert not opens_for_writing(path)
 
 
-def test_it_is_the_warehouse_s_again_once_it_is_closed(path: Path, snapshot: Path) -> None:
+def test_the_warehouse_can_be_opened_for_writing_after_it_is_closed(path: Path, snapshot: Path) -> None:
     with connect(path) as connection:
         put(connection, snapshot)
     assert opens_for_writing(path)

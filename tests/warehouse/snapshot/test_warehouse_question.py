@@ -99,7 +99,7 @@ def test_statements_that_do_more_than_read_are_refused_in_one_line(snapshot: Sna
 
 
 @pytest.mark.parametrize("text", ["SELEC", "SELECT 'open", "EXPLAIN", "SELECT nope", "", ";", "-- nothing", "\x00"])
-def test_text_that_is_no_statement_is_refused(snapshot: Snapshot, text: str) -> None:
+def test_text_that_is_not_a_statement_is_refused(snapshot: Snapshot, text: str) -> None:
     with pytest.raises(QueryError):
         snapshot.question(text)
 
@@ -138,7 +138,7 @@ def test_values_that_python_cannot_hold_are_text(snapshot: Snapshot, expression:
     assert [(str(value), one) for value, one in rows] == [(shown, 1)]
 
 
-def test_a_value_that_cannot_be_text_is_no_traceback(snapshot: Snapshot) -> None:
+def test_a_value_that_cannot_be_text_causes_no_traceback(snapshot: Snapshot) -> None:
     with pytest.raises(QueryError, match="cast it to VARCHAR"):
         answer(snapshot, "SELECT 1; SELECT INTERVAL '100000000 years'")
 

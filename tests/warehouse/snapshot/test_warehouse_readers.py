@@ -131,7 +131,7 @@ def test_sqlalchemy_reflects_tables_columns_and_comments(engine: Engine) -> None
         assert {column.name: column.comment for column in declared.columns}.items() <= columns.items()
 
 
-def test_sqlalchemy_selects_from_what_it_reflected(truth: dict[str, Rows], engine: Engine) -> None:
+def test_sqlalchemy_selects_from_reflected_tables(truth: dict[str, Rows], engine: Engine) -> None:
     media = Table("media", MetaData(), autoload_with=engine)
     with engine.connect() as connection:
         found = connection.execute(select(media.c.media_id, media.c.caption)).mappings().all()

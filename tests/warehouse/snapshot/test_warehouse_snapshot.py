@@ -98,7 +98,7 @@ def test_a_missing_snapshot_is_reported_with_a_hint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "folder", "empty"])
-def test_a_file_that_is_no_snapshot_is_reported_in_one_line(tmp_path: Path, kind: str) -> None:
+def test_a_file_that_is_not_a_snapshot_is_reported_in_one_line(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x.duckdb"
     if kind == "folder":
         path.mkdir()

@@ -221,7 +221,7 @@ def snapshot(opened_rig: Connection, tmp_path_factory: pytest.TempPathFactory) -
         yield db
 
 
-def test_every_number_is_one_that_every_reader_takes(snapshot: DuckDBPyConnection) -> None:
+def test_columns_of_views_have_common_types(snapshot: DuckDBPyConnection) -> None:
     kinds = {
         kind
         for name in [view.name for view in views()]
@@ -284,19 +284,19 @@ def select(view: str) -> str:
     return f"SELECT * EXCLUDE ({', '.join(AGES)}) FROM {view}" if view == "freshness" else f"FROM {view}"
 
 
-def test_every_view_is_answered_another_way() -> None:
+def test_every_view_has_a_reference_implementation() -> None:
     assert list(ANSWERS) == [view.name for view in views()]
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_made_up_snapshot_is_answered_alike(db: DuckDBPyConnection, seed: int) -> None:
+def test_views_of_a_random_snapshot_equal_the_reference(db: DuckDBPyConnection, seed: int) -> None:
     rows = Chance(seed).rows
     fill(db, rows)
     for view, answer in ANSWERS.items():
         assert ask(db, select(view)) == alike(answer(rows)), view
 
 
-def test_a_field_of_the_items_takes_no_view_s_word(db: DuckDBPyConnection) -> None:
+def test_inferred_columns_do_not_shadow_names_in_views(db: DuckDBPyConnection) -> None:
     # Fields that items carry become columns of media, and may be called like anything in a view.
     words = {word for view in views() for word in re.findall(r"(?:AS |^    )(\w+)\b", view.select, re.MULTILINE)}
     for word in sorted(words - {column.name for column in SNAPSHOT.tables["media"].columns}):
@@ -361,7 +361,7 @@ def test_freshness_counts_from_now(db: DuckDBPyConnection) -> None:
     assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(hours=26), 26 * 3600)]
 
 
-def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyConnection) -> None:
+def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPyConnection) -> None:
     accounts = [
         account("fresh"),
         account("old"),
@@ -420,7 +420,7 @@ def test_every_column_has_its_comment(db: DuckDBPyConnection) -> None:
         assert columns == list(view.columns.items())
 
 
-def test_cadence_of_one_post_of_none_and_of_several_at_once(db: DuckDBPyConnection) -> None:
+def test_cadence_of_accounts_with_one_no_or_simultaneous_posts(db: DuckDBPyConnection) -> None:
     accounts = [account("anna"), account("ben"), account("carl"), account("gone", removed_at=ago(1))]
     ben = [item("ben", "posts", "1", ago(7)), item("ben", "posts", "2", None)]
     anna = [
@@ -441,7 +441,7 @@ def test_cadence_of_one_post_of_none_and_of_several_at_once(db: DuckDBPyConnecti
     ]
 
 
-def test_the_usual_gap_is_that_of_late(db: DuckDBPyConnection) -> None:
+def test_the_median_gap_uses_recent_posts_only(db: DuckDBPyConnection) -> None:
     late = [post(f"late {n}", ago(n if n <= 10 else 10 + 3 * (n - 10))) for n in range(21)]
     early = [post(f"early {n}", ago(100 + 50 * n)) for n in range(30)]
     fill(db, world(accounts=[account("anna")], media=late + early))
@@ -452,7 +452,7 @@ def test_the_usual_gap_is_that_of_late(db: DuckDBPyConnection) -> None:
     ("posts", "every", "silent", "stale"),
     [(4, 1, 60, False), (5, 1, 7, False), (5, 1, 7.1, True), (5, 10, 30, False), (5, 10, 30.1, True), (5, 0, 8, True)],
 )
-def test_who_posted_and_stopped_is_stale(
+def test_an_account_that_stopped_posting_is_stale(
     db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
 ) -> None:
     media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
@@ -460,7 +460,7 @@ def test_who_posted_and_stopped_is_stale(
     assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
 
 
-def test_who_is_not_scanned_is_stale_for_that_and_nothing_else(db: DuckDBPyConnection) -> None:
+def test_an_account_that_is_not_scanned_is_stale_for_one_reason_only(db: DuckDBPyConnection) -> None:
     silent = [post(str(n), ago(100 + n)) for n in range(9)]
     accounts = [
         account("anna"),
@@ -477,7 +477,7 @@ def test_who_is_not_scanned_is_stale_for_that_and_nothing_else(db: DuckDBPyConne
     ]
 
 
-def test_a_count_that_falls_vanishes_and_returns(db: DuckDBPyConnection) -> None:
+def test_engagement_with_a_count_that_falls_vanishes_and_returns(db: DuckDBPyConnection) -> None:
     counts = [(ago(5), 100), (ago(4), 90), (ago(3), None), (ago(2), 120), (ago(1), None)]
     fill(
         db,
@@ -496,7 +496,7 @@ def test_a_count_that_falls_vanishes_and_returns(db: DuckDBPyConnection) -> None
     assert ask(db, "FROM post_growth") == [("anna", "name of anna", "1", ago(5, 1), *growth)]
 
 
-def test_what_grew_before_anyone_looked_is_no_gain(db: DuckDBPyConnection) -> None:
+def test_growth_before_the_first_observation_is_not_a_gain(db: DuckDBPyConnection) -> None:
     media = [post("old", ago(20)), post("just too old", ago(3)), post("new", ago(2, 23)), post("undated", None)]
     first = [count(row["media_id"], ago(1), 10, "comments_count") for row in media]
     fill(db, world(media=media, media_metrics=[*first, count("old", ago(0), 13, "comments_count")]))
@@ -506,7 +506,7 @@ def test_what_grew_before_anyone_looked_is_no_gain(db: DuckDBPyConnection) -> No
     ]
 
 
-def test_growth_after_a_day_and_a_week_is_said_only_of_posts_watched_then(db: DuckDBPyConnection) -> None:
+def test_growth_after_a_day_and_a_week_needs_observations_at_that_time(db: DuckDBPyConnection) -> None:
     media = [
         post("watched", ago(10)),
         post("found late", ago(10)),
@@ -535,7 +535,7 @@ def test_growth_after_a_day_and_a_week_is_said_only_of_posts_watched_then(db: Du
     ]
 
 
-def test_the_fate_of_stories(db: DuckDBPyConnection) -> None:
+def test_stories_are_counted_by_how_they_ended(db: DuckDBPyConnection) -> None:
     scanned_at = ago(0, 2)
     old = ago(0, 30)
     fates: list[dict[str, Any]] = [
@@ -565,7 +565,7 @@ def test_the_fate_of_stories(db: DuckDBPyConnection) -> None:
     ]
 
 
-def test_the_best_hour_is_by_the_standard_of_each_account(db: DuckDBPyConnection) -> None:
+def test_the_best_hour_is_relative_to_each_account(db: DuckDBPyConnection) -> None:
     monday, tuesday = datetime(2026, 2, 2, 9, tzinfo=UTC), datetime(2026, 2, 3, 18, 59, tzinfo=UTC)
     anna = [post(str(n), monday, like_count=likes) for n, likes in enumerate((300, 400))]
     anna += [

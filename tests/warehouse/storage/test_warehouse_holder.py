@@ -103,7 +103,7 @@ def test_the_lock_is_freed_when_the_work_fails(path: Path) -> None:
         pass
 
 
-def test_a_look_at_the_holder_disturbs_neither_the_holder_nor_the_next(path: Path) -> None:
+def test_checking_the_holder_disturbs_neither_it_nor_the_next_one(path: Path) -> None:
     with writing(path) as rig:
         for number in range(20):
             assert holder(path) is not None
@@ -114,7 +114,7 @@ def test_a_look_at_the_holder_disturbs_neither_the_holder_nor_the_next(path: Pat
         pass
 
 
-def test_a_first_refusal_is_not_believed(path: Path) -> None:
+def test_the_lock_is_tried_again_after_a_refusal(path: Path) -> None:
     """A process that only checks holds the lock for an instant: it is tried again after a pause."""
     with process(HOLDS, path) as child:
         pauses: list[float] = []
@@ -145,14 +145,14 @@ def test_the_status_of_a_dead_process_is_ignored(path: Path, left: str) -> None:
         assert holder(path) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
 
 
-def test_a_file_that_is_no_database_is_reported_and_not_changed(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported_and_not_changed(path: Path) -> None:
     path.write_text("no database\n" * 1000)
     assert refused(path, WarehouseUnusable).startswith(f"{path} cannot be used: ")
     assert path.read_text() == "no database\n" * 1000
     assert holder(path) is None
 
 
-def test_a_folder_is_no_warehouse(path: Path) -> None:
+def test_a_folder_is_not_a_warehouse(path: Path) -> None:
     path.mkdir()
     assert str(path) in refused(path, WarehouseUnusable)
 
@@ -180,7 +180,7 @@ def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(t
     assert "choose another file name" in refused(tmp_path / name, WarehouseUnusable)
 
 
-def test_opening_again_keeps_what_is_there_and_makes_what_is_missing(path: Path) -> None:
+def test_opening_again_keeps_data_and_creates_missing_tables(path: Path) -> None:
     with writing(path) as rig:
         rig.scan(POSTS, "p", 0, [{"id": "1"}])
         rig.do("DROP TABLE ops.cooldowns")
@@ -189,7 +189,7 @@ def test_opening_again_keeps_what_is_there_and_makes_what_is_missing(path: Path)
         assert Rig(connection).value("SELECT count(*) FROM ops.cooldowns") == 0
 
 
-def test_instants_are_read_back_in_utc_whatever_the_machines_zone(path: Path) -> None:
+def test_times_are_read_in_utc_in_any_time_zone(path: Path) -> None:
     with writing(path) as rig:
         assert rig.value("SELECT current_setting('TimeZone')") == "UTC"
 
@@ -204,7 +204,7 @@ def test_instants_are_read_back_in_utc_whatever_the_machines_zone(path: Path) ->
         ("IO Error: Could not set lock on file: Resource temporarily unavailable", "another process"),
     ],
 )
-def test_duckdbs_words_for_a_lock_are_understood(path: Path, output: str, result: str) -> None:
+def test_lock_messages_of_duckdb_are_recognized(path: Path, output: str, result: str) -> None:
     error = explain(path, OSError(output))
     assert isinstance(error, WarehouseBusy)
     assert result in str(error)
@@ -223,5 +223,5 @@ def test_duckdbs_words_for_a_lock_are_understood(path: Path, output: str, result
         ),
     ],
 )
-def test_any_other_word_of_duckdb_is_one_line(path: Path, output: str, result: str) -> None:
+def test_other_messages_of_duckdb_are_one_line(path: Path, output: str, result: str) -> None:
     assert str(explain(path, OSError(output))) == f"{path} cannot be used: {result}"

@@ -27,7 +27,7 @@ def asked(db: DuckDBPyConnection, query: str) -> tuple[object, ...]:
     return tuple(row)
 
 
-def test_what_needs_more_memory_than_a_run_has_is_done_again_in_more(db: DuckDBPyConnection) -> None:
+def test_work_that_runs_out_of_memory_is_repeated_with_more_memory(db: DuckDBPyConnection) -> None:
     tries: list[None] = []
 
     def work() -> tuple[object, ...]:
@@ -52,14 +52,14 @@ def test_an_error_in_a_transaction_is_not_hidden(db: DuckDBPyConnection) -> None
     assert asked(db, SAID) == before
 
 
-def test_another_error_is_no_reason_to_try_again(db: DuckDBPyConnection) -> None:
+def test_other_errors_are_not_repeated(db: DuckDBPyConnection) -> None:
     before = asked(db, SAID)
     with pytest.raises(duckdb.ConversionException):
         in_enough_memory(db, lambda: db.execute("SELECT 'x'::INTEGER").fetchall())
     assert asked(db, SAID) == before
 
 
-def test_all_cores_are_lent_and_given_back(db: DuckDBPyConnection) -> None:
+def test_settings_are_restored_after_using_all_cores(db: DuckDBPyConnection) -> None:
     before = asked(db, SAID)
     with pytest.raises(RuntimeError), on_all_cores(db):
         raise RuntimeError

@@ -210,7 +210,7 @@ def test_the_revisions_known_without_alembic_are_those_that_alembic_finds() -> N
     assert script.get_current_head() == revisions.HEAD
 
 
-def test_the_revisions_lead_to_what_is_declared(bare: Connection) -> None:
+def test_the_revisions_produce_the_declared_schema(bare: Connection) -> None:
     """A change of models/tables must be part of a revision that is not released yet."""
     with bare.begin():
         upgrade.upgrade(bare, revisions.HEAD)
@@ -221,7 +221,7 @@ def test_the_revisions_lead_to_what_is_declared(bare: Connection) -> None:
         assert migrated[table] == columns, table
 
 
-def test_the_first_revision_is_what_the_first_release_wrote(bare: Connection, oldest: Path) -> None:
+def test_the_first_revision_produces_the_schema_of_the_first_release(bare: Connection, oldest: Path) -> None:
     with bare.begin():
         upgrade.upgrade(bare, revisions.FIRST)
         assert schema(bare) == shaped(ask(oldest, COLUMNS))
@@ -250,7 +250,7 @@ RECORDED = ", ".join(name for name in NAMES if name != "accounts_removed")
 COUNTED = f"SELECT run_id, {RECORDED} FROM core.run_counts ORDER BY ALL"
 
 
-def test_what_the_first_releases_runs_recorded_stays_theirs(oldest: Path) -> None:
+def test_counts_recorded_by_runs_of_the_first_release_are_kept(oldest: Path) -> None:
     before = ask(oldest, f"SELECT run_id, {RECORDED} FROM core.runs ORDER BY ALL")
     with connect(oldest):
         pass
@@ -272,7 +272,7 @@ def test_what_the_first_releases_runs_recorded_stays_theirs(oldest: Path) -> Non
         ),
     ],
 )
-def test_an_upgraded_warehouse_counts_what_its_runs_did_not_record(oldest: Path, done: tuple[str, ...]) -> None:
+def test_an_upgrade_counts_changes_that_no_run_recorded(oldest: Path, done: tuple[str, ...]) -> None:
     change(oldest, *done)
     with connect(oldest):
         pass
@@ -289,14 +289,14 @@ def test_an_upgraded_warehouse_counts_what_its_runs_did_not_record(oldest: Path,
     assert ask(oldest, rest)[0][0] in (None, 0)
 
 
-def test_the_first_releases_items_have_changed_when_they_last_changed(oldest: Path) -> None:
+def test_content_of_first_release_items_changed_at_their_last_change(oldest: Path) -> None:
     with connect(oldest):
         pass
     differing = "SELECT count(*) FROM core.media WHERE content_changed_at != changed_at"
     assert ask(oldest, differing) == [(0,)]
 
 
-def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None:
+def test_unfinished_scans_of_the_first_release_belong_to_syncs(oldest: Path) -> None:
     before = ask(oldest, f"SELECT * REPLACE ({STATE} AS state) FROM ops.checkpoints ORDER BY seq")
     assert before
     with connect(oldest):
@@ -310,7 +310,7 @@ def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None
     assert ask(oldest, "SELECT count(*) > 0 FROM core.runs") == [(True,)]
 
 
-def test_an_upgraded_warehouse_is_told_of_a_next_run_and_publishes_it(released: Path, tmp_path: Path) -> None:
+def test_an_upgraded_warehouse_merges_and_publishes_the_next_run(released: Path, tmp_path: Path) -> None:
     staged = ask(released, "SELECT count(*) FROM ops.staging")
     with opened(released) as connection:
         rig = Rig(connection)
@@ -344,7 +344,7 @@ def test_an_upgraded_warehouse_is_told_of_a_next_run_and_publishes_it(released: 
 
 
 @pytest.mark.anyio
-async def test_rows_of_an_older_version_are_rebuilt_once_and_change_by_nothing(released: Path) -> None:
+async def test_rows_of_an_older_version_are_rebuilt_once_without_changes(released: Path) -> None:
     async with open_warehouse(released, "test", now=T0):
         pass
     assert ask(released, "SELECT count(*) FROM core.media WHERE payload_hash IS NULL") == [(0,)]
@@ -401,7 +401,9 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("step", ["put 1", "put 2", "commit 1", "commit 2", "drop 1"])
-def test_an_upgrade_of_rows_that_is_killed_goes_on(released: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_upgrade_of_rows_is_continued(
+    released: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = payloads(released)
     kind, number = step.split()
     left = [int(number)]
@@ -447,7 +449,7 @@ def test_discovered_columns_are_not_changed(oldest: Path) -> None:
     assert ask(oldest, "FROM core.media_music") == [("1", "a song")]
 
 
-def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was_and_says_why(oldest: Path) -> None:
+def test_a_failed_upgrade_leaves_the_file_unchanged_and_is_reported(oldest: Path) -> None:
     change(oldest, "ALTER TABLE core.fields ADD COLUMN kinds INTEGER")
     before = oldest.read_bytes()
     for _ in range(2):
@@ -461,7 +463,7 @@ def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was_and_says_why(o
     assert ask(oldest, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
 
 
-def test_when_the_last_of_several_revisions_fails_none_has_happened(
+def test_if_the_last_of_several_revisions_fails_none_is_applied(
     oldest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = oldest.read_bytes()
@@ -473,7 +475,7 @@ def test_when_the_last_of_several_revisions_fails_none_has_happened(
         pass
 
 
-def test_several_revisions_are_made_in_one_go_from_whatever_folder(
+def test_several_revisions_are_applied_at_once_from_any_folder(
     oldest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_next(monkeypatch, tmp_path / "100%(here)s", "pass")
@@ -517,7 +519,7 @@ def test_a_second_opening_changes_nothing(path: Path) -> None:
         assert ask(path, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
 
 
-def test_a_newer_gramhouses_warehouse_is_refused_and_left_alone(path: Path) -> None:
+def test_a_warehouse_of_a_newer_version_is_refused_and_not_changed(path: Path) -> None:
     with connect(path):
         pass
     change(path, f"UPDATE {revisions.TABLE} SET version_num = '4711'")
@@ -531,7 +533,7 @@ def test_a_newer_gramhouses_warehouse_is_refused_and_left_alone(path: Path) -> N
 
 
 @pytest.mark.parametrize("done", ["DELETE FROM", f"INSERT INTO {revisions.TABLE} FROM"])
-def test_a_warehouse_that_does_not_say_one_revision_is_refused(path: Path, done: str) -> None:
+def test_a_warehouse_without_exactly_one_revision_is_refused(path: Path, done: str) -> None:
     with connect(path):
         pass
     change(path, f"{done} {revisions.TABLE}")
@@ -545,7 +547,7 @@ def test_an_unrelated_file_is_refused_and_not_changed(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_snapshot_is_no_warehouse(path: Path, tmp_path: Path) -> None:
+def test_a_snapshot_is_not_a_warehouse(path: Path, tmp_path: Path) -> None:
     with connect(path) as connection:
         publish(connection, tmp_path / "s.duckdb", at=T0, version="1")
     assert "GRAMHOUSE_WAREHOUSE" in refused(tmp_path / "s.duckdb")

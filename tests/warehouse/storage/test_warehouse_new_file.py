@@ -25,7 +25,7 @@ def _made(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
     return {name: [row for row in rows if "alembic" not in str(row[1])] for name, rows in found.items()}
 
 
-def test_a_new_file_holds_what_the_dialect_would_make(path: Path) -> None:
+def test_a_new_file_has_the_schema_that_the_dialect_would_create(path: Path) -> None:
     engine = create_engine("duckdb:///:memory:")
     with engine.connect() as theirs, connect(path) as ours:
         for schema in sorted({str(table.schema) for table in WAREHOUSE.sorted_tables}):

@@ -29,7 +29,7 @@ def test_paths_on_this_machine(path: str) -> None:
         ":memory:",
     ],
 )
-def test_what_is_elsewhere_is_refused(path: str) -> None:
+def test_paths_that_are_not_local_are_refused(path: str) -> None:
     for check in (local, database):
         with pytest.raises(ValueError, match="not a local path"):
             check(Path(path))
