@@ -219,7 +219,7 @@ def media_id(item: Mapping[str, Any]) -> str:
 
 
 def expected_media(service: SandboxProcess) -> dict[tuple[str, str, str], Any]:
-    """The items that the API lists today, of accounts that are synced, by key."""
+    """Return the items that the API lists today for active accounts, by key."""
     skipped = service.expired()
     return {
         (line["account_id"], line["surface"], media_id(line["item"])): line["item"]

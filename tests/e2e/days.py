@@ -1,7 +1,7 @@
-"""What a warehouse must hold after each day, told in plain Python: it knows what was served, and none of our code.
+"""The expected contents of a warehouse after each day, computed in plain Python from the served data.
 
-Times are moments: which page of which scan of which day brought the news. What the clock said at a moment is for
-the test to find out; here it is only told that the same moment is the same instant.
+Times are moments: a page of a scan of a day. The test determines the time of each moment; the model only states which
+values have the same time.
 """
 
 import json
@@ -53,7 +53,7 @@ class Account:
 
 @dataclass
 class Media:
-    """An item. `payload` is that of its last change; `newest` differs from it in addresses of media at most."""
+    """An item. `payload` is from its last change; `newest` may differ from it only in addresses of media."""
 
     payload: Item
     newest: Item
@@ -67,7 +67,7 @@ class Media:
 
 @dataclass
 class Days:
-    """All that was ever seen, fed a day at a time. `news` and `message` are the last day's."""
+    """All data seen so far, added day by day. `news` has the last day's new and changed items, `message` its counts."""
 
     page_size: int
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Days:
     def pass_(
         self, day: int, accounts: Sequence[Item], media: Sequence[Item], names: dict[str, str], now: datetime
     ) -> None:
-        """Let a day pass: what was served (in its order), what counts are called, and about when it was."""
+        """Add a day: the data served, in order; the column names of fields by path; and the approximate time."""
         self.message = Counter()
         self.news = []
         self._catalogue(day, accounts)
@@ -141,7 +141,7 @@ class Days:
         missed = known.keys() - seen
         old = {key for key, media in known.items() if _removal(partition[1], media, now) == "expired"}
         newly = missed - self._missing.keys() - old
-        # A listing that breaks off looks like a mass deletion: only one an hour later would confirm it.
+        # A truncated listing looks like a mass disappearance: only a scan at least an hour later may confirm it.
         doubtful = 2 * len(newly) > len(known.keys() - old)
         for key in missed:
             media = known[key]
@@ -183,14 +183,14 @@ class Days:
 
 
 def _removal(surface: str, media: Media, now: datetime) -> str:
-    # Whoever does not say when it was published was first seen within the hour that the test takes.
+    # An item without a publication time was first seen less than an hour ago, during this test.
     published = reading.canonical(media.payload, _PUBLISHED)
     old = published is not None and now - published >= timedelta(hours=24)
     return "expired" if surface == "stories" and old else "removed"
 
 
 def content(item: Item) -> str:
-    """What an item says but for its counts, as text."""
+    """Return an item without its counts, as text."""
     return json.dumps(_uncounted(lasting(item)), sort_keys=True)
 
 
@@ -202,7 +202,7 @@ def _uncounted(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 @cache
 def _is_count(name: str) -> bool:
-    """Tell whether a key sounds like a count, in snake_case or camelCase."""
+    """Return whether a key is the name of a count, in snake_case or camelCase."""
     snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
     return snake in _COUNT_WORDS or name in _COUNT_WORDS or bool(re.search(r"_counts?$|^counts?$", snake))
 
@@ -212,7 +212,7 @@ def _countable(value: object) -> bool:
 
 
 def counts(item: Item, names: dict[str, str]) -> dict[str, int | None]:
-    """What an item counts: the canonical columns, and the discovered fields that sound like counts, by column name."""
+    """Return the counts of an item by column name: canonical columns, and inferred fields with the name of a count."""
     found = {column.column: reading.canonical(item, column) for column in _COUNTS}
     for path, value, kind in reading.leaves(item):
         key = path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")

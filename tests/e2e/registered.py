@@ -32,7 +32,7 @@ Registry = dict[tuple[str, str], Registered]
 
 
 def rows_of(operator: Operator, query: str, parameters: Sequence[object] = ()) -> list[Row]:
-    """Rows by column name; no two names of a query differ only in case."""
+    """Return rows as dicts; assert that no two column names differ only in case."""
     with duckdb.connect(str(operator.snapshot), read_only=True) as db:
         if mentions_raw_media(query):
             db.execute(raw_media(listed_parts(db)))
@@ -81,7 +81,7 @@ def assert_every_value_has_its_column(
 ) -> set[str]:
     """Compare each item with its row, path by path; return the paths that have their own column.
 
-    `ever` are all kinds that have occurred at each path, also in items that no longer exist.
+    `ever` has all kinds found at each path so far, also in items that no longer exist.
     """
     carried: dict[str, int] = defaultdict(int)
     for item, row in pairs:

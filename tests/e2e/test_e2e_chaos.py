@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 STORIES = 24
 KILLS = 10
-# The start, and the merge and the publish after the last request, have no requests to count: kills are timed there.
+# During the start, and during the merge and the publish after the last request, kills are timed: there are no requests
+# to count.
 MOST_SECONDS = 1.6
 MOST_REQUESTS = 90
 

@@ -79,7 +79,7 @@ def test_a_worker_that_is_killed_is_replaced(there: Operator, many: SandboxProce
     assert_matches_api(there, many)
     requests = len(many.requests())
     different = len({(one["account_id"], one["surface"], one["cursor"]) for one in many.requests()})
-    # Pages that its batch had not written yet: up to 100, and those in flight.
+    # Pages that the batch had not written to its log: up to 100, and those in flight.
     assert requests - different <= 100 + 4 * 2
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong on the way, as an operator meets it."""
+"""Errors of the network and of the API, from the operator's view."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_a_key_without_the_scope_lands_accounts_and_denies_media(operator: Opera
     assert report["stopped_by"]["code"] == "api_scope_denied"
     assert report["outcomes"]["denied"] == 2 * len(active)
     assert operator.ask("SELECT count(*) FROM accounts") == [(len(service.accounts()),)]
-    # A few scans were under way when the first refusal came; nobody asked for all of them.
+    # A few scans were running at the first refusal; the others sent no request.
     media = service.stats()["counts"]["accounts.media.list"]
     assert sum(media.values()) <= len(active)
 

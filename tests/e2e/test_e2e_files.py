@@ -55,7 +55,7 @@ def test_a_file_in_place_of_a_folder_is_reported_in_one_line(operator: Operator)
 def test_a_clock_set_back_loses_nothing(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     service.day(1)
-    # As if the run before had been an hour in the future.
+    # As if the previous run had been an hour in the future.
     change = (
         "import duckdb, sys; db = duckdb.connect(sys.argv[1]);"
         " db.execute('UPDATE core.runs SET started_at = started_at + INTERVAL 1 HOUR');"
@@ -69,7 +69,7 @@ def test_a_clock_set_back_loses_nothing(operator: Operator, service: SandboxProc
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a few megabytes."""
+    """A file system of a few megabytes."""
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = (

@@ -64,7 +64,7 @@ def test_a_wait_over_the_budget_defers_the_scan_to_the_next_run(operator: Operat
     assert 3590 < (resume_after - datetime.now(UTC)).total_seconds() < 4000
     assert "deferred" in operator.run("status").stdout
 
-    # Too early: the cooldown outlives the process, and the account is not requested.
+    # The stored cooldown is still active, so the account is not requested.
     service.forget()
     service.faults()
     operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="10")

@@ -111,7 +111,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     hook: tuple[str, list[dict[str, str]]],
 ) -> None:
     url, result = hook
-    # As a user might do it, before the block exists, and with the same name twice.
+    # A user may apply before the block exists, and may name it twice.
     python("-m", "prefect", "automation", "create", "--from-file", "deployments/automations.yaml")
     ask(api, "automations/", DOUBLE)
     assert len(_names(api)) == 10
@@ -140,7 +140,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     assert message["subject"] == "gramhouse: tokens newly expired"
     assert all(name in message["body"] for name in expired)
 
-    # They are known now and not reported again; a failed run is reported.
+    # Reported tokens are not reported again; a failed run is reported.
     operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
     wait_until(lambda: len(result) > 1, "the webhook")
     assert [each["subject"] for each in result[1:]] == ["gramhouse: a run failed"]

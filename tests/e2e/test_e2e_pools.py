@@ -91,7 +91,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
 
     pool.operator.sync()
     service.day(1)
-    # Both are due at the same time: one waits for the other's lock.
+    # Both runs are due at the same time: one waits for the other's lock.
     asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run") for name in ("nightly", "publish")]
     log = pool.type("worker", "start", "--pool", "gramhouse", "--run-once")
 
@@ -154,7 +154,7 @@ def test_a_batch_of_a_pool_whose_process_is_killed_is_submitted_again(
         out, err = sync.communicate(timeout=2 * TIMEOUT)
     assert sync.returncode == 0, out + err
     assert_matches_api(pool.operator, many)
-    # Pages that were in no entry yet, and those in flight.
+    # Pages that were not in a log entry yet, and those in flight.
     assert sum(one["times"] - 1 for one in many.stats()["asked_again"]) <= 100 + 2
     runs = [one for one in pool.ask("flow_runs/filter") if one["name"].startswith("runs/")]
     assert sorted((one["name"], one["state"]["name"]) for one in runs) == [

@@ -172,7 +172,7 @@ def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
 def test_a_scheduled_run_starts_and_lands_pages(up: Up) -> None:
     now = datetime.now(UTC)
     nightly = up.deployments()["nightly"]["id"]
-    # The schedule's own run of yesterday, as if it had come due just now.
+    # A scheduled run with yesterday's start time, so it is due now.
     window = {"start_time": str(now - timedelta(hours=25)), "end_time": str(now), "min_runs": 1, "max_runs": 1}
     up.ask(f"/deployments/{nightly}/schedule", window)
     due = up.runs_of("nightly")[0]
@@ -244,7 +244,7 @@ def test_a_killed_run_is_noticed_and_started_again(up: Up) -> None:
     assert made["created_by"]["type"] == "AUTOMATION"
     assert made["parameters"]["options"] == {**up.run(run)["parameters"]["options"], "restarts": 1}
     assert made["parameters"]["options"]["surfaces"] == ["stories"]
-    # Prefect drops log lines while its database is busy, so the warehouse answers whether the run was resumed.
+    # Prefect drops log lines while its database is busy, so check in the warehouse that the run was resumed.
     last = "SELECT state, resumes IS NOT NULL FROM core.runs ORDER BY seq DESC LIMIT 1"
     assert up.operator.inside(last) == [("complete", True)]
 
@@ -254,7 +254,7 @@ def test_a_run_that_always_crashes_is_not_started_for_ever(up: Up) -> None:
     run = up.under_way("stories", parameters={"options": {"surfaces": ["stories"], "restarts": 3}})
 
     def restarted() -> set[str]:
-        # The schedule may add runs of its own meanwhile.
+        # The schedule may start other runs at the same time.
         makers = {each["id"]: each["created_by"] or {} for each in up.runs_of("stories")}
         return {run_id for run_id, maker in makers.items() if maker.get("type") == "AUTOMATION"}
 
@@ -283,14 +283,14 @@ def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> N
     assert waiting["state"]["message"].startswith("Retry 1 of 3 in 5 min (api_internal_error). ")
     due = datetime.fromisoformat(waiting["next_scheduled_start_time"].replace("Z", "+00:00"))
     assert timedelta(seconds=295) < due - before < timedelta(seconds=390)
-    # Its process has exited with 0 and holds no lock meanwhile.
+    # Its process has exited with 0 and holds no lock during the wait.
     wait_until(lambda: not up.flow_runs(), "the run's process to end")
     assert up.run(run)["state_name"] == "AwaitingRetry"
     left = {"filter": {"event": {"name": ["gramhouse.flow-run.left"]}}}
     wait_until(lambda: bool(up.ask("/events/filter", left)["events"]), "word that its process ended")
     [event] = up.ask("/events/filter", left)["events"]
     assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{run}"
-    # The automation for dead runs recognizes it by these.
+    # The automation for runs without a heartbeat uses these.
     names = {each["prefect.resource.role"]: each.get("prefect.resource.name") for each in event["related"]}
     assert (names["flow"], names["deployment"]) == ("sync", "nightly")
     up.operator.run("publish")

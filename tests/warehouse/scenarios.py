@@ -65,7 +65,7 @@ def page_of(partition: Partition, code: int) -> tuple[list[Item], tuple[int, ...
 
 
 def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[PageCommit, Event]]:
-    """Decode a scenario: each round some hours pass, then each partition may land a page, which may close its scan.
+    """Decode a scenario: in each round some hours pass, and each partition may land a page, which may close its scan.
 
     Some of the pages belong to backfills; meanwhile the scans of syncs do not continue.
     """

@@ -53,7 +53,7 @@ class Catalogue(FakeApi):
 
 
 def hexed(number: int) -> int:
-    """A number whose id has letters."""
+    """Return a number whose id contains letters."""
     return 0xA0000 + number
 
 

@@ -231,7 +231,7 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
         assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
         now = resources.clock.now()
         settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
-        # The warehouse is held meanwhile.
+        # The warehouse is still locked here.
         found = forecast(settings, Selection(everything=True), now=now)
     assert [account.account_id for account in found.scanned] == [uuid(1), uuid(2)]
     assert [account.account_id for account in found.expired] == [uuid(3)]
@@ -242,7 +242,7 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
         f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
         " Cooldowns are those of 2026-03-01 02:25 UTC, from the snapshot, because the warehouse cannot be read now."
     )
-    # What is left of the cooldown is within the budget, so a run waits for it; and it ends.
+    # First the remaining cooldown is within the budget, so a run would wait; then it has ended.
     for later in (load(max_wait=90_000), load()):
         at = now if later.max_wait == 90_000 else until
         settings = later.model_copy(update={"snapshot": str(tmp_path / "analytics.duckdb")})
@@ -261,7 +261,7 @@ async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Pat
         await resources.clock.sleep(8000)
         await sync(tmp_path, resources)
         settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
-        # As a clock that was set back would have it.
+        # As after the clock was set back.
         earlier = resources.clock.now() - timedelta(days=1)
         assert forecast(settings, Selection(everything=True), now=earlier).cooling == ()
 
@@ -281,7 +281,7 @@ async def test_a_dry_run_from_the_command_line(tmp_path: Path, run_cli: Cli) -> 
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
     snapshot = str(tmp_path / "analytics.duckdb")
-    # The clock of the stage stands in the past, so the cooldown has ended by the clock on the wall.
+    # The clock of the test is in the past, so by the real clock the cooldown has ended.
     code, out, _ = run_cli("backfill", "--all", "--dry-run", "--json", "--snapshot", snapshot)
     message = json.loads(out)
     assert (code, len(message["accounts"]), message["requests"]) == (0, 2, 4)

@@ -64,8 +64,8 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     whole = service(clock)
     report = await ran(tmp_path, whole)
     assert report.resumed_runs == ()
-    # The catalogue's two pages, and of each account the stories and three pages of posts; what was half-way was resumed
-    # and then asked for again from its first page.
+    # The first page of the catalogue, and of both surfaces of the four accounts; unfinished scans were resumed and then
+    # repeated from their first page.
     first_pages = [request for request in whole.requests if cursor_of(request) is None]
     assert len(first_pages) == 1 + 4 * 2
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
@@ -150,7 +150,7 @@ async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Pa
             await tidy(kept, resources.warehouse, now=clock.now(), say=message.append)
             assert await rows(resources, "SELECT count(*) FROM core.runs") == [(5 + number,)]
         clock.passed += 86_400
-    # The first counted from the run before it. To the second that one was a year ahead, too.
+    # Retention counts from the previous run: a correct one for the first run, but one a year ahead for the second.
     (line,) = message
     assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 4 of 6 runs")
     assert "Fix: check this machine's clock" in line

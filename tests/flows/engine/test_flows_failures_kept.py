@@ -26,7 +26,7 @@ REFUSALS = (("rate_limited", 429), ("api_forbidden", 403), ("api_internal_error"
 
 @dataclass
 class Refusing(httpx.AsyncBaseTransport):
-    """Lists accounts, and refuses each one's media with one of four errors."""
+    """A fake API that lists accounts and refuses the media of each with one of four errors."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.split("/")
@@ -46,7 +46,7 @@ class Refusing(httpx.AsyncBaseTransport):
 
 @dataclass
 class Watched:
-    """Sends with a client; keeps weak references to the exceptions."""
+    """Sends requests with a client and keeps weak references to the exceptions."""
 
     client: ApiClient
     raised: list["weakref.ref[ApiError]"] = field(default_factory=list)

@@ -20,7 +20,7 @@ from tests.flows.feeds import daily
 
 pytestmark = pytest.mark.anyio
 
-# 28 days of 2 posts are 56, the run of known ones 20 and the pins 3.
+# 28 days with 2 posts each are 56 posts; the known run is 20 posts, and there are 3 pins.
 RECENT_PAGES = 8
 _SELDOM = timedelta(days=300)
 
@@ -41,7 +41,7 @@ async def test_a_run_requests_new_posts_and_the_window(tmp_path: Path) -> None:
     assert (complete_at, recent_at, item_order, gap) == (START, START + timedelta(days=1), "newest_first", None)
     assert covered_from == runs.service.feeds[1].listed()[RECENT_PAGES * PAGE - 1].published_at
     seen = dict(runs.ask("SELECT last_seen_at, count(*) FROM media GROUP BY ALL"))
-    # Of 80 posts received two are pins, and the last one is not covered.
+    # Of the 80 posts received, two are pins, and the last one is not covered.
     assert seen == {START: 202 - 77, START + timedelta(days=1): 77}
 
 
@@ -50,7 +50,7 @@ async def test_full_refresh_is_the_default_and_can_be_asked_for(tmp_path: Path) 
     await runs.sync(mode="full_refresh")
     await runs.sync(mode="full_refresh")
     assert len(runs.cursors) == 6
-    # What full scans proved counts at once.
+    # The order proved by full scans is used immediately.
     await runs.sync(lookback=timedelta(days=7))
     assert len(runs.cursors) == 3
 
@@ -111,7 +111,7 @@ async def test_a_restarted_scan_stays_full_after_the_order_was_broken(tmp_path: 
     def failure(request: ApiRequest) -> Refusal | None:
         if not feed.pins or not is_posts(request, 1) or cursor_of(request) is None:
             return None
-        # The cursor is refused, and meanwhile no post is pinned any more.
+        # The cursor is refused, and from now on no post is pinned.
         feed.pins = []
         return Refusal(422, "api_invalid_cursor")
 
@@ -168,7 +168,7 @@ async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: 
     edge = feed.listed()[RECENT_PAGES * PAGE - 1]
     feed.posts[edge.number - 1].published_at = edge.published_at
     await runs.sync(days=0.01)
-    # The other one is the last that is received now.
+    # Now the post with the same time is the last one received.
     edge.is_deleted = True
     for _ in range(3):
         assert kinds(await runs.sync(days=0.01, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
@@ -203,7 +203,7 @@ async def test_unarchived_posts_above_the_depth_land_at_once_and_below_with_the_
 
 async def test_an_unknown_post_among_known_ones_resets_the_known_run(tmp_path: Path) -> None:
     feed = daily(200)
-    # At the end of the window: each page from there on holds one that is new.
+    # From the end of the window on, each page has one unknown post.
     late = [feed.listed()[place] for place in range(65, 165, 10)]
     for post in late:
         post.is_archived = True
@@ -335,7 +335,7 @@ async def test_an_interrupted_recent_scan_continues_as_full_on_request(tmp_path:
     report = await runs.sync(mode="full_refresh")
     assert kinds(report)[OutcomeKind.COMPLETE] == 3
     assert (runs.cursors[0], len(runs.cursors)) == ("c40", 16)
-    # And what an interrupted incremental run had closed is not enough for it, either.
+    # The next incremental run is recent again.
     await runs.sync(full_refresh_every=_SELDOM)
     assert len(runs.cursors) < 16
 
@@ -395,7 +395,7 @@ async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_fi
         [failure_group] = report.failure_groups
         assert (failure_group.outcome, failure_group.error_code) == (OutcomeKind.DEFERRED, "request_budget")
         asked.append({account_of(request) or 0 for request in runs.service.requests[before:]} - {0})
-    # Four requests an account: two a run, and those that were never scanned first.
+    # Four requests per account, so two accounts per run; accounts that were never scanned come first.
     assert asked[0] | asked[1] | asked[2] == {1, 2, 3, 4, 5, 6}
     assert asked[3] == asked[0]
     report = await runs.sync()
@@ -412,9 +412,9 @@ async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_
         assert report.requests == 2
         params = [dict(request.params) for request in runs.service.requests[before:]]
         surfaces.append([asked["surface"] for asked in params if "surface" in asked])
-    # Of an account that was scanned in part, its stories would otherwise be read each time.
+    # Otherwise the stories of a partly scanned account would be read in every run.
     assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
-    # Where all is known, a full run would ask for the catalogue, the stories and three pages.
+    # A full run requests one page of the catalogue, one of stories and three of posts.
     assert (await runs.sync(max_requests=1, mode="full_refresh")).full_requests == 5
 
 

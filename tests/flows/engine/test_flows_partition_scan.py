@@ -191,7 +191,7 @@ async def test_a_cursor_refused_twice_fails_and_the_next_run_starts_afresh(tmp_p
 
 @dataclass
 class Endless(FakeApi):
-    """Serves one account's posts, or the catalogue, again and again, with new cursors and signatures."""
+    """A fake API that serves one account's posts, or the catalogue, repeatedly with new cursors and signatures."""
 
     endless_of: int | None = 1
 
@@ -226,7 +226,7 @@ async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_scanned_al
 
 @pytest.mark.parametrize("mapping", [BUILT_IN, replace(BUILT_IN, media_id=("/key/id",))], ids=["built in", "another"])
 async def test_pages_without_progress_are_counted_across_interrupted_runs(tmp_path: Path, mapping: Mapping) -> None:
-    """Killed every five pages: without the stored progress, each process would take the first page for new."""
+    """Killed every five pages: without the stored counts, each process would treat its first page as new."""
     first = Endless(accounts=1, posts=2)
     lives = [first, *(Endless(accounts=1, posts=2, requests=first.requests, clock=first.clock) for _ in "ab")]
     for service in lives[:2]:
@@ -241,7 +241,7 @@ async def test_pages_without_progress_are_counted_across_interrupted_runs(tmp_pa
             await _run(tmp_path, service, mapping=mapping)
     _, outcomes = await _run(tmp_path, lives[2], mapping=mapping)
     assert outcomes[uuid(1), "posts"][3] == "cursor_no_progress"
-    # Ten landed; the two that were killed were asked for once more, and the eleventh was one too many.
+    # Ten pages landed, two requests were repeated after the kills, and the eleventh page exceeded the limit.
     assert len(_posts(first, 1)) == 13
 
 
@@ -325,7 +325,7 @@ async def test_a_wait_over_the_budget_defers_both_surfaces_with_the_correlation_
     assert report.state is RunState.PARTIAL
     assert report.outcomes[OutcomeKind.DEFERRED] == 2
     for surface in ("stories", "posts"):
-        # One scope: the other surface waits for the same response.
+        # Both surfaces are one tenant scope, so the other one is deferred by the same response.
         assert outcomes[uuid(1), surface] == ("deferred", 0, 0, "rate_limited", 429, CORRELATION_ID, "No.")
     assert sum(account_of(request) == 1 for request in service.requests) == 1
     early = FakeApi(accounts=2, clock=service.clock)

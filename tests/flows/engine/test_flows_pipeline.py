@@ -192,7 +192,7 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
 
 
 class _WithoutTimes(FakeApi):
-    """Media without a publication time and with other fields."""
+    """A fake API whose media have an unreadable publication time."""
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
         items = super()._items(request, params)

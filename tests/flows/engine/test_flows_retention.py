@@ -31,7 +31,7 @@ async def test_old_runs_are_deleted_and_reported(tmp_path: Path) -> None:
             await service.clock.sleep(86_400)
         await tidy(RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=START + YEAR, say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
-    # Counted from the run before the last, whatever the clock says.
+    # The age counts from the run before the last one, not from the clock.
     assert text == ["Deleted 1 run older than 2 days."]
 
 
@@ -58,7 +58,7 @@ def test_deleting_most_runs_is_refused_unless_half_of_the_days_to_keep_remain(
 
 
 class _WithoutId(FakeApi):
-    """An item of each account has no id."""
+    """A fake API in which one item of each account has no id."""
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
         items = super()._items(request, params)

@@ -84,7 +84,7 @@ CATALOGUE = failure_group("connection_failed", surface="")
         (ended(CATALOGUE), True),
         (ended(failure_group("api_account_resolution_unavailable", surface="")), True),
         (ended(failure_group("http_502", surface="")), True),
-        # The catalogue is what a run is about: without it, the accounts that it did not list were never asked for.
+        # Without the catalogue, accounts that it did not list were never requested.
         (ended(CATALOGUE, complete=9), True),
         (ended(failure_group("timeout", 51), complete=49), True),
         (ended(failure_group("timeout", 51), complete=49, skipped=1000), True),
@@ -131,7 +131,7 @@ def test_the_delays_grow_and_their_jitter_only_adds() -> None:
 
 
 class Attempts:
-    """Runs with the outcomes a test chooses, and what happened between them."""
+    """Runs with given reports; records the waits and messages between them."""
 
     def __init__(self, *reports: RunReport | Exception) -> None:
         self.reports = list(reports)

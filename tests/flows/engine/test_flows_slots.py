@@ -127,7 +127,7 @@ class Far(FakeApi):
 
 
 class NoTime(Random):
-    """Jobs of other threads take no time."""
+    """A loop on which work of other threads takes no time."""
 
     def random(self) -> float:
         return 0.0
@@ -161,7 +161,7 @@ def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) 
 def test_every_slot_has_a_request_while_pages_land_and_to_the_end(tmp_path: Path, landing: float) -> None:
     service = Far(accounts=40, posts=200)
     seconds = _fetch(tmp_path, service, 16, landing=landing)
-    # One page of the catalogue, and 160 of posts in 16 slots; whole scans in 16 places took 12 rounds instead of 10.
+    # One page of the catalogue, and 160 pages of posts in 16 slots: 10 rounds. A slot for a whole scan would need 12.
     assert seconds <= (1 + 160 / 16) * LATENCY + 3 * landing + 0.001
     assert service.most == 16
 
@@ -201,7 +201,7 @@ async def test_a_cancelled_request_keeps_no_slot(*, handed_over: bool) -> None:
             waiting[0].cancel()
             await _settle()
     if handed_over:
-        # The slot belongs to the first waiter, which has not run since.
+        # The slot belongs to the first waiter, which has not run yet.
         waiting[0].cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert entered == [1]

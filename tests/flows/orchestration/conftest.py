@@ -26,7 +26,7 @@ def prefect_url(prefect_home: Path) -> Iterator[str]:
 
 @pytest.fixture
 def tracker(prefect_url: str, prefect_home: Path) -> Iterator[str]:
-    """Prefect's client of this process talks to that server."""
+    """Make the Prefect client of this process use that server."""
     changes = {PREFECT_API_URL: prefect_url, PREFECT_HOME: prefect_home, PREFECT_LOGGING_LEVEL: "ERROR"}
     with temporary_settings(changes):
         yield prefect_url
@@ -41,7 +41,7 @@ def eight() -> Iterator[tuple[Sandbox, str]]:
 
 @pytest.fixture
 def service(eight: tuple[Sandbox, str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a service of eight accounts, which the settings name."""
+    """The address of a sandbox with eight accounts; the settings contain it."""
     _, url = eight
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", DEMO_KEY)

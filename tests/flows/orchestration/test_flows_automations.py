@@ -78,14 +78,14 @@ def test_automations_match_the_events_that_runs_emit() -> None:
 def test_a_missing_run_is_counted_from_the_last_end_of_one() -> None:
     trigger = _trigger(_by_name()["no run has ended for 26 hours"])
     assert (trigger.posture, trigger.within) == (Posture.Proactive, timedelta(hours=26))
-    # Both, or the wait would not restart with each.
+    # If an event were only in one of them, it would not restart the wait.
     assert trigger.after == trigger.expect == {"gramhouse.run.*", WATCH_BEGAN}
     assert TOLD[PARTIAL].labels["gramhouse.scope"] == "everything"
 
 
 def test_runs_are_known_by_the_names_of_our_flows() -> None:
     flows = {plan.flow.partition(":")[2] for plan in PLANS}
-    # A batch whose flow run crashed is no run that crashed: it is submitted again.
+    # The crashed flow run of a batch is not a crashed run: the batch is submitted again.
     for name, known in (("a run crashed", flows), ("a run without a heartbeat", flows | {sync_batch.name})):
         assert set(_by_name()[name]["trigger"]["match_related"]["prefect.resource.name"]) == known
 
@@ -229,7 +229,7 @@ async def test_applying_again_changes_nothing_and_restarts_no_wait(server: Serve
 async def test_event_names_in_another_order_are_not_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefect keeps them in a set, so a server with another hash seed may send them back in another order."""
     names = (f"gramhouse.{number}" for number in range(100))
-    # The same set, iterated in another order: both names hash to the same slot, and the first to come takes it.
+    # The same set in another order: both names hash to the same slot, so the order of insertion decides.
     one, other = next((one, other) for one, other in combinations(names, 2) if [*{one, other}] != [*{other, one}])
     [written] = [each for each in described() if each["name"] == FAILED_RUN]
     settings = load(notify=("slack-webhook/on-call",))

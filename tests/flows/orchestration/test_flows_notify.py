@@ -23,7 +23,7 @@ ARTIFACT = UUID(int=1)
 
 
 class Server:
-    """The messages sent to Prefect; the first `ails` of them fail."""
+    """Records the messages sent to Prefect; the first `ails` of them fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, ails: int = 0) -> None:
         self.ails = ails
@@ -89,7 +89,7 @@ def test_progress_is_shown_as_percent_and_text(counters: Counters, percent: floa
 
 
 class _Ticks(VirtualClock):
-    """Time in which an account is done every five seconds, until there are enough."""
+    """A clock on which one account is finished every five seconds, until there are three."""
 
     def __init__(self, counters: Counters, enough: asyncio.Event) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ async def test_an_error_of_reporting_is_logged(
     away, gone = caplog.messages
     assert away == "Prefect could not be given the run's page (away); the run is recorded in the warehouse."
     assert "There is no snapshot" in gone
-    # The events of the first had been sent before its page could not be.
+    # The events of the first run were sent before its artifact failed.
     assert server.emitted[0] == "gramhouse.run.complete"
 
 

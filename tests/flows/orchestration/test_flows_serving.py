@@ -26,7 +26,7 @@ SECONDS = 60.0
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings with schedules that do not come due."""
+    """Settings whose schedules have no runs soon."""
     settings = {
         "BASE_URL": "http://127.0.0.1:9",
         "API_KEY": "a-key",
@@ -39,7 +39,7 @@ def address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def api(tracker: str, address: None) -> Iterator[str]:  # noqa: ARG001
-    """The API of the session's server, which has no deployments afterwards: it would create runs of them."""
+    """The API of the session's server. Deployments are deleted at the end: the server would schedule their runs."""
     yield tracker
     for each in deployed(tracker).values():
         ask(tracker, f"deployments/{each['id']}", method="DELETE")
@@ -51,7 +51,7 @@ def deployed(api: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def served(monkeypatch: pytest.MonkeyPatch, *, alone: bool = True) -> AsyncIterator[list[str]]:
-    """What the process says, from when it is ready; a signal ends it."""
+    """Serve during the block, until a signal at its end; yield the output when the process is ready."""
     said: list[str] = []
     ready = asyncio.Event()
 
@@ -118,7 +118,7 @@ async def test_a_run_that_no_process_can_be_doing_is_marked_as_crashed(
     async with served(monkeypatch, alone=alone) as said:
         assert ask(api, f"flow_runs/{run['id']}", method="GET")["state"]["type"] == state
         assert any(run["name"] in line for line in said) == alone
-        # Else it would be waited for when the process ends.
+        # Otherwise the process would wait for it at its end.
         ask(api, f"flow_runs/{run['id']}", method="DELETE")
 
 

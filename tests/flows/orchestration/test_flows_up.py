@@ -118,7 +118,7 @@ while "fall" not in sys.argv:
 
 
 def alive(pid: int) -> bool:
-    """Say whether a process still runs; one that nobody has buried does not."""
+    """Return whether a process is still running; a zombie is not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:

@@ -16,7 +16,7 @@ from tests.flows.summaries import RUN, START, failure, fresh, hostile, run, summ
 
 
 def _parts(text: str) -> list[Part]:
-    """What a reader of GitHub's Markdown, with HTML allowed, makes of a page."""
+    """Parse a page as GitHub's Markdown with HTML allowed."""
     blocks = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
     return [part for block in blocks for part in (block, *(block.children or ()))]
 

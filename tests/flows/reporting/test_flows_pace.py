@@ -37,7 +37,7 @@ def test_the_estimate_follows_the_last_minute() -> None:
     assert pace.seconds_left(counters, 1.0) is None, "too soon for a rate"
     assert pace.seconds_left(counters, 10.0) == 100.0
     left: float | None = None
-    # From then on one item a second: the fast first ten seconds count for nothing a minute later.
+    # One item per second from now on: after a minute, the fast first ten seconds have no effect.
     for second in range(11, 80):
         counters.items += 1
         left = pace.seconds_left(counters, float(second))

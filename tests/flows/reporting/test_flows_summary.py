@@ -35,7 +35,7 @@ DAY = 86_400.0
 
 @dataclass
 class Named(FakeApi):
-    """A service whose accounts and items can be otherwise than plain."""
+    """A fake API with other account names, and with more fields in its items."""
 
     names: dict[int, str] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Named(FakeApi):
 
 
 async def _syncs(folder: Path, service: FakeApi, *changes: Callable[[], None]) -> list[RunReport]:
-    """Run a day after each change, 24 hours apart."""
+    """Make each change and run a sync after it, 24 hours apart."""
     reports = []
     async with open_run_resources(folder, service, page_size=50) as resources:
         for day, change in enumerate(changes):
@@ -90,7 +90,7 @@ async def test_a_first_run(tmp_path: Path) -> None:
     assert found.tally[OutcomeKind.SKIPPED] == 2
     assert found.tokens.newly == Truncated(1, (Token(uuid(2), "user_2", START, None),))
     assert (found.tokens.recovered, found.tokens.still, found.failure_groups) == (Truncated(), Truncated(), Truncated())
-    # Every field is new, which is no news.
+    # In the first run every field is new, so none is reported.
     assert found.drift.new == found.drift.retyped == Truncated()
     message = [(f.surface, f.accounts, f.fresh, f.stale, f.never, f.overdue, f.expired) for f in found.freshness]
     assert message == [("posts", 2, 2, 0, 0, 0, 1), ("stories", 2, 2, 0, 0, 0, 1)]
@@ -110,7 +110,7 @@ async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
     assert _names(found.tokens.still) == ["user_4", "user_1"]
     assert [run.run_id for run in found.last] == [report.run_id for report in reversed(reports)]
 
-    # As the snapshot stands, of the third day: what came later is not there to be told.
+    # The summary of the third day's run does not contain later changes.
     found = _summed(reports[2])
     assert _names(found.tokens.newly) == ["user_4"]
     assert _names(found.tokens.still) == ["user_1"]
@@ -119,7 +119,7 @@ async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
     assert recovered.since == START + timedelta(days=2)
     assert found.tokens.newly.shown[0].media_as_of == START + timedelta(days=1)
 
-    # A run that was cut short told nobody: the one that resumes it does.
+    # An interrupted run reports nothing: the run that resumes it does.
     found = _summed(reports[2], resumed_runs=(reports[1].run_id, reports[0].run_id))
     assert _names(found.tokens.newly) == ["user_1", "user_4"]
     assert found.tokens.still.total == 0
@@ -229,7 +229,7 @@ async def test_hostile_names_are_rejected_and_hostile_fields_are_shown_as_text(t
     assert found.drift.new.total == len(HOSTILE)
     page = markdown(found)
     assert "`/[click](https:~1~1evil.example)`" in page
-    # Action required, this run, how fresh, what is new, the last runs: no line of theirs begins with a mark of ours.
+    # The page has exactly its own five headings: external text adds none.
     assert page.count("\n### ") == page.count("\n#") == 5
     [drift] = [event for event in events(found) if event.name == "gramhouse.drift"]
     assert "«!channel»" in drift.payload["sentence"]

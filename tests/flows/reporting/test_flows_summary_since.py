@@ -7,7 +7,7 @@ from connectors.warehouse.storage.statements import statements
 
 BEGUN = statements("flows.reporting.summary")["begun"]
 
-# run, hour it began, state
+# run, hour of its start, state
 RUNS = [
     ("a", 1, "complete"),
     ("b", 2, "interrupted"),
@@ -20,14 +20,14 @@ RUNS = [
 @pytest.mark.parametrize(
     ("runs", "hour"),
     [
-        # The first run of all.
+        # The first run.
         (["a"], 1),
-        # Carries b on.
+        # c resumes b.
         (["c", "b"], 2),
-        # Does not, but nobody else told what b learned.
+        # c does not resume b, but no other run has reported the findings of b.
         (["c"], 2),
         (["e"], 4),
-        # What ended before it has told its own.
+        # The run that ended before d has reported its own findings.
         (["e", "d"], 4),
     ],
 )

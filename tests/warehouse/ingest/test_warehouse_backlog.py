@@ -1,4 +1,4 @@
-"""When a merge begins, and when there is too much for one merge."""
+"""When a merge begins, and when so much has landed that landing must slow down."""
 
 import pytest
 

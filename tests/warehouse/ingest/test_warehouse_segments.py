@@ -1,4 +1,4 @@
-"""Segment files: what can be read from them is what had landed."""
+"""Segment files: exactly the landed pages are read from them."""
 
 import errno
 import os
@@ -53,7 +53,7 @@ def files(path: Path) -> list[Path]:
 
 
 def staged(path: Path) -> list[tuple[object, ...]]:
-    """Return what a process finds that opens the warehouse now."""
+    """Return the staged pages after a process opens the warehouse."""
     with session(path, "later") as (rig, _):
         return rig.rows(STAGED)
 

@@ -77,7 +77,7 @@ def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(rig: Rig) ->
     repaired(rig, 24)
     with rig.connection.begin():
         held = progress.cooldowns(rig.connection, now=at(24))
-    # The other was sent while the clock was right, and is kept however long it is.
+    # The other cooldown was requested while the clock was right, so it is kept at any length.
     assert held == {"selected_account:a": at(26), "selected_account:b": at(YEAR)}
 
 

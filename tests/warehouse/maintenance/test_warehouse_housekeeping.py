@@ -92,7 +92,7 @@ def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: R
         thin(rig, 24 * (day - 10))
     first = days(rig)[0]
     oldest = min(int(run_id.removeprefix("day-")) for run_id in runs(rig))
-    # Only what is left of the oldest month may have none.
+    # Only for the oldest 31 days may runs without outcomes remain.
     assert first - oldest < 31
     assert len(days(rig)) < 20
 

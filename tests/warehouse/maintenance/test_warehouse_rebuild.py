@@ -180,7 +180,7 @@ def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytes
     assert rig.value("SELECT count(*) FROM core.media_metrics WHERE metric = 'kept'") == 0
     before = rig.rows("FROM core.media_metrics ORDER BY ALL")
     assert len(before) == 12
-    # Every last count is different now, and a new one is read.
+    # Now every stored count differs from the raw store, and a new one is read.
     rig.do("UPDATE core.media_metrics SET value = value + 100")
     rebuild(rig, BOOKMARKED)
     found = rig.rows("SELECT account_id, media_id, metric, value FROM core.media_metrics ORDER BY ALL")

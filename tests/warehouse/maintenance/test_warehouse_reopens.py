@@ -1,6 +1,6 @@
-"""Committed data without a checkpoint: the file and its log, as a kill leaves them, can be opened again.
+"""Committed data without a checkpoint: after a kill, the file and its log can be opened again.
 
-DuckDB 1.5 finds no function while it replays its log, so that a file whose ALTER called one would never open again.
+DuckDB 1.5 cannot call functions while it replays its log, so a log with an ALTER that calls one could not be replayed.
 """
 
 import gzip
@@ -41,7 +41,7 @@ def _tables(rig: Rig) -> dict[str, list[Row]]:
 
 
 def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
-    """Do work, then open a copy of the files as a kill would leave them; it must have the results."""
+    """Do work, then open a copy of the files in their state after a kill; it must have the results."""
     with connect(path) as connection:
         connection.exec_driver_sql("CHECKPOINT")
         connection.rollback()

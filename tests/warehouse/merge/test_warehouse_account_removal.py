@@ -25,7 +25,7 @@ def accounts(*numbers: int) -> list[Item]:
 
 
 def end(hour: float) -> object:
-    """When a catalogue of one page that began at this hour was complete."""
+    """The time at which a catalogue of one page that began at this hour was complete."""
     return at(hour) + timedelta(minutes=1)
 
 

@@ -61,7 +61,7 @@ def test_batching_of_pages_does_not_change_quarantine(rig: Rig) -> None:
 def test_rows_of_an_older_gramhouse_become_one_when_the_record_comes_again(rig: Rig) -> None:
     for day in range(3):
         rig.scan(POSTS, f"w{day}", 24 * day, [item(day, f"v{day}"), item(day, "other")])
-    # As after each sync: a row for every count and signature.
+    # In older versions each sync added a row for every count and signature.
     rig.do("UPDATE core.quarantine SET payload = replace(payload, 'v1', 'v0'), digest = NULL")
     assert len(held(rig)) == 4
     rig.scan(POSTS, "x", 96, [item(9, "v0")])

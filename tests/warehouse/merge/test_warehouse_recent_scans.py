@@ -97,7 +97,7 @@ def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(rig: Rig) -> No
     assert scan_of(rig)[5] == at(24)
     scan(rig, "c", 48, [*posts(10, 30), NAMELESS], down_to=30)
     assert rig.rows(GONE) == []
-    # The first scan that rejects nothing.
+    # The first scan without rejected records.
     scan(rig, "d", 72, posts(10, 30), down_to=30)
     assert rig.rows(GONE) == []
     assert scan_of(rig)[5] is None

@@ -13,7 +13,7 @@ GONE = "SELECT media_id, removed_at, removal FROM core.media WHERE removed_at IS
 
 
 def end(hour: float) -> datetime:
-    """When a scan of one page that `Rig.scan` begins at this hour is complete."""
+    """The time at which a scan of one page that `Rig.scan` begins at this hour is complete."""
     return at(hour) + timedelta(minutes=1)
 
 
@@ -140,7 +140,7 @@ def test_a_restarted_scan_does_not_use_items_seen_by_the_abandoned_one(rig: Rig)
 
 
 def test_two_complete_scans_in_one_merge_are_settled_one_after_the_other(rig: Rig) -> None:
-    """A scan's end is not lost because its partition was scanned again before anyone merged."""
+    """A completed scan counts even if its partition was scanned again before the merge."""
     first, second, third = Scan(POSTS, "a", at(0)), Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
     rig.land(
         first.page(posts(1, 2, 3), at(0), last=True),
@@ -276,7 +276,7 @@ def test_a_missing_story_expires_after_its_day(rig: Rig) -> None:
 
 @pytest.mark.parametrize("partition", [POSTS, STORIES], ids=str)
 def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig, partition: Partition) -> None:
-    """The cause that truncated the previous listing truncates this one, too."""
+    """A cause that truncates one listing may also truncate the next one."""
     rig.scan(partition, "a", 0, posts(1, 2, 3))
     rig.scan(partition, "b", 1, [])
     for number in range(3):
@@ -295,7 +295,7 @@ def test_the_second_scan_must_begin_an_hour_later(rig: Rig) -> None:
 
 
 def test_a_second_scan_that_seems_earlier_confirms_nothing(rig: Rig) -> None:
-    """The clock was ahead when the posts were first missed, and is right by now."""
+    """The clock was ahead when the posts were first missed, and is now right."""
     rig.scan(POSTS, "a", 0, posts(1, 2))
     rig.scan(POSTS, "ahead", 9000, [])
     assert rig.scan(POSTS, "b", 1, []).untouched

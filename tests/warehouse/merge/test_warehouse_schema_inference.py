@@ -242,7 +242,7 @@ def check_table(
 
 
 def text_of(column: str, value: object) -> str:
-    """The text of a scalar that a mapped column reads; equal where the column's values are."""
+    """Return the text of a scalar that a mapped column reads; equal for equal values of the column."""
     if isinstance(value, str):
         return "2026-01-01T00:00:00Z" if column == "published_at" and value == "2026-01-01" else value
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -257,10 +257,10 @@ def without_nul_keys(value: Any) -> Any:  # noqa: ANN401 - JSON is anything
 
 
 def mapped(item: Item) -> Item:
-    """What of an item is compared with its stored payload.
+    """Return the parts of an item that are compared with its stored payload.
 
-    The first scalar among a mapped column's candidates is at one place, because its path is no content. Keys with a
-    NUL character are left out: no column holds them, so the payload of an item that differs only there is not replaced.
+    The first scalar among a mapped column's candidate paths is moved to one key, because its path is not content. Keys
+    with a NUL character are left out: no column holds them, so a difference only there does not replace the payload.
     """
     found: Item = without_nul_keys(item)
     for column in BUILT_IN.columns:
@@ -275,7 +275,7 @@ def mapped(item: Item) -> Item:
 
 
 def check(rig: Rig, days: Sequence[Day]) -> None:
-    """Compare every discovered column of every row with its bytes, by itself."""
+    """Compare each inferred column of each row with the row's payload."""
     seen = [item for day in days for page in day for item in page]
     last = {str(item["id"]): item for item in seen}
     media = records(rig, "media")
@@ -301,7 +301,7 @@ def check(rig: Rig, days: Sequence[Day]) -> None:
 
 
 def land(rig: Rig, days: Sequence[Day], cuts: Sequence[bool]) -> None:
-    """Land a scan a day, a page an hour, and merge after each page that is cut."""
+    """Land one scan per day and one page per hour, and merge after each page whose `cuts` value is true."""
     page = 0
     for number, day in enumerate(days):
         scan = Scan(POSTS, f"day {number}", at(24 * number))

@@ -136,7 +136,7 @@ def test_retention_counts_from_the_run_before_and_a_rebuild_lacks_nothing(path: 
         rig.land(page("w3", 72, COUNTED.replace("2", "3"), OTHER))
         rig.merge()
     done = compact(path, now=at(24 * 400), pause=lambda _: None, keep_raw=timedelta(days=30))
-    # The counts of 1 and 2 were superseded within their version.
+    # The rows with likes 1 and 2 were replaced within their version.
     assert done.raw.rows_deleted == 2
     with connect(path) as connection:
         again = Rig(connection)

@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(connection: Connection, fol
 
 
 def media(connection: Connection, *landed: int) -> None:
-    """Let rows of media refer to raw rows."""
+    """Add rows of media that refer to raw rows."""
     with connection.begin():
         for number in landed:
             connection.exec_driver_sql(

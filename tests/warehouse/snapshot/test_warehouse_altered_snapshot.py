@@ -48,7 +48,7 @@ def put(rig: Rig, snapshot: Path, hour: float = 60) -> None:
 
 @contextmanager
 def analyst(snapshot: Path, query: str = WRITE) -> Iterator["subprocess.Popen[str]"]:
-    """Open the snapshot for writing, in the way an older version or root could."""
+    """Open the snapshot for writing, which root or older versions of gramhouse can do."""
     snapshot.chmod(0o644)
     command = [sys.executable, "-c", ANALYST, str(snapshot), query]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

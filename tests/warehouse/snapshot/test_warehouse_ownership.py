@@ -23,7 +23,7 @@ def snapshot(tmp_path: Path) -> Path:
 
 @contextmanager
 def opened(folder: Path, name: str) -> Iterator[Rig]:
-    """A warehouse of this name, which is also its id."""
+    """A warehouse with this name and id."""
     with connect(folder / f"{name}.duckdb", new_id=lambda: name) as connection:
         yield Rig(connection)
 
@@ -51,7 +51,7 @@ def first(tmp_path: Path, snapshot: Path) -> None:
 
 
 def without_id(snapshot: Path) -> None:
-    """Make it a snapshot of an older version."""
+    """Turn the file into a snapshot of an older version."""
     snapshot.chmod(0o644)
     with duckdb.connect(snapshot) as db:
         db.execute("ALTER TABLE published DROP COLUMN warehouse_id")

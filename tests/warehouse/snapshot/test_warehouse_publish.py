@@ -456,7 +456,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
                 shown = ask(snapshot, "FROM published")
                 assert shown == before or shown[0][0] == new
                 assert ask(snapshot, "SELECT count(*) FROM media") == [(7,)]
-                # The process that was killed would have taken its connection along.
+                # A real kill would end the connection; here it must be reset.
                 for statement in ("ROLLBACK", "USE warehouse", "DETACH next_snapshot", "DETACH published_snapshot"):
                     with suppress(duckdb.Error):
                         raw_connection(kept.connection).execute(statement)

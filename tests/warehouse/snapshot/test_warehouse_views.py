@@ -18,7 +18,7 @@ from tests.warehouse.expected_views import ANSWERS, Answer, World
 from tests.warehouse.export_fixture import AGES, as_tables
 from tests.warehouse.rig import emptied
 
-# Clocks in New York went forward four days before, so that days counted by a local clock come out wrong.
+# Clocks in New York went forward four days before, so days computed with local time would be wrong.
 NOW = datetime(2026, 3, 12, 3, 15, tzinfo=UTC)
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -98,7 +98,7 @@ def world(**rows: list[dict[str, Any]]) -> Rows:
 
 
 class Chance:
-    """A synthetic snapshot: all times are whole hours before it, so that every limit is also met exactly."""
+    """A synthetic snapshot: all times are whole hours before now, so values exactly at each limit occur."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -167,7 +167,7 @@ class Chance:
         draw = self.draw
         published: list[datetime | None] = [draw.choice([None, self.moment()]) for _ in range(draw.randint(0, 6))]
         if draw.random() < 0.6:
-            # An account that posted regularly and then stopped for about as long as makes it stale.
+            # An account that posted regularly and then stopped, for a time near the limit of stale.
             gap, silent = (
                 draw.choice([1, 24, 60, 72]),
                 draw.choice([0, 6 * 24, 7 * 24, 3 * 60, 9 * 24]) + draw.randint(0, 1),
@@ -297,7 +297,7 @@ def test_views_of_a_random_snapshot_equal_the_reference(db: DuckDBPyConnection, 
 
 
 def test_inferred_columns_do_not_shadow_names_in_views(db: DuckDBPyConnection) -> None:
-    # Fields that items carry become columns of media, and may be called like anything in a view.
+    # Inferred columns of media may have the same names as columns of views.
     words = {word for view in views() for word in re.findall(r"(?:AS |^    )(\w+)\b", view.select, re.MULTILINE)}
     for word in sorted(words - {column.name for column in SNAPSHOT.tables["media"].columns}):
         db.execute(f"ALTER TABLE media ADD COLUMN \"{word.lower()}\" VARCHAR DEFAULT 'of an item'")
@@ -388,11 +388,11 @@ def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPy
         ("never", "never_scanned"),
         ("old", "not_scanned"),
     ]
-    # The setting decides, and nothing else.
+    # Only the setting determines the limit.
     db.execute("UPDATE published SET stale_after = 40 * 3600")
     assert ask(db, f"SELECT account_id FROM ({query}) WHERE is_stale") == [("never",)]
     assert ask(db, "SELECT account_id FROM stale_accounts") == [("expired",), ("never",)]
-    # A file that is a week old is stale, however fresh it was when it was made.
+    # An old file is stale, even if its data was fresh when it was published.
     read_at(db, NOW + timedelta(days=7))
     assert ask(db, "SELECT count(*), count(*) FILTER (is_stale) FROM freshness") == [(5, 4)]
     assert ask(db, "SELECT count(*) FROM stale_accounts WHERE reason = 'not_scanned'") == [(2,)]

@@ -387,7 +387,7 @@ def test_payloads_of_an_older_version_move_to_the_raw_store_byte_for_byte(releas
         rig = Rig(connection)
         assert raw_payloads(rig) == before
         assert len(list(released.parent.rglob("part-*.parquet"))) == rig.value("SELECT raw_parts FROM ops.warehouse")
-        # The newest bytes of an item are those of its row.
+        # The row of an item has newer bytes than its versions.
         newest = "SELECT max(raw_landed) FROM core.media_superseded"
         assert rig.value(f"SELECT coalesce(min(raw_landed) > ({newest}), true) FROM core.media")
         with connection.begin():
