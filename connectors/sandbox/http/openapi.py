@@ -65,19 +65,19 @@ SCHEMAS: Schema = {
         }
     ),
     "PublicInstagramMediaPageV1": {
-        "description": "Its fields are not shown in the contract, save that a list's page leads on (API 8).",
+        "description": "Only next_cursor is specified (API 8); other fields of the page, and its items, are not.",
         "type": "object",
         "properties": {"next_cursor": _NEXT_CURSOR},
     },
 }
 
 _CORRELATION_HEADER = {
-    "description": "Identifies this request in every record of it.",
+    "description": "The id of this request: 26 characters.",
     "required": True,
     "schema": {"type": "string", "pattern": CORRELATION_ID},
 }
 _RETRY_AFTER_HEADER = {
-    "description": "Whole seconds, at least 1, to wait before the next request in the limited tenant scope.",
+    "description": "Seconds to wait before the next request of the same tenant scope: a whole number, at least 1.",
     "required": True,
     "schema": {"type": "integer", "minimum": 1},
 }
@@ -87,7 +87,7 @@ _OWN_HEADERS = {401: {"WWW-Authenticate": _BEARER_HEADER}, 429: {"Retry-After": 
 _CURSOR = {
     "name": "cursor",
     "in": "query",
-    "description": "Taken unchanged from a next_cursor of this same operation.",
+    "description": "The next_cursor of the previous page of the same list, unchanged; omit it for the first page.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR},
 }
 # Section 4.2 has no minimum length; the maximum is from section 8, which applies to every cursor.
@@ -141,7 +141,7 @@ def _responses(operation: str, page: str) -> Schema:
     rows = rows_of(operation)
     responses: Schema = {
         "200": {
-            "description": "One page.",
+            "description": "One page of the list.",
             "headers": headers,
             "content": _json({"$ref": f"#/components/schemas/{page}"}),
         }
@@ -191,15 +191,15 @@ def description() -> Schema:
         ACCOUNTS,
         "AccountPageV1",
         [_CURSOR, _LIMIT],
-        "Every valid key may ask; only the accounts available to it are returned.",
+        "Any valid key may call this operation. It returns only the accounts that are granted to the key.",
         summary="List the accounts the API key can access",
     )
     media = _operation(
         MEDIA,
         "PublicInstagramMediaPageV1",
         [_ACCOUNT_ID, _SURFACE, _MEDIA_CURSOR, _LIMIT],
-        "The key must hold the scope and be granted the account. The 429 follows from the rate-limit descriptor "
-        "(API 8); a 500 or 503 of this operation is not shown in the contract.",
+        "The key must have the required scope and access to the account. API 4.2 does not specify a 429, 500 or 503; "
+        "the 429 is described here because the operation is rate-limited (API 4).",
         summary="List posts or stories of one connected account",
     )
     errors = {f"error_{row.code}": _error_schema(row) for row in ERRORS.values()}
