@@ -15,16 +15,16 @@ def packing(name: str) -> str:
 
 
 REMOVALS_UNDECIDED_SINCE = (
-    "Since when scans that rejected records have missed items, which are not marked as removed; NULL while none is so."
+    "Since when missing items are not marked as removed, because scans rejected records; NULL if there are none."
 )
-RECENT_AT = "When a recent scan since then reached known territory; NULL when none has."
+RECENT_AT = "When a recent scan after complete_at last reached posts seen by a closed scan; NULL if none has."
 COVERED_FROM = (
-    "What was published after this was looked through at recent_at; of what is older, complete_at says when it was last"
-    " seen."
+    "Posts published after this are as of recent_at, older ones as of complete_at; NULL if no recent scan followed"
+    " complete_at."
 )
-ITEM_ORDER = "newest_first where full scans found posts listed so, pins aside; NULL where they did not, or for stories."
-ORDER_BROKEN_BY = "The post by which the last full scan found another order; empty for one without an id."
-FULL_SHARE = "After which part of the refresh interval, from complete_at, the next full scan is due; 0 to 1."
+ITEM_ORDER = "newest_first if full scans found the posts in this order, except for pinned ones; NULL otherwise."
+ORDER_BROKEN_BY = "Id of the first post out of order in the last full scan; empty if it has no id; NULL if none."
+FULL_SHARE = "The next full scan is due after this part (0 to 1) of the refresh interval, counted from complete_at."
 
 
 def text(name: str, comment: str, *, nullable: bool = True) -> Column[str]:
@@ -52,7 +52,7 @@ def seconds(name: str, comment: str, *, nullable: bool = True) -> Column[float]:
 
 
 def account_id() -> Column[str]:
-    comment = "The account's id, a UUID in lower case; in older warehouses as the API wrote it first."
+    comment = "The account's id, a UUID in lower case; accounts stored by older versions keep the API's spelling."
     return text("account_id", comment, nullable=False)
 
 
@@ -61,19 +61,19 @@ def surface() -> Column[str]:
 
 
 def media_id() -> Column[str]:
-    return text("media_id", "The item's own id, always text.", nullable=False)
+    return text("media_id", "The item's id, always text.", nullable=False)
 
 
 def partition() -> tuple[Column[str], ...]:
     return (
         text("resource", "What was scanned: accounts (the catalogue) or media.", nullable=False),
-        text("account_id", "The account scanned; empty for the catalogue.", nullable=False),
+        text("account_id", "The scanned account; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
     )
 
 
 def status() -> Column[str]:
-    return text("status", "active or token_expired; removed while the catalogue did not list it.", nullable=False)
+    return text("status", "active or token_expired; removed while the account was marked as removed.", nullable=False)
 
 
 def account() -> tuple[Column[str], ...]:
@@ -89,14 +89,17 @@ def account_life() -> tuple[Column[object], ...]:
     return (
         instant("first_seen_at", "When a sync first saw the account.", nullable=False),
         instant("last_seen_at", "When a sync last saw the account.", nullable=False),
-        instant("removed_at", "When a complete scan of the catalogue no longer listed it; NULL while it does."),
+        instant(
+            "removed_at",
+            "When a complete scan of the catalogue first did not list it; NULL if it is not marked as removed.",
+        ),
     )
 
 
 def status_period() -> tuple[Column[object], ...]:
     return (
         instant("valid_from", "When a sync first saw this status.", nullable=False),
-        instant("valid_to", "When a sync first saw the next status; NULL for the present one."),
+        instant("valid_to", "When a sync first saw the next status; NULL for the current one."),
     )
 
 
@@ -104,11 +107,13 @@ def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("media_type", "Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
         text("caption", "The caption as published."),
-        text("permalink", "Address of the item on the social network."),
-        text("media_url", "Address of the picture or film as it was last received; a signature in it expires."),
+        text("permalink", "URL of the item on the social network."),
+        text("media_url", "URL of the image or video as last received; a signature in it expires."),
         instant("published_at", "When the item was published."),
-        whole("like_count", "Likes when last seen; NULL where the account hides them."),
-        whole("comments_count", "Comments when last seen."),
+        whole(
+            "like_count", "Likes when last seen; NULL if the API sent none, for example because the account hides them."
+        ),
+        whole("comments_count", "Comments when last seen; NULL if the API sent none."),
     )
 
 
@@ -121,14 +126,14 @@ def version_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
 def overflow() -> Column[str]:
     return text(
         "overflow",
-        "JSON, by path: what the item carries in fields that have no column; NULL when it is all in columns.",
+        "JSON object by path: values of fields that have no column; NULL if there are none.",
     )
 
 
 def removal() -> tuple[Column[object] | Column[str], ...]:
     return (
-        instant("removed_at", "When a complete scan first missed it; NULL while it is there."),
-        text("removal", "Why it is gone: removed, or expired (a story past its 24 hours)."),
+        instant("removed_at", "When the first scan that missed it ended; NULL if it is not marked as removed."),
+        text("removal", "removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL."),
     )
 
 
@@ -136,13 +141,13 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("reason", "Why the record could not become a row.", nullable=False),
         text("resource", "accounts or media.", nullable=False),
-        text("account_id", "The account whose page carried it; empty for the catalogue.", nullable=False),
+        text("account_id", "The account whose page contained it; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
         whole("page", "Page of the scan, from 1.", INTEGER),
-        whole("position", "Position in the page, from 0; NULL when the whole page was rejected.", INTEGER),
+        whole("position", "Position in the page, from 0; NULL if the whole page was rejected.", INTEGER),
         text("payload", "The record as the API sent it.", nullable=False),
         text("run_id", "The run that first received it.", nullable=False),
-        text("correlation_id", "X-Correlation-ID of the response that carried it."),
+        text("correlation_id", "X-Correlation-ID of the response that first contained it."),
         instant("seen_at", "When it was first received.", nullable=False),
         instant("last_seen_at", "When it was last received.", nullable=False),
     )
@@ -151,19 +156,19 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
 def version() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         instant("valid_from", "When a sync first saw this version.", nullable=False),
-        instant("valid_to", "When a sync first saw the next one.", nullable=False),
+        instant("valid_to", "When a sync first saw the next version.", nullable=False),
         *version_content(),
     )
 
 
 def raw_landed() -> Column[int]:
-    return whole("raw_landed", "Landing number of the raw row it was decoded from; NULL where its bytes are not kept.")
+    return whole("raw_landed", "Landing number of its row in the raw store; NULL if its bytes are not kept.")
 
 
 def metric() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
-        text("metric", "What is counted: the name of a column of media, such as like_count.", nullable=False),
-        whole("value", "The count from then on; NULL when the API stopped sending it."),
+        text("metric", "Name of the count: a column of media, such as like_count.", nullable=False),
+        whole("value", "The count from observed_at on; NULL if the API stopped sending it."),
         instant("observed_at", "When a sync first saw this value.", nullable=False),
     )
 
@@ -179,9 +184,9 @@ def child() -> tuple[Column[str] | Column[int], ...]:
 
 def media_child() -> tuple[Column[str], ...]:
     return (
-        text("child_id", "The child's own id, always text."),
+        text("child_id", "The child's id, always text."),
         text("media_type", "Kind of media as the API names it."),
-        text("media_url", "Address of the picture or film as it was last received; a signature in it expires."),
+        text("media_url", "URL of the image or video as last received; a signature in it expires."),
     )
 
 
@@ -189,28 +194,31 @@ def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text(
             "resource",
-            "Where it was found: media, a child table (media_children), account, account_page or media_page.",
+            "Where it was found: media, a child table such as media_children, account, account_page or media_page.",
             nullable=False,
         ),
         text("path", "Path of the field; for media a JSON Pointer, as in raw_media.payload ->> path.", nullable=False),
-        text("column_name", "The column, or child table, that holds it; NULL while only the raw store does."),
+        text("column_name", "The column or child table that holds it; NULL if it has none."),
         text("type", "The column's type; ROWS for a child table."),
         instant("first_seen_at", "When the field was first received.", nullable=False),
-        instant("last_type_change_at", "When values of another type were last found there for the first time."),
-        whole("items", "How many items, or children, carry it in this snapshot."),
+        instant(
+            "last_type_change_at",
+            "When a value of a new type was last found there; NULL while all values have one type.",
+        ),
+        whole("items", "Number of items, or children, that have it in this snapshot; NULL if it cannot be counted."),
     )
 
 
 def run_counts() -> tuple[Column[int], ...]:
     return (
-        whole("pages", "Pages it landed, as far as they are merged; NULL where an older gramhouse did not record it."),
+        whole("pages", "Pages it landed, as far as they are merged; NULL if an older version did not record them."),
         whole("items", "Records on those pages, accounts and media."),
-        whole("accounts_removed", "Accounts marked removed because its catalogue was complete without them."),
-        whole("added", "Media items never seen before."),
-        whole("changed", "Changes of media items, in content or counts: one for each."),
-        whole("removed", "Media items marked removed because its scan was complete without them."),
-        whole("expired", "Stories marked expired because its scan was complete without them."),
-        whole("returned", "Media items marked removed or expired that were seen again."),
+        whole("accounts_removed", "Accounts marked as removed by its scan of the catalogue."),
+        whole("added", "New media items."),
+        whole("changed", "Changes of media items, in content or counts; an item that changed twice counts twice."),
+        whole("removed", "Media items marked as removed by its scans."),
+        whole("expired", "Stories marked as expired by its scans."),
+        whole("returned", "Media items marked as removed or expired that were seen again."),
         whole("quarantined", "Records that went to quarantine."),
     )
 
@@ -221,30 +229,33 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         whole("seq", "Order in which runs began, from 1; it does not depend on the clock."),
         text(
             "kind",
-            "sync, backfill or quarantine_retry; totals: not a run, but the counts of all runs no longer listed.",
+            "sync, backfill or quarantine_retry; totals: not a run, but the sums of the runs no longer listed.",
             nullable=False,
         ),
-        text("selection", "What it was asked to scan; NULL: everything."),
-        text("reason", "The reason given for it."),
+        text("selection", "What it was asked to scan; NULL for everything."),
+        text("reason", "The reason that was given for it."),
         text(
             "state",
-            "running, complete, partial, failed or interrupted; totals in that kind's row.",
+            "running, complete, partial, failed or interrupted; totals in the row of kind totals.",
             nullable=False,
         ),
         instant("started_at", "When it began.", nullable=False),
         instant("ended_at", "When it ended."),
         text("resumes", "The interrupted run that it resumes."),
-        text("base_url", "Address of the service, without /api/v1; NULL for runs of older versions."),
-        Column("accept_removals", BOOLEAN, comment="Whether a person confirmed account removals beforehand."),
-        whole("accounts", "Accounts listed."),
+        text("base_url", "Address of the API, without /api/v1; NULL for runs of older versions."),
+        Column("accept_removals", BOOLEAN, comment="Whether it was started with --accept-removals."),
+        whole("accounts", "Accounts listed by the catalogue; for a backfill, accounts selected."),
         whole("accounts_missing", "Accounts missing from the catalogue whose removal awaits confirmation."),
-        whole("partitions", "Its partitions: the catalogue, and each account x surface."),
-        whole("requests", "Requests it made, retries included; NULL while it has no end, and before 0.2."),
-        whole("full_requests", "Requests it would have made with full scans alone, by the pages of the last ones."),
+        whole("partitions", "Partitions: the catalogue, and each account x surface."),
+        whole(
+            "requests",
+            "Requests it sent, retries included; NULL while it runs, if it was killed, and before version 0.2.",
+        ),
+        whole("full_requests", "Requests that full scans alone would have needed, estimated from the last full scans."),
         *counts,
-        text("error_code", "The error that stopped it, or else the one that most of its partitions had."),
+        text("error_code", "The error that stopped it, or else the main reason why it is not complete."),
         text("detail", "What a person should know of it, one line."),
-        text("version", "The gramhouse that ran it.", nullable=False),
+        text("version", "The version of gramhouse that ran it.", nullable=False),
     )
 
 
@@ -253,14 +264,14 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("run_id", "The run.", nullable=False),
         *partition(),
         text("outcome", "complete, recent, skipped, deferred, denied, not_found or failed.", nullable=False),
-        whole("pages", "Pages this run landed of it."),
-        whole("items", "Records this run landed of it."),
-        text("error_code", "The API's error code, or gramhouse's own where there was no answer."),
-        whole("http_status", "HTTP status of the last answer.", INTEGER),
-        text("correlation_id", "X-Correlation-ID of the last answer: name it to the API's support."),
-        instant("resume_after", "Not to be asked for again before this."),
+        whole("pages", "Pages of the partition that this run landed."),
+        whole("items", "Records of the partition that this run landed."),
+        text("error_code", "The API's error code, or gramhouse's own if it received none."),
+        whole("http_status", "HTTP status of the last response.", INTEGER),
+        text("correlation_id", "X-Correlation-ID of the last response, for the API's support."),
+        instant("resume_after", "The API asked not to be requested before this; NULL without a cooldown."),
         text("detail", "What a person should know of it, one line."),
-        instant("started_at", "When the run began it.", nullable=False),
+        instant("started_at", "When the run began this partition.", nullable=False),
         instant("ended_at", "When its outcome was known.", nullable=False),
     )
 
@@ -268,9 +279,9 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
 def run_warning() -> tuple[Column[str] | Column[int] | Column[bool], ...]:
     return (
         text("run_id", "The run.", nullable=False),
-        text("code", "What kind of warning it is; a run has at most one of each.", nullable=False),
+        text("code", "Kind of warning; a run has at most one of each kind.", nullable=False),
         Column("count", BIGINT, comment="How many records, accounts or values it concerns.", nullable=False),
         text("detail", "What happened, one line.", nullable=False),
-        text("hint", "What to do about it, one line; NULL when there is nothing to do."),
+        text("hint", "What to do about it, one line; NULL if there is nothing to do."),
         Column("makes_partial", BOOLEAN, comment="Whether the run is partial because of it.", nullable=False),
     )

@@ -48,9 +48,11 @@ accounts = Table(
     "accounts",
     SNAPSHOT,
     *account(),
-    instant("token_expired_since", "When a sync first saw the token expired; NULL while it is active."),
+    instant("token_expired_since", "When a sync first saw the token expired; NULL if the status is not token_expired."),
     *account_life(),
-    instant("missing_since", "When a complete catalogue first missed it, while its removal awaits confirmation."),
+    instant(
+        "missing_since", "When a complete scan of the catalogue first missed it, if its removal awaits confirmation."
+    ),
     info={"relation": Relation(("account_id",))},
     comment="Accounts, one row each, as the API last listed them.",
 )
@@ -71,7 +73,7 @@ media = Table(
     account_id(),
     surface(),
     media_id(),
-    text("ig_username", "The account's present name on the social network."),
+    text("ig_username", "The account's current name on the social network."),
     *media_content(),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
     instant("last_seen_at", "When a scan last saw it.", nullable=False),
@@ -79,8 +81,8 @@ media = Table(
     instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
     *removal(),
     info={"relation": Relation(ITEM, (ACCOUNT,))},
-    comment="Media items as last seen, one row each; what is gone stays, marked in removed_at. After these columns "
-    "comes one for every other field the items carry.",
+    comment="Media items as last seen, one row each. Removed items are kept, with removed_at set. These columns are "
+    "followed by those inferred from other fields of the items.",
 )
 
 media_superseded = Table(
@@ -91,8 +93,8 @@ media_superseded = Table(
     media_id(),
     *version(),
     info={"relation": Relation((*ITEM, "valid_from"), OF_ITEM, is_unique=False), "versions_of": "media"},
-    comment="Versions of items' content that another has followed; media_history has the present one, too. After these "
-    "columns comes one for every other field of content.",
+    comment="Earlier versions of the content of items, one row each; media_history also has the current versions. "
+    "These columns are followed by those inferred from other fields of content.",
 )
 
 media_history = Table(
@@ -102,13 +104,12 @@ media_history = Table(
     surface(),
     media_id(),
     instant("valid_from", "When a sync first saw this version.", nullable=False),
-    instant("valid_to", "When a sync first saw the next one; NULL for the present version."),
+    instant("valid_to", "When a sync first saw the next version; NULL for the current one."),
     *version_content(),
     info={"relation": Relation((*ITEM, "valid_from"), OF_ITEM, is_unique=False), "versions_of": "media"},
-    comment="Every version of every item's content, one row each, the present one included: valid_to is NULL there. "
-    "A version has its values as last written. Counts are in media_metrics; of children, only the present "
-    "ones are kept, in their own tables. After these columns comes one for every other field of content that the items "
-    "carry, as in media.",
+    comment="Every version of the content of every item, one row each; valid_to is NULL for the current version. "
+    "A version has the values last stored for it. Counts are in media_metrics. Of children, only the current ones are "
+    "kept, in separate tables. These columns are followed by those inferred from other fields of content.",
 )
 
 media_metrics = Table(
@@ -119,7 +120,7 @@ media_metrics = Table(
     media_id(),
     *metric(),
     info={"relation": Relation((*ITEM, "metric", "observed_at"), OF_ITEM, is_unique=False)},
-    comment="Every count of an item, one row per change.",
+    comment="Counts of media items over time, one row for each change of a count.",
 )
 
 media_children = Table(
@@ -128,8 +129,8 @@ media_children = Table(
     *child(),
     *media_child(),
     info={"relation": CHILD},
-    comment="Children of media items (the pictures of a carousel), one row each; after these columns comes one for "
-    "every other field they carry.",
+    comment="Children of media items (such as the pictures of a carousel), one row each. These columns are followed by "
+    "those inferred from other fields of the children.",
 )
 
 fields = Table(
@@ -137,7 +138,7 @@ fields = Table(
     SNAPSHOT,
     *field(),
     info={"relation": Relation(("resource", "path"))},
-    comment="Every field received that the contract does not know, and the column that holds it.",
+    comment="Every field received that the API's contract does not specify, and the column that holds it.",
 )
 
 quarantine = Table(
@@ -145,7 +146,7 @@ quarantine = Table(
     SNAPSHOT,
     *quarantined(),
     info={"relation": Relation((), (Join("runs", ("run_id",), always=False), ANY_ACCOUNT))},
-    comment="Records that could not become rows, one row each, with the request that first brought them.",
+    comment="Records that could not become rows, one row each, with the response that first contained them.",
 )
 
 runs = Table(
@@ -153,7 +154,7 @@ runs = Table(
     SNAPSHOT,
     *run(*run_counts()),
     info={"relation": Relation(("run_id",))},
-    comment="Runs, one row each; and one of kind totals for those no longer listed, so that sums are of all runs.",
+    comment="Runs, one row each; and a row of kind totals for runs no longer listed, so that sums include all runs.",
 )
 
 run_outcomes = Table(
@@ -163,8 +164,9 @@ run_outcomes = Table(
     info={
         "relation": Relation(("run_id", "resource", "account_id", "surface"), (Join("runs", ("run_id",)), ANY_ACCOUNT))
     },
-    comment="The outcomes of partitions in runs, one row each. Of runs older than 7 days and than the last 30 runs, a"
-    " success is only listed where it differs from the partition's outcome before.",
+    comment="The outcomes of partitions in runs, one row each. Of runs that are older than 7 days and not among the"
+    " last 30, a successful outcome is kept only if it is the partition's last, or differs from the previous one in"
+    " that month.",
 )
 
 run_warnings = Table(
@@ -172,7 +174,7 @@ run_warnings = Table(
     SNAPSHOT,
     *run_warning(),
     info={"relation": Relation(("run_id", "code"), (Join("runs", ("run_id",)),))},
-    comment="What a person should know of a run beyond the outcomes of its partitions.",
+    comment="Warnings of runs, one row each, in addition to the outcomes of partitions.",
 )
 
 completed_scans = Table(
@@ -183,14 +185,14 @@ completed_scans = Table(
     instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
     instant("recent_at", RECENT_AT),
     instant("covered_from", COVERED_FROM),
-    whole("pages", "Pages of the last full scan; NULL where an older version made it."),
+    whole("pages", "Pages of the last full scan; NULL if an older version made it."),
     whole("items", "Records on those pages."),
     text("item_order", ITEM_ORDER),
     text("order_broken_by", ORDER_BROKEN_BY),
     share("full_share", FULL_SHARE),
-    flag("needs_full", "Whether removals are pending that only a full scan decides."),
+    flag("needs_full", "Whether removals are pending that only a full scan can decide."),
     info={"relation": Relation(("resource", "account_id", "surface"), (ANY_ACCOUNT,))},
-    comment="When each partition was last scanned to its end, and how far since then.",
+    comment="The last full scan of each partition, and the last recent scan after it; one row per partition.",
 )
 
 gaps = Table(
@@ -198,25 +200,25 @@ gaps = Table(
     SNAPSHOT,
     account_id(),
     text("surface", "posts or stories.", nullable=False),
-    instant("since", "When the scan began that did not reach what was known.", nullable=False),
-    text("cursor", "Cursor of the page that it would ask for next; NULL where the API refused it."),
+    instant("since", "When the scan began that left the gap.", nullable=False),
+    text("cursor", "Cursor of the page that it would request next; NULL if the API refused it."),
     whole("pages", "Pages it landed."),
-    instant("read_down_to", "When the last post that it received was published; NULL for stories."),
-    instant("known_from", "When the newest item was published that a closed scan has seen; NULL for none."),
+    instant("read_down_to", "Publication time of the last post that it received; NULL for stories."),
+    instant("known_from", "Publication time of the newest item that a closed scan has seen; NULL if there is none."),
     text("reason", "Why it ended: an error code, or interrupted.", nullable=False),
     info={"relation": Relation(("account_id", "surface"), (ACCOUNT,))},
-    comment="Scans of media that ended before they reached the last page, or known territory: what was published "
-    "between known_from and read_down_to may be missing. The next scan reads it.",
+    comment="Scans of media that ended before they reached the last page or items that a closed scan has seen: items "
+    "published between known_from and read_down_to may be missing. The next scan reads them.",
 )
 
 published = Table(
     "published",
     SNAPSHOT,
-    instant("snapshot_at", "When this snapshot was made, UTC.", nullable=False),
-    text("version", "The gramhouse that made it.", nullable=False),
-    seconds("stale_after", "GRAMHOUSE_STALE_AFTER: what was scanned longer ago is stale; seconds.", nullable=False),
-    text("warehouse_id", "The warehouse it was published from: that one's id, the same in each of its snapshots."),
+    instant("snapshot_at", "When this snapshot was published, UTC.", nullable=False),
+    text("version", "The version of gramhouse that published it.", nullable=False),
+    seconds("stale_after", "GRAMHOUSE_STALE_AFTER in seconds: media not scanned for longer are stale.", nullable=False),
+    text("warehouse_id", "Id of the warehouse that published it; the same in all of its snapshots."),
     seconds("full_refresh_every", "GRAMHOUSE_FULL_REFRESH_EVERY, in seconds.", nullable=False),
     info={"relation": Relation(("snapshot_at",))},
-    comment="What this file is: one row.",
+    comment="Properties of this snapshot: one row.",
 )

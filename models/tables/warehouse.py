@@ -48,11 +48,11 @@ core_accounts = Table(
     "accounts",
     WAREHOUSE,
     *account(),
-    instant("status_since", "When a sync first saw the present status.", nullable=False),
+    instant("status_since", "When a sync first saw the current status.", nullable=False),
     *account_life(),
     text("scan_id", "The scan of the catalogue that last listed it.", nullable=False),
     whole("seen_seq", "The landing that last listed it; NULL before 0.2."),
-    text("listed_as", "The id as the API last wrote it, for requests; NULL where that is account_id."),
+    text("listed_as", "The id as the API last wrote it, for requests; NULL if it equals account_id."),
     text("unknown_status", "The status it was last listed with, if gramhouse does not know it; otherwise NULL."),
     schema="core",
     comment="Accounts, one row each.",
@@ -77,12 +77,17 @@ core_media = Table(
     *media_content(),
     overflow(),
     Column(
-        "payload_hash", BLOB, comment="Hash of the payload as it came (XXH3-128): one that is equal is not decoded."
+        "payload_hash",
+        BLOB,
+        comment="Hash of the received payload (XXH3-128): an item with an equal one is not decoded.",
     ),
     raw_landed(),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
-    instant("written_at", "When what last wrote this row was received.", nullable=False),
-    whole("written_seq", "The landing that last wrote this row; NULL where that is older than all that count."),
+    instant("written_at", "When the page that last changed this row was received.", nullable=False),
+    whole(
+        "written_seq",
+        "The landing that last changed this row; NULL if it is older than all landings still referred to.",
+    ),
     instant("changed_at", "When its content or a count last changed.", nullable=False),
     instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
     *removal(),
@@ -102,7 +107,7 @@ core_superseded = Table(
     raw_landed(),
     schema="core",
     info={"sorted_by": ("account_id", "surface", "media_id", "valid_from"), "versions_of": "media"},
-    comment="Versions of items' content that another has followed; the present one is in media.",
+    comment="Earlier versions of the content of items; the current one is in media.",
 )
 
 core_metrics = Table(
@@ -114,7 +119,7 @@ core_metrics = Table(
     *metric(),
     schema="core",
     info={"sorted_by": ("account_id", "surface", "media_id", "metric", "observed_at")},
-    comment="Every count of an item, one row per change.",
+    comment="Counts of media items over time, one row for each change of a count.",
 )
 
 core_children = Table(
@@ -124,7 +129,7 @@ core_children = Table(
     *media_child(),
     schema="core",
     info={"sorted_by": ("account_id", "surface", "media_id", "position")},
-    comment="Children of media items (the pictures of a carousel), one row each.",
+    comment="Children of media items (such as the pictures of a carousel), one row each.",
 )
 
 core_completed_scans = Table(
@@ -137,35 +142,37 @@ core_completed_scans = Table(
     instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
     instant("recent_at", RECENT_AT),
     instant("covered_from", COVERED_FROM),
-    whole("pages", "Pages of the last full scan; NULL where an older version made it."),
+    whole("pages", "Pages of the last full scan; NULL if an older version made it."),
     whole("items", "Records on those pages."),
     text("item_order", ITEM_ORDER),
     text("order_broken_by", ORDER_BROKEN_BY),
-    whole("order_proofs", "Full scans in a row that must keep the order before item_order says so.", INTEGER),
+    whole(
+        "order_proofs", "Consecutive full scans that must still find posts in order before item_order is set.", INTEGER
+    ),
     share("full_share", FULL_SHARE),
     schema="core",
-    comment="The last closed scans of each partition: what a full one saw was there at complete_at.",
+    comment="The last full scan of each partition, and the last recent scan after it; one row per partition.",
 )
 
 core_quarantine = Table(
     "quarantine",
     WAREHOUSE,
     *quarantined(),
-    whole("digest", "Digest of the content that makes it one record; NULL until computed."),
+    whole("digest", "Digest of the content by which equal records are recognized; NULL if not computed yet."),
     schema="core",
-    comment="Records that could not become rows, one row each, with the request that first brought them.",
+    comment="Records that could not become rows, one row each, with the response that first contained them.",
 )
 
 core_fields = Table(
     "fields",
     WAREHOUSE,
     *field(),
-    whole("ordinal", "Order in which its resource's fields were found, from 0; NULL where that decides nothing."),
-    text("name", "The name given to its column, should it need one."),
-    text("child_table", "The name given to its child table, should it need one."),
-    text("json_types", "JSON object: each JSON type found there, and when first."),
+    whole("ordinal", "Order in which its resource's fields were found, from 0; NULL if the order does not matter."),
+    text("name", "The name for its column, if it needs one."),
+    text("child_table", "The name for its child table, if it needs one."),
+    text("json_types", "JSON object: each JSON type found there, and when it was first found."),
     schema="core",
-    comment="Fields received that the contract does not know.",
+    comment="Fields received that the API's contract does not specify.",
 )
 
 core_runs = Table(
@@ -183,7 +190,7 @@ core_run_counts = Table(
     text("run_id", "The run that landed the pages; empty for runs no longer listed.", nullable=False),
     *run_counts(),
     schema="core",
-    comment="What each run did to the warehouse: added to by every merge, in its transaction.",
+    comment="Changes made by each run, updated by every merge in its transaction.",
 )
 
 core_outcomes = Table(
@@ -199,7 +206,7 @@ core_warnings = Table(
     WAREHOUSE,
     *run_warning(),
     schema="core",
-    comment="What a person should know of a run beyond the outcomes of its partitions.",
+    comment="Warnings of runs, one row each, in addition to the outcomes of partitions.",
 )
 
 ops_staging = Table(
@@ -213,8 +220,8 @@ ops_staging = Table(
     instant("received_at", "When the response was received.", nullable=False),
     text("correlation_id", "X-Correlation-ID of the response."),
     text("body", "The page as the API sent it.", nullable=False),
-    text("rejected", "JSON list of {position, reason, payload} that must not become rows."),
-    text("unknown_fields", "JSON list of field paths that the contract does not know."),
+    text("rejected", "JSON list of records {position, reason, payload} that must not become rows."),
+    text("unknown_fields", "JSON list of field paths that the API's contract does not specify."),
     schema="ops",
     comment="Landed pages that are not merged yet.",
 )
@@ -224,22 +231,30 @@ ops_checkpoints = Table(
     WAREHOUSE,
     whole("seq", "Order of landing; the last row of a partition and run kind counts."),
     *partition(),
-    text("run_kind", "sync or backfill: each has checkpoints of its own.", nullable=False),
+    text("run_kind", "sync or backfill: each has separate checkpoints.", nullable=False),
     text("scan_id", "The scan.", nullable=False),
     text("run_id", "The last run that took part in it.", nullable=False),
-    text("cursor", "Cursor of the page to ask for next, unchanged."),
+    text("cursor", "Cursor of the page to request next, unchanged."),
     whole("pages", "Pages of the scan landed so far."),
     whole("items", "Records of the scan landed so far."),
     text("state", "scanning, complete, recent or abandoned.", nullable=False),
     instant("started_at", "When the scan began.", nullable=False),
     instant("updated_at", "When its last page was received.", nullable=False),
     whole("began_seq", "The landing of the first page of a scan that is not complete; filled in by the merge."),
-    whole("repeated_pages", "Pages in a row, up to this one, whose items the scan had seen before.", INTEGER),
-    whole("empty_pages", "Pages without an item since the last one that brought something new.", INTEGER),
-    whole("known_seq", "It may stop among posts known when this landing closed a scan; NULL: it is full."),
-    whole("known_run", "Posts in a row, up to the last, that are known and older than the lookback window.", INTEGER),
-    instant("read_to", "When the last post after the pins was published."),
-    text("order_broken_by", "The first post by which it was not newest first; empty for one without an id."),
+    whole(
+        "repeated_pages",
+        "Pages with only items seen before, since the last page with a new item; empty pages are skipped.",
+        INTEGER,
+    ),
+    whole("empty_pages", "Pages without items since the last page with a new item.", INTEGER),
+    whole("known_seq", "The scan may stop at posts known when this landing closed a scan; NULL for a full scan."),
+    whole(
+        "known_run",
+        "Consecutive posts, up to the last one, that are known and older than the lookback window.",
+        INTEGER,
+    ),
+    instant("read_to", "Publication time of the last post in order after the pins."),
+    text("order_broken_by", "Id of the first post out of order; empty if it has no id; NULL if there is none."),
     share("full_share", FULL_SHARE),
     schema="ops",
     comment="Progress of scans, appended with each landed page; the merge keeps the last row of each.",
@@ -251,7 +266,7 @@ ops_segments = Table(
     text("session", "The process that writes them.", nullable=False),
     whole("number", "The segment, from 1; 0 stands for the session itself."),
     schema="ops",
-    comment="Segments of landed pages that were taken in, of the last session to write.",
+    comment="Segments of landed pages that are already staged, of the last session.",
 )
 
 ops_batch_logs = Table(
@@ -259,10 +274,10 @@ ops_batch_logs = Table(
     WAREHOUSE,
     whole("run_sequence", "The run in the shared store, from 1."),
     whole("batch", "The batch of that run, from 1; 0 stands for the run itself."),
-    whole("entries", "How many entries of its log are merged."),
+    whole("entries", "Number of entries of its log that are merged."),
     Column("is_closed", BOOLEAN, comment="Whether its last entry is merged.", nullable=False),
     schema="ops",
-    comment="Logs of batches in the shared store, of runs whose batches workers scanned, as far as they are merged.",
+    comment="How much of each log in the shared store is merged, for runs whose batches were scanned by workers.",
 )
 
 ops_seen = Table(
@@ -273,7 +288,7 @@ ops_seen = Table(
     surface(),
     media_id(),
     schema="ops",
-    comment="What scans that are not complete have seen in merged pages; media_id is empty for rejected records.",
+    comment="Items that unfinished scans have seen in merged pages; media_id is empty for rejected records.",
 )
 
 ops_missing = Table(
@@ -282,11 +297,11 @@ ops_missing = Table(
     account_id(),
     surface(),
     media_id(),
-    instant("since", "When a closed scan without rejected records first missed it; NULL while none has."),
+    instant("since", "When a closed scan without rejected records first missed it; NULL if none has."),
     instant("last_seen_at", "When a scan last saw it.", nullable=False),
-    Column("needs_full", BOOLEAN, comment="Whether only a full scan may confirm that it is gone."),
+    Column("needs_full", BOOLEAN, comment="Whether only a full scan may confirm its removal."),
     schema="ops",
-    comment="Items that a closed scan missed and another one has yet to confirm, or to decide on, as removed.",
+    comment="Items that a closed scan missed, and whose removal another scan must confirm or decide.",
 )
 
 ops_missing_accounts = Table(
@@ -317,34 +332,34 @@ ops_raw_parts = Table(
     Column("first_landed", BIGINT, comment="Its lowest landing number.", nullable=False),
     Column("last_landed", BIGINT, comment="Its highest landing number.", nullable=False),
     instant("oldest_seen_at", "When the first of its rows was received.", nullable=False),
-    instant("retired_at", "When its rows were written to another part or deleted; NULL while it counts."),
-    instant("unlisted_at", "When a snapshot was published that no longer lists it; NULL before."),
+    instant("retired_at", "When its rows were written to another part or deleted; NULL if it is in use."),
+    instant("unlisted_at", "When the first snapshot that does not list it was published; NULL before."),
     schema="ops",
-    comment="Parts of the raw store: those that count, and retired ones that older snapshots list.",
+    comment="Parts of the raw store: those in use, and retired ones that older snapshots may list.",
 )
 
 ops_service = Table(
     "service",
     WAREHOUSE,
-    text("base_url", "Address of the service, without /api/v1.", nullable=False),
+    text("base_url", "Address of the API, without /api/v1.", nullable=False),
     schema="ops",
-    comment="The service that this warehouse belongs to: one row, or none before anything was merged.",
+    comment="The API that this warehouse belongs to: one row, or none before the first merge.",
 )
 
 ops_cooldowns = Table(
     "cooldowns",
     WAREHOUSE,
-    text("scope", "Tenant scope that was limited.", nullable=False),
-    instant("resume_after", "Not to be asked again before this.", nullable=False),
-    instant("asked_at", "When the API asked for the wait."),
+    text("scope", "The tenant scope that was limited.", nullable=False),
+    instant("resume_after", "No request may be sent before this.", nullable=False),
+    instant("asked_at", "When the API requested the wait."),
     schema="ops",
-    comment="Cooldowns, kept over a restart.",
+    comment="Cooldowns, kept across restarts.",
 )
 
 ops_mapping = Table(
     "mapping",
     WAREHOUSE,
-    Column("mapping", JSON, comment="The mapping that every row of media was read by.", nullable=False),
+    Column("mapping", JSON, comment="The mapping by which all rows of media were read.", nullable=False),
     schema="ops",
     comment="How media items are read: one row.",
 )

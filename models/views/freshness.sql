@@ -18,17 +18,17 @@ SELECT
     a.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
     s.surface,  -- posts or stories.
-    w.complete_at,  -- When the last full scan received its last page; NULL when there was none.
-    w.recent_at,  -- When a recent scan since then reached what was known; NULL when none has.
-    w.covered_from,  -- What was published after this is as of recent_at, the rest as of complete_at; NULL: all of it.
-    w.item_order,  -- newest_first where full scans proved it, so that recent ones may follow; otherwise NULL.
+    w.complete_at,  -- When the last full scan received its last page; NULL if there was none.
+    w.recent_at,  -- When a recent scan after complete_at last reached posts seen by a closed scan; NULL if none has.
+    w.covered_from,  -- Posts published after this are as of recent_at, others as of complete_at; NULL: all of them.
+    w.item_order,  -- newest_first if full scans proved it, so that recent scans may follow; otherwise NULL.
     CASE
         WHEN w.item_order IS NOT NULL THEN w.complete_at + to_seconds(p.full_refresh_every * w.full_share)
-    END AS full_due_at,  -- When an incremental sync next makes a full scan; NULL where each scan is full.
+    END AS full_due_at,  -- When the next full scan of incremental syncs is due; NULL if each scan is full.
     g.since AS gap_since,  -- Since when a scan that ended early has left a gap (see gaps); NULL without one.
-    l.outcome,  -- Its outcome in the last run that had one for it.
-    l.error_code,  -- The error it met there; NULL when there was none.
-    l.resume_after,  -- Not to be asked for again before this.
+    l.outcome,  -- Its outcome in the last run that included it.
+    l.error_code,  -- The error code of that outcome; NULL if there was none.
+    l.resume_after,  -- The API asked not to be requested before this; NULL without a cooldown.
     l.ended_at AS last_tried_at,  -- When that outcome was known.
     greatest(now(), w.complete_at, w.recent_at) - greatest(w.complete_at, w.recent_at)
         AS stale_for,  -- The age of the later scan by the reader's clock; never negative.
@@ -40,7 +40,7 @@ SELECT
         WHEN stale_at IS NOT NULL THEN greatest(epoch(now()) - epoch(stale_at) + p.stale_after, 0)::BIGINT
     END AS age_seconds,  -- Since the later scan, or else the account was first seen; NULL while the token is expired.
     coalesce(stale_at < now(), false) AS is_stale,  -- Whether it is stale by the reader's clock.
-    w.removals_undecided_since  -- Since when no scan could mark what is missing as removed: records were rejected.
+    w.removals_undecided_since  -- Since when missing items are not marked as removed: scans rejected records.
 FROM accounts AS a
 CROSS JOIN scanned AS s
 CROSS JOIN published AS p

@@ -23,7 +23,7 @@ WITH grown AS (
 SELECT
     g.account_id,  -- The account's id.
     m.ig_username,  -- Its name on the social network.
-    g.media_id,  -- The post's own id.
+    g.media_id,  -- The post's id, always text.
     m.published_at,  -- When it was published, UTC.
     g.metric,  -- What is counted: the name of a column of media, such as like_count.
     g.first_value,  -- The first count seen.

@@ -15,7 +15,7 @@ WITH ripe AS (
 SELECT
     account_id,  -- The account's id.
     ig_username,  -- Its name on the social network.
-    media_id,  -- The post's own id.
+    media_id,  -- The post's id, always text.
     published_at,  -- When it was published, UTC.
     like_count,  -- Likes when last seen.
     usual AS median_likes,  -- The median of the account's posts in this view.
