@@ -269,7 +269,7 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("error_code", "The API's error code, or gramhouse's own if it received none."),
         whole("http_status", "HTTP status of the last response.", INTEGER),
         text("correlation_id", "X-Correlation-ID of the last response, for the API's support."),
-        instant("resume_after", "The API asked not to be requested before this; NULL without a cooldown."),
+        instant("resume_after", "No request is sent before this; NULL if there is nothing to wait for."),
         text("detail", "What a person should know of it, one line."),
         instant("started_at", "When the run began this partition.", nullable=False),
         instant("ended_at", "When its outcome was known.", nullable=False),
