@@ -38,7 +38,6 @@ def list_statements(folder: Path) -> Iterator[str]:
         f"CREATE TABLE {_LIST} AS SELECT {literal(str(folder))} AS folder, number, rows FROM ops.raw_parts"  # noqa: S608
         " WHERE retired_at IS NULL ORDER BY number"
     )
-    yield f"COMMENT ON TABLE {_LIST} IS 'Parts of the raw store that had all rows when this was published.'"
 
 
 def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:

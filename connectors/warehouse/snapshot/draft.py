@@ -74,12 +74,9 @@ def _comment(kind: str, name: str, comment: str, columns: Mapping[str, str]) -> 
 def _clearing(db: DuckDBPyConnection, raw_folder: Path) -> Iterator[str]:
     """Yield the statements that copy what the views need from the control tables, then drop these tables."""
     yield f"CREATE TABLE {LOOKUP} AS {LOOKUP_SELECT}"
-    yield f"COMMENT ON TABLE {LOOKUP} IS 'What the views look up by account.'"
     yield f"CREATE TABLE {GAPS} AS {GAPS_SELECT}"
-    yield f"COMMENT ON TABLE {GAPS} IS 'Scans that ended before they reached what was known.'"
     if value(db, "SELECT EXISTS (FROM ops.missing)"):
         yield f"CREATE TABLE {MISSING} AS {MISSING_SELECT}"
-        yield f"COMMENT ON TABLE {MISSING} IS 'Items whose removal awaits confirmation.'"
     yield from list_statements(raw_folder)
     yield "DROP SCHEMA ops CASCADE"
 

@@ -15,7 +15,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import QueuePool
-from sqlalchemy.schema import CreateColumn, CreateTable, ExecutableDDLElement, SetColumnComment, SetTableComment
+from sqlalchemy.schema import CreateColumn, CreateTable
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from connectors.warehouse.storage import limits
@@ -262,15 +262,10 @@ def _packed(made: CreateColumn, compiler: DDLCompiler, **given: object) -> str:
 
 def _create(connection: Connection, present: set[str]) -> None:
     missing = [table for table in WAREHOUSE.sorted_tables if table.fullname not in present]
-    statements: list[ExecutableDDLElement] = []
-    for table in missing:
-        statements.append(CreateTable(table))
-        if table.comment:
-            statements.append(SetTableComment(table))
-        statements += [SetColumnComment(column) for column in table.columns if column.comment]
     schemas = sorted({str(table.schema) for table in missing})
     texts = [f"CREATE SCHEMA IF NOT EXISTS {schema}" for schema in schemas]
-    texts += [str(statement.compile(dialect=connection.dialect)) for statement in statements]
+    # Without comments, which only the snapshot's tables have.
+    texts += [str(CreateTable(table).compile(dialect=connection.dialect)) for table in missing]
     # In one call and without SQLAlchemy, which took longer for them than everything else when a file is created.
     if texts:
         raw_connection(connection).execute(";\n".join(texts))

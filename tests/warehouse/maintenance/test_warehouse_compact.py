@@ -196,7 +196,7 @@ def test_a_copy_that_is_not_the_same_is_thrown_away(full: Path, monkeypatch: pyt
 def test_a_copy_that_lacks_a_comment_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(_: object, draft: Path) -> None:
         with duckdb.connect(str(draft)) as db:
-            db.execute("COMMENT ON COLUMN core.media.caption IS NULL")
+            db.execute('COMMENT ON COLUMN core.media."order" IS NULL')
 
     meanwhile(monkeypatch, "_write", spoil)
     assert "the copy differs from the original" in refused(full)

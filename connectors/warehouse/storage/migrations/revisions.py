@@ -3,7 +3,7 @@
 from duckdb import DuckDBPyConnection
 
 # All revisions, oldest first. A warehouse from before revisions were recorded has the first one.
-REVISIONS = tuple(f"{number:04}" for number in range(1, 20))
+REVISIONS = tuple(f"{number:04}" for number in range(1, 21))
 FIRST = REVISIONS[0]
 HEAD = REVISIONS[-1]
 
@@ -21,5 +21,4 @@ def stamp(db: DuckDBPyConnection, revision: str) -> None:
     """Record the revision of a warehouse that has none yet, in the open transaction."""
     db.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     db.execute(f"CREATE TABLE {TABLE} (version_num VARCHAR NOT NULL)")
-    db.execute(f"COMMENT ON TABLE {TABLE} IS 'Which revision of the tables this file is at: one row.'")
     db.execute(f"INSERT INTO {TABLE} VALUES ('{revision}')")  # noqa: S608 - constants
