@@ -107,6 +107,8 @@ bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with p
 	$(BENCH).again nightly --style spaced --latency 0.015
 	$(BENCH).again urls --style spaced --latency 0.015
 	$(BENCH).again counts --style spaced --latency 0.015
+	$(BENCH).cold --style keys --accounts 32 --without-dlt
+	$(BENCH).again warm --style keys --accounts 32
 	$(BENCH).resume
 	$(BENCH).startup
 	$(BENCH).distance

@@ -16,7 +16,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.candidates import dlt, floor, gramhouse, measure_job
-from benchmarks.options import add_dlt_options, add_latency_option, create_parser, dlt_python, temporary_folder
+from benchmarks.options import (
+    add_dlt_options,
+    add_latency_option,
+    create_parser,
+    distance_text,
+    dlt_python,
+    size_of,
+    temporary_folder,
+)
 from benchmarks.results import Result, log, result_name, save_result
 from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 from benchmarks.saved_warehouse import copy_to, load_or_create
@@ -99,15 +107,10 @@ def main() -> None:
     days = [0] * args.rounds if args.kind == "warm" else list(range(1, args.rounds + 1))
     with temporary_folder(args) as folder:
         samples = measure(args, folder, days, python)
-    items = args.accounts * args.posts
-    size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
-    size |= {"latency": args.latency} if args.latency else {}
     shape = f"{args.accounts:,} accounts x {args.posts:,} posts"
-    description = f"{shape} again, {_CHANGE_TEXTS[args.kind]}, {args.in_flight} in flight"
-    if args.latency:
-        description += f", {args.latency * 1000:.0f} ms away"
-    name = result_name(args.kind, items, args.style, args.latency)
-    save_result(Result(name, description, size, samples, figures(samples)), args.results)
+    description = f"{shape} again, {_CHANGE_TEXTS[args.kind]}, {args.in_flight} in flight{distance_text(args)}"
+    name = result_name(args.kind, args.accounts * args.posts, args.style, args.latency)
+    save_result(Result(name, description, size_of(args), samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from the one process is the overhead of the shared store.
 from dataclasses import replace
 
 from benchmarks.candidates import Job, RunFolder, floor, gramhouse, measure_job
-from benchmarks.options import create_parser, temporary_folder
+from benchmarks.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
 from benchmarks.results import Result, log, save_result, size_name
 from benchmarks.samples import Samples, measure_interleaved, wall_ratio
 from benchmarks.server_process import start_server
@@ -30,7 +30,7 @@ def figures(samples: Samples) -> dict[str, float]:
 def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__, accounts=200, posts=250, rounds=3)
-    parser.add_argument("--latency", type=float, default=0.05)
+    add_latency_option(parser, 0.05)
     parser.add_argument("--per-second", type=int, help="requests per second allowed for each account")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     args = parser.parse_args()
@@ -57,13 +57,10 @@ def main() -> None:
                 on_workers(sync_job(f"workers-{workers}", round_number, in_flight), workers), server, items=items
             )
         samples = measure_interleaved(candidates, args.rounds, log)
-    size = {"accounts": accounts, "posts": posts, "items": items, "latency": args.latency, "in_flight": in_flight}
     limited = "" if args.per_second is None else f", each account limited to {args.per_second} requests a second"
-    description = (
-        f"{accounts:,} accounts x {posts:,} posts, {args.latency * 1000:.0f} ms away{limited}, {in_flight} a worker"
-    )
+    description = f"{accounts:,} accounts x {posts:,} posts{distance_text(args)}{limited}, {in_flight} a worker"
     name = f"cluster-{size_name(items)}-{args.latency * 1000:.0f}ms" + ("-limited" if limited else "")
-    save_result(Result(name, description, size, samples, figures(samples)), args.results)
+    save_result(Result(name, description, size_of(args), samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

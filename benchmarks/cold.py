@@ -1,6 +1,6 @@
 """The first sync into an empty warehouse, compared with the fetch alone and with dlt.
 
-    python -m benchmarks.cold [--accounts 400] [--posts 250] [--style spaced] [--latency 0.015] [--rounds 3]
+    python -m benchmarks.cold [--accounts 400] [--posts 250] [--style spaced|keys] [--latency 0.015] [--rounds 3]
                               [--without-dlt] [--folder KEEP]
 
 With --folder, the warehouse of the last round is saved there, for the scenarios that start with a filled warehouse.
@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.candidates import RunFolder, dlt, floor, gramhouse, measure_job
-from benchmarks.options import add_dlt_options, add_latency_option, create_parser, dlt_python, temporary_folder
+from benchmarks.options import (
+    add_dlt_options,
+    add_latency_option,
+    create_parser,
+    distance_text,
+    dlt_python,
+    size_of,
+    temporary_folder,
+)
 from benchmarks.results import Result, log, result_name, save_result
 from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 from benchmarks.saved_warehouse import save, saved_folder
@@ -78,16 +86,10 @@ def main() -> None:
         start_server(args.accounts, args.posts, style=args.style, latency=args.latency) as server,
     ):
         samples = measure(args, folder, server, python)
-    items = args.accounts * args.posts
-    size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
-    size |= {"latency": args.latency} if args.latency else {}
-    description = f"{args.accounts:,} accounts x {args.posts:,} posts for the first time, {args.in_flight} in flight"
-    if args.latency:
-        description += f", {args.latency * 1000:.0f} ms away"
-    save_result(
-        Result(result_name("cold", items, args.style, args.latency), description, size, samples, figures(samples)),
-        args.results,
-    )
+    shape = f"{args.accounts:,} accounts x {args.posts:,} posts"
+    description = f"{shape} for the first time, {args.in_flight} in flight{distance_text(args)}"
+    name = result_name("cold", args.accounts * args.posts, args.style, args.latency)
+    save_result(Result(name, description, size_of(args), samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

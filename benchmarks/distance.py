@@ -7,7 +7,7 @@ by the requests in flight, whichever is longer. The start-up is added to it: a s
 """
 
 from benchmarks.candidates import RunFolder, floor, gramhouse, measure_job
-from benchmarks.options import create_parser, temporary_folder
+from benchmarks.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
 from benchmarks.results import Result, log, save_result, size_name
 from benchmarks.samples import Samples, measure_interleaved, median_sample, wall_ratio
 from benchmarks.server_process import start_server
@@ -36,7 +36,7 @@ def figures(samples: Samples, seconds: float) -> dict[str, float]:
 def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__, accounts=40, posts=200, rounds=5)
-    parser.add_argument("--latency", type=float, default=0.05)
+    add_latency_option(parser, 0.05)
     args = parser.parse_args()
     accounts, posts, latency, in_flight = args.accounts, args.posts, args.latency, args.in_flight
     with (
@@ -59,11 +59,10 @@ def main() -> None:
             args.rounds,
             log,
         )
-    items = accounts * posts
-    size = {"accounts": accounts, "posts": posts, "items": items, "latency": latency, "in_flight": in_flight}
-    description = f"{accounts:,} accounts x {posts:,} posts, {latency * 1000:.0f} ms away, {in_flight} in flight"
+    description = f"{accounts:,} accounts x {posts:,} posts{distance_text(args)}, {in_flight} in flight"
     ratios = figures(samples, bound(accounts, posts, in_flight, latency))
-    save_result(Result(f"distance-{size_name(items)}", description, size, samples, ratios), args.results)
+    name = f"distance-{size_name(accounts * posts)}"
+    save_result(Result(name, description, size_of(args), samples, ratios), args.results)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from benchmarks.candidates import RunFolder, floor, gramhouse, measure_job
-from benchmarks.options import create_parser, temporary_folder
+from benchmarks.options import add_latency_option, create_parser, temporary_folder
 from benchmarks.results import Result, log, save_result, size_name
 from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
 from benchmarks.server_process import start_server
@@ -28,7 +28,7 @@ def figures(samples: Samples, levels: Sequence[int]) -> dict[str, float]:
 def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__, accounts=100)
-    parser.add_argument("--latency", type=float, default=0.01)
+    add_latency_option(parser, 0.01)
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64], help="accounts in flight")
     args = parser.parse_args()
     accounts, posts = args.accounts, args.posts

@@ -39,9 +39,20 @@ def create_parser(
     return parser
 
 
-def add_latency_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the server's response time."""
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each response of the server")
+def add_latency_option(parser: argparse.ArgumentParser, seconds: float = 0.0) -> None:
+    """Add the option for the server's response time; `seconds` is its default."""
+    parser.add_argument("--latency", type=float, default=seconds, help="seconds before each response of the server")
+
+
+def size_of(args: argparse.Namespace) -> dict[str, float]:
+    """Return the size of a sync, as it is saved with a result."""
+    size = {"accounts": args.accounts, "posts": args.posts, "items": args.accounts * args.posts}
+    return size | {"in_flight": args.in_flight} | ({"latency": args.latency} if args.latency else {})
+
+
+def distance_text(args: argparse.Namespace) -> str:
+    """Return how far away the server is, as the end of a description; empty without latency."""
+    return f", {args.latency * 1000:.0f} ms away" if args.latency else ""
 
 
 def add_dlt_options(parser: argparse.ArgumentParser) -> None:

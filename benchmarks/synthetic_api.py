@@ -13,6 +13,7 @@ from random import Random
 PAGE_SIZE = 50
 
 _TEMPLATES = 997
+_KEYS = 50
 _TEXT = (
     "light morning coast salt paper window garden slow river first again winter blue market table bread summer "
     "north quiet street colour shadow orange train letter small glass stone early studio Köln señor 光 ☀️"
@@ -25,10 +26,15 @@ _ID, _LIKES, _OWNER, _SIGNATURE = "70000000000000001", 900001, "80000000001", "5
 
 
 class Style(StrEnum):
-    """The format of items: compact JSON of 480 bytes, or 560 bytes with spaces and children in a third of the items."""
+    """The format of items.
+
+    `compact`: JSON of 480 bytes. `spaced`: 560 bytes with spaces, and children in a third of the items. `keys`:
+    compact, with an object of 50 keys that no other item has.
+    """
 
     COMPACT = "compact"
     SPACED = "spaced"
+    KEYS = "keys"
 
 
 class Change(StrEnum):
@@ -59,6 +65,8 @@ def _template(random: Random, number: int, style: Style) -> bytes:
     }
     if kind == "CAROUSEL_ALBUM":
         item["children"] = {"data": [{"id": f"{_ID}{index}", "media_type": "IMAGE"} for index in range(1, 4)]}
+    if style is Style.KEYS:
+        item["reactions"] = {f"{_ID}{index:02}": index for index in range(_KEYS)}
     text = json.dumps(item, ensure_ascii=False, separators=None if spaced else (",", ":")).replace("%", "%%")
     text = text.replace(_ID, "%(id)b").replace(str(_LIKES), "%(likes)d").replace(_OWNER, "%(owner)b")
     return text.replace(_SIGNATURE, "%(signature)016x").encode()

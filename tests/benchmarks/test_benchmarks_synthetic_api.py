@@ -102,3 +102,9 @@ def test_a_day_changes_one_field_of_every_item_and_adds_none(change: Change, dif
     assert len(before) == len(after) == 600
     for old, new in zip(before, after, strict=True):
         assert {key for key in old if old[key] != new[key]} == {differs}
+
+
+def test_no_two_items_share_a_key_of_an_object_whose_keys_are_data() -> None:
+    items = all_items(SyntheticApi(3, 60, style=Style.KEYS))
+    keys = [key for item in items for key in item["reactions"]]
+    assert len(keys) == len(set(keys)) == 50 * len(items)
