@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cache
 
+import msgspec
 from duckdb_sqlalchemy import Dialect
 from sqlalchemy import Connection, Table
 
@@ -12,12 +12,12 @@ from connectors.warehouse.storage.connection import raw_connection
 
 _DIALECT = Dialect()
 
-_encode = json.JSONEncoder(ensure_ascii=False, default=datetime.isoformat).encode
+_encode = msgspec.json.Encoder().encode
 
 
 def as_json(row: Mapping[str, object]) -> str:
-    """Return a row as a JSON object, with times as ISO 8601 text."""
-    return _encode(row)
+    """Return a row as a JSON object, with times as ISO 8601 text. Raises UnicodeEncodeError for lone surrogates."""
+    return _encode(row).decode()
 
 
 @cache
