@@ -16,7 +16,7 @@ def check_url(url: str) -> str:
         return url.rstrip("/")
     if "://" in url:
         known = ", ".join(f"{cloud}://" for cloud in CLOUDS)
-        message = f"{scheme}:// is not supported; write a folder, or {known} and a bucket"
+        message = f"{scheme}:// is not supported; write a path, or {known} and a bucket"
         raise ValueError(message)
     return str(Path(url).absolute())
 

@@ -1,11 +1,14 @@
 """A store in a bucket of S3, Google Cloud Storage or Azure, implemented with obstore."""
 
 import asyncio
+import os
+import re
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
@@ -27,15 +30,34 @@ _PART = 5 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _MOST_PARTS = 9_000
 
+# Of each kind of store: the prefix of its environment variables, its endpoint, and what a user sets.
+_VARIABLES = {
+    "s3": ("AWS", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL"),
+    "gs": ("GOOGLE", "GOOGLE_BASE_URL", "GOOGLE_SERVICE_ACCOUNT"),
+    "az": (
+        "AZURE",
+        "AZURE_STORAGE_ENDPOINT",
+        "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY and AZURE_STORAGE_ENDPOINT",
+    ),
+}
+
+# Where obstore asks for the credentials of a machine in a cloud if the environment has none.
+_CREDENTIALS_OF_MACHINE = ("//169.254.169.254/", "//metadata.google.internal/")
+
+# The error code in a response of a server, or the system's reason why there was none.
+_DETAIL = re.compile(r'<Code>(\w+)</Code>|\b(?:message|error): "([^"]+)"')
+
 
 class BucketStore:
     """Objects below a prefix of a bucket. Credentials and endpoint come from the cloud's environment variables."""
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._prefix, self._endpoint, self._settings = _VARIABLES[urlsplit(url).scheme]
+        self._check_environment()
         try:
             self._store: Any = from_url(url, retry_config=_RETRIES)
-        except BaseError as error:
+        except (BaseError, ValueError) as error:
             raise self._refused(error) from error
 
     async def put(self, key: str, data: bytes) -> None:
@@ -104,17 +126,44 @@ class BucketStore:
 
         await self._do(read())
 
+    def _check_environment(self) -> None:
+        """Refuse values that make obstore panic."""
+        endpoint = os.environ.get(self._endpoint)
+        if endpoint is not None and not re.match(r"(?i)https?://[^/\s]", endpoint):
+            why = f"{self._endpoint} is not an address"
+            raise self._unusable(why, "write one such as https://host:9000, or unset it")
+        for name, value in os.environ.items():
+            # A service account may be JSON with line breaks.
+            if name.startswith(f"{self._prefix}_") and value != value.strip() and not value.lstrip().startswith("{"):
+                why = f"{name} begins or ends with a space or a line break"
+                raise self._unusable(why, "remove it")
+
     async def _do(self, work: Awaitable[T], *expected: type[Exception]) -> T:
         try:
             return await work
         except expected:
             raise
-        except (BaseError, OSError) as error:
-            raise self._refused(error) from error
+        except Exception as error:
+            # The class of obstore's panics cannot be imported.
+            if isinstance(error, (BaseError, OSError)) or type(error).__name__ == "RustPanic":
+                raise self._refused(error) from error
+            raise
 
     def _refused(self, error: Exception) -> StoreError:
-        why = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        return StoreError(
-            f"the store {self._url} cannot be used: {why}."
-            " Fix: check the bucket's name and region, the credentials and the endpoint in the environment."
-        )
+        text = str(error).strip() or type(error).__name__
+        fix = f"check the bucket's name, and {self._settings} in the environment"
+        if any(address in text for address in _CREDENTIALS_OF_MACHINE):
+            return self._unusable("the environment has no credentials, and this machine provides none", fix)
+        if "BadScheme" in text:
+            return self._unusable(
+                f"{self._endpoint} is not https://", f"use https://, or set {self._prefix}_ALLOW_HTTP=true"
+            )
+        # The body of a response begins with "<", if it is XML or HTML.
+        why = text.splitlines()[0].partition(": <")[0][:300].rstrip(". ")
+        detail = _DETAIL.search(text)
+        if detail and detail[detail.lastindex or 0] not in why:
+            why += f" ({detail[detail.lastindex or 0]})"
+        return self._unusable(why, fix)
+
+    def _unusable(self, why: str, fix: str) -> StoreError:
+        return StoreError(f"the store {self._url} cannot be used: {why}. Fix: {fix}.")

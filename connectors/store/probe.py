@@ -15,8 +15,9 @@ async def probe(store: ObjectStore, url: str, *, new_id: Callable[[], str]) -> N
     Some servers with an S3 API ignore the condition and accept every attempt.
     """
     key = f"probe/{new_id()}"
+    # Not deleted if this fails: the deletion would fail, too, after as many retries, and hide the reason.
+    accepted = await asyncio.gather(*(store.create(key, str(rival).encode()) for rival in range(_RIVALS)))
     try:
-        accepted = await asyncio.gather(*(store.create(key, str(rival).encode()) for rival in range(_RIVALS)))
         late = await store.create(key, b"late")
         content = await store.get(key)
         winners = [str(rival).encode() for rival, won in enumerate(accepted) if won]

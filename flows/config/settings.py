@@ -59,7 +59,7 @@ def _time_zone(name: str) -> str:
 
 
 def _snapshot(place: str) -> str:
-    if not is_cloud(place):
+    if not is_cloud(place) and "://" not in place:
         return str(database(Path(place)))
     url = check_url(place)
     folder, _, name = url.rpartition("/")

@@ -86,6 +86,53 @@ async def test_an_error_of_the_bucket_is_reported_in_one_line(
         await BucketStore("s3://none").put("a", b"b")
 
 
+@pytest.mark.parametrize(
+    ("url", "changes", "why"),
+    [
+        ("s3://none", {}, r"404 Not Found \(NoSuchBucket\)\. Fix: .*AWS_ACCESS_KEY_ID"),
+        ("s3://a bucket", {}, "invalid domain character"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, r"\(Connection refused\)"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "nowhere"}, "AWS_ENDPOINT_URL is not an address"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": ""}, "AWS_ENDPOINT_URL is not an address"),
+        ("s3://bucket", {"AWS_ALLOW_HTTP": "false"}, "is not https://. Fix: use https://, or set AWS_ALLOW_HTTP=true"),
+        ("s3://bucket", {"AWS_ACCESS_KEY_ID": "a\n"}, "AWS_ACCESS_KEY_ID begins or ends with a space or a line break"),
+        ("s3://bucket", {"AWS_ACCESS_KEY_ID": "a\nb"}, "panicked"),
+        ("az://bucket", {}, r"Account must be specified\. Fix: .*AZURE_STORAGE_ACCOUNT_NAME"),
+        (
+            "az://bucket",
+            {"AZURE_STORAGE_ACCOUNT_NAME": "a", "AZURE_STORAGE_ACCOUNT_KEY": "?a secret"},
+            "Invalid Access",
+        ),
+        (
+            "az://bucket",
+            {
+                "AZURE_STORAGE_ACCOUNT_NAME": "a",
+                "AZURE_STORAGE_SAS_TOKEN": "sv=2021-08-06&sig=a%20secret",
+                "AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:1/a",
+                "AZURE_ALLOW_HTTP": "true",
+            },
+            r"\(Connection refused\)",
+        ),
+        (
+            "gs://bucket",
+            {"GOOGLE_SERVICE_ACCOUNT": "/none.json"},
+            "/none.json: No such file.* Fix: .*GOOGLE_SERVICE_ACC",
+        ),
+        ("gs://bucket", {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"private_key": "a secret"'}, "Unable to decode"),
+    ],
+)
+async def test_wrong_settings_of_a_bucket_are_reported_in_one_line_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], url: str, changes: dict[str, str], why: str
+) -> None:
+    for name, value in (s3 | changes).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match=rf"^the store {url} cannot be used: .*{why}") as raised:
+        await probe(BucketStore(url), url, new_id=lambda: "1")
+    assert "\n" not in str(raised.value)
+    assert ". Fix: " in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
 async def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match=r"cannot be used: File exists\. Fix: make the folder writable"):
