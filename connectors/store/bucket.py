@@ -1,8 +1,10 @@
 """A store in a bucket of S3, Google Cloud Storage or Azure, implemented with obstore."""
 
 import asyncio
+import atexit
 import os
 import re
+import time
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from datetime import timedelta
@@ -46,6 +48,9 @@ _CREDENTIALS_OF_MACHINE = ("//169.254.169.254/", "//metadata.google.internal/")
 
 # The error code in a response of a server, or the system's reason why there was none.
 _DETAIL = re.compile(r'<Code>(\w+)</Code>|\b(?:message|error): "([^"]+)"')
+
+# obstore's threads still use Python for a moment after a request. If Python ends meanwhile, they abort the process.
+atexit.register(time.sleep, 0.05)
 
 
 class BucketStore:
