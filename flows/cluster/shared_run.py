@@ -124,9 +124,13 @@ def _owner(warehouse: str) -> bytes:
 
 async def _remove_old(store: ObjectStore, now: datetime) -> None:
     for sequence in await _sequences(store):
-        ended = await store.get(f"{run_prefix(sequence)}/end")
+        end = f"{run_prefix(sequence)}/end"
+        ended = await store.get(end)
         if ended is not None and now - datetime.fromisoformat(ended.decode()) > _RETENTION:
-            await store.delete(await store.list(f"{run_prefix(sequence)}/"))
+            keys = await store.list(f"{run_prefix(sequence)}/")
+            # The end mark is last: what a failed deletion leaves without it would never be removed.
+            await store.delete([key for key in keys if key != end])
+            await store.delete([end])
 
 
 async def _claim(store: ObjectStore, store_url: str, warehouse: str) -> None:

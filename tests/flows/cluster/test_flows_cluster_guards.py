@@ -304,6 +304,21 @@ async def test_the_objects_of_a_run_are_removed_a_week_after_its_end(warehouse: 
         assert {int(key.split("/")[1]) for key in store.objects if key.startswith("runs/")} == kept
 
 
+async def test_a_removal_that_fails_is_completed_by_a_later_run(warehouse: Warehouse) -> None:
+    def refuse(verb: str, key: str) -> None:
+        if (verb, key) == ("delete", f"{RUN}/run"):
+            message = "the store is away. Fix: bring it back."
+            raise StoreError(message)
+
+    store, service = MemoryStore(), FakeApi(1)
+    for failure in (store.failure, refuse, store.failure):
+        store.failure = failure
+        run = await begun(store, warehouse, service)
+        service.clock.passed += timedelta(days=8).total_seconds()
+        await run.close(now=service.clock.now())
+    assert not await store.list(f"{RUN}/")
+
+
 async def test_the_key_is_in_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "a-canary-key")
     service, store = FakeApi(1), MemoryStore()
