@@ -70,7 +70,7 @@ class Checkpoint:
         """Return the checkpoint after one more page; `feed` is the state of the feed after it.
 
         Only a null cursor completes a scan (API 8 rule 3). A scan with `known_seq` is closed as recent if `feed`
-        reaches known territory first.
+        reaches known posts first.
         """
         read = Feed(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
         is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
@@ -93,7 +93,7 @@ class Checkpoint:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the scan reached the last page, or known territory."""
+        """Whether the scan reached the last page, or known posts."""
         return self.state in (ScanState.COMPLETE, ScanState.RECENT)
 
     def feed(self, seen: Collection[str]) -> Feed:

@@ -63,7 +63,7 @@ class Feed:
 
     @property
     def reaches_known(self) -> bool:
-        """Whether known territory is reached: a recent scan may stop here."""
+        """Whether known posts are reached: a recent scan may stop here."""
         return self.order_broken_by is None and self.known_run >= KNOWN_RUN
 
 
@@ -121,7 +121,7 @@ class FullReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClosedScan:
-    """A partition's last closed scans: full ones, and recent ones that reached known territory.
+    """A partition's last closed scans: full ones, and recent ones that reached known posts.
 
     `seq` is the landing number of the last page of the latest of them. `complete_at`, `pages` and `items` describe the
     last full one; `pages` and `items` are None if an older version made it. The next full scan is due at `complete_at`
@@ -168,7 +168,7 @@ class Incremental:
 
 
 def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> FullReason | None:
-    """Return why a scan must be full, or None if it may stop in known territory. Without `incremental` all are full."""
+    """Return why a scan must be full, or None if it may stop at known posts. Without `incremental` all are full."""
     if closed is None:
         return FullReason.FIRST
     if incremental is None:

@@ -106,7 +106,7 @@ class Tally:
 
 
 DONE = (OutcomeKind.COMPLETE, OutcomeKind.RECENT)
-"""The outcomes of a closed scan: it reached the last page, or known territory."""
+"""The outcomes of a closed scan: it reached the last page, or known posts."""
 
 # Ordered by what a user can act on first.
 INCOMPLETE = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND, OutcomeKind.DEFERRED)

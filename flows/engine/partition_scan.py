@@ -186,7 +186,7 @@ class PartitionScan:
         return self.depth.known_seq if self.partition.surface == "posts" else None
 
     async def _scan(self, *, is_too_old: bool) -> Outcome | None:
-        """Scan to the last page or to known territory, and return the outcome.
+        """Scan to the last page or to known posts, and return the outcome.
 
         None after an old scan (`is_too_old`), whose end is not an outcome: newer items are on pages that it had already
         passed.

@@ -1,4 +1,4 @@
-"""How deep the posts of a batch's accounts are scanned: to the last page, or to known territory."""
+"""How deep the posts of a batch's accounts are scanned: to the last page, or to known posts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

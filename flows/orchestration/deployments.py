@@ -34,12 +34,13 @@ def _schedule(plan: Plan, settings: Settings) -> Mapping[str, Any]:
 
 
 async def _deployment(plan: Plan, settings: Settings) -> RunnerDeployment:
+    busy_wait = settings.busy_wait if "busy_wait" in settings.model_fields_set else PATIENCE
     # By module, not by file, so that an installed package runs whichever folder `up` was started in.
     return await _flow(plan.flow).ato_deployment(
         name=plan.name,
         description=plan.description,
         tags=[TAG],
-        parameters={"options": plan.run_options(settings.busy_wait or PATIENCE)},
+        parameters={"options": plan.run_options(busy_wait)},
         enforce_parameter_schema=True,
         entrypoint_type=EntrypointType.MODULE_PATH,
         **_schedule(plan, settings),

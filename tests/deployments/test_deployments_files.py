@@ -175,6 +175,12 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
     assert deployed == served
 
 
+@pytest.mark.parametrize(("chosen", "waits"), [({}, 6 * 3600), ({"busy_wait": 0}, 0), ({"busy_wait": 60}, 60)])
+def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(chosen: dict[str, float], waits: float) -> None:
+    nightly = next(one for one in asyncio.run(deployments(Settings(**chosen))) if one.name == "nightly")
+    assert nightly.parameters["options"]["expert"]["busy_wait"] == waits
+
+
 def test_prefect_yaml_is_generated() -> None:
     text = (HERE / "prefect.yaml").read_text(encoding="utf-8")
     assert text == with_deployments(text, Settings()), "`make prefect-yaml` writes it"

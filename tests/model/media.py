@@ -33,7 +33,7 @@ class Item:
 class End:
     """The end of a scan, closed `at`; its first page was the `began`th of all to land.
 
-    `recent`: it ended in known territory. `rejects`: it contained a record without an id. `feed` is the feed as read in
+    `recent`: it ended at known posts. `rejects`: it contained a record without an id. `feed` is the feed as read in
     its `pages` pages. `share`: see Checkpoint.
     """
 

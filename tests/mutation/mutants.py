@@ -215,7 +215,7 @@ MUTANTS = (
         ("tests/models/test_incremental.py", "tests/flows/engine/test_flows_incremental.py"),
     ),
     Mutant(
-        "rows of a scan that was cut short are known territory",
+        "rows of a scan that was cut short are known posts",
         "connectors/warehouse/runs/closed_scans.py",
         " AND coalesce(m.written_seq, 0) <= w.seq",
         "",
@@ -348,7 +348,7 @@ MUTANTS = (
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(
-        "what is gone is known territory",
+        "what is gone is known posts",
         "connectors/warehouse/runs/closed_scans.py",
         "WHERE m.surface = 'posts' AND m.removed_at IS NULL AND coalesce(",
         "WHERE m.surface = 'posts' AND coalesce(",

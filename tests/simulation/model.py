@@ -49,7 +49,7 @@ def id_of(item: object) -> str | None:
 class Scan:
     """One scan of a partition, as the API saw it; `following` is the cursor of the next page.
 
-    It began between `earliest` and `started`. `known_landed` is the landing that closed the scan whose known territory
+    It began between `earliest` and `started`. `known_landed` is the landing that closed the scan whose known posts
     it may stop at; None for a full scan. `share` is the share of the refresh interval until the next full scan.
     """
 

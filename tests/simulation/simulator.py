@@ -311,7 +311,7 @@ class Simulator:
 class SimulationResult:
     """The result of a scenario; `trace` is a digest of all events, and `violation` is None if nothing failed.
 
-    `recent` is the number of scans that stopped in known territory.
+    `recent` is the number of scans that stopped at known posts.
     """
 
     scenario: Scenario

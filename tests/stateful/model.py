@@ -23,7 +23,7 @@ COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "
 class LandedPage:
     """A page that landed `at`, the `pages`th of its scan; `last`: it closes the scan.
 
-    `recent`: the scan ended in known territory. `feed`: the feed as read so far. `share`: see Checkpoint.
+    `recent`: the scan ended at known posts. `feed`: the feed as read so far. `share`: see Checkpoint.
     """
 
     where: Where

@@ -66,11 +66,11 @@ FROM core.completed_scans AS w
 WHERE w.resource = 'media' AND w.surface = 'posts'
 """  # noqa: S608 - constant names
 
-# The most known posts of an account that a scan receives: enough to recognize known territory.
+# The most known posts of an account that a scan receives: enough to recognize where they begin.
 _MOST_KNOWN = 1_000
 
 # Posts with higher landing numbers than the last closed scan are excluded. An open scan wrote them, and no scan has
-# read from them down to known territory yet.
+# read from them down to known posts yet.
 _KNOWN = f"""
 SELECT m.account_id, arg_max(m.media_id, m.published_at, {_MOST_KNOWN})
 FROM core.media AS m

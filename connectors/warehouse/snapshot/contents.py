@@ -44,7 +44,7 @@ SELECT account_id, surface, media_id, min(last_seen_at) AS last_seen_at
 FROM ops.missing GROUP BY account_id, surface, media_id
 """
 
-# Scans that stopped before they reached known territory, and began after the last closed scan of their partition. (That
+# Scans that stopped before they reached known posts, and began after the last closed scan of their partition. (That
 # scan has read what an older one left out.) The reason is from the last run that scanned the partition.
 GAPS = "core.open_gaps"
 GAPS_SELECT = statements(__name__)["gaps"]

@@ -272,8 +272,9 @@ def status(
 ) -> None:
     """Show what is fresh, stale, expired, deferred, failed or interrupted, and why.
 
-    Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something is stale, failed or
-    interrupted, or removals have been unconfirmed for too long.
+    Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
+    failed or interrupted scans, a warning, removals that are undecided for too long, an overdue full scan, or a damaged
+    status file or snapshot.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"
