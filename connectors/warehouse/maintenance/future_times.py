@@ -92,11 +92,12 @@ def _micros(moment: datetime) -> int:
 
 def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
     """Return the columns that contain times after `now`."""
-    asked = " UNION ALL ".join(
-        f"SELECT '{table}.{column}', count(*), min({column}), max({column}) FROM {table} WHERE {column} > {_at(now)}"  # noqa: S608
+    times = " UNION ALL ".join(
+        f"SELECT '{table}.{column}' AS name, {column} AS moment FROM {table} WHERE {column} > {_at(now)}"  # noqa: S608
         for table, column in _columns()
     )
-    return tuple(Ahead(*row) for row in db.execute(asked).fetchall() if row[1])
+    found = f"SELECT name, count(*), min(moment), max(moment) FROM ({times}) GROUP BY name"  # noqa: S608
+    return tuple(Ahead(*row) for row in sorted(db.execute(found).fetchall()))
 
 
 def _is_behind(db: DuckDBPyConnection, now: datetime) -> bool:
