@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from connectors.source import retry as backoff
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
-from connectors.warehouse.merge import merge, removal, run_counts
+from connectors.warehouse.merge import merge, removal
 from connectors.warehouse.runs import closed_scans, progress
 from connectors.warehouse.snapshot import contents
 from flows.engine import partition_scan as scanning
@@ -74,14 +74,6 @@ def _scans_expired(patch: pytest.MonkeyPatch) -> None:
 def _scans_again(patch: pytest.MonkeyPatch) -> None:
     """Scans that the interrupted run had completed are ignored."""
     patch.setattr(scanning, "plan_scan", lambda *args, **kwargs: plan_scan(*args, **{**kwargs, "resumed_runs": ()}))
-
-
-def _counts_for_the_run_that_merges(patch: pytest.MonkeyPatch) -> None:
-    """Pages that an interrupted run landed are counted for the run that merges them."""
-    landed = "SELECT seq, run_id FROM ops.staging"
-    assert run_counts._COUNTED.count(landed) == 1  # noqa: SLF001
-    newest = "SELECT seq, (SELECT arg_max(run_id, started_at) FROM core.runs) AS run_id FROM ops.staging"
-    patch.setattr(run_counts, "_COUNTED", run_counts._COUNTED.replace(landed, newest))  # noqa: SLF001
 
 
 def _unproved(patch: pytest.MonkeyPatch) -> None:

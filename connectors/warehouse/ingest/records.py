@@ -1,6 +1,7 @@
-"""Registers the accounts and the metadata of staged pages as tables, so that the merge's SQL parses no JSON."""
+"""Writes the accounts and the metadata of staged pages to tables, so that the merge's SQL parses no JSON."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,7 +12,7 @@ from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.split import Page
 
 _LANDED = """
-SELECT seq, rejected, unknown_fields FROM ops.staging
+SELECT seq, resource, rejected, unknown_fields FROM ops.staging
 WHERE rejected IS NOT NULL OR unknown_fields IS NOT NULL ORDER BY seq
 """
 
@@ -58,6 +59,7 @@ class _AccountRow(NamedTuple):
 
 class _RejectedRow(NamedTuple):
     seq: int
+    resource: str
     position: int | None
     reason: str
     payload: str
@@ -70,7 +72,21 @@ class _PathRow(NamedTuple):
     path: str
 
 
-_TYPES = {"seq": pa.int64(), "position": pa.int32()}
+@dataclass(frozen=True, slots=True)
+class Records:
+    """What staged pages contain besides media items.
+
+    `unreadable` are the pages that cannot be parsed, `are_rejected` says whether any record was rejected, and
+    `are_unknown` whether there is any field that the contract does not know.
+    """
+
+    unreadable: Sequence[Page]
+    are_rejected: bool
+    are_unknown: bool
+
+
+_TYPES = {"seq": (pa.int64(), "BIGINT"), "position": (pa.int32(), "INTEGER")}
+_TEXT = (pa.string(), "VARCHAR")
 
 
 def _listed_as(payload: str) -> str | None:
@@ -92,37 +108,44 @@ def _accounts(seq: int, body: bytes, known: Collection[int | None]) -> tuple[lis
             account = msgspec.convert(_object.decode(raw), _Account)
         except (msgspec.MsgspecError, RecursionError):
             text = bytes(raw).decode()
-            rejected.append(_RejectedRow(seq, position, _NO_ACCOUNT, text, None, None))
+            rejected.append(_RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text, None, None))
         else:
             found.append(_AccountRow(seq, position, account.id, account.ig_username, account.public_id, account.status))
     return found, rejected
 
 
-def _table(rows: Sequence[NamedTuple], row_class: type[NamedTuple]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(row_class._fields)
-    return pa.table(
-        {
-            name: array_of(column, _TYPES.get(name, pa.string()))
-            for name, column in zip(row_class._fields, columns, strict=True)
-        }
-    )
+def _create(db: DuckDBPyConnection, table: str, rows: Sequence[NamedTuple], row_class: type[NamedTuple]) -> None:
+    # Not an Arrow table: DuckDB takes almost a millisecond each time it reads one.
+    types = {name: _TYPES.get(name, _TEXT) for name in row_class._fields}
+    columns = ", ".join(f"{name} {of_duckdb}" for name, (_, of_duckdb) in types.items())
+    db.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({columns})")
+    if rows:
+        arrays = [
+            array_of(column, of_arrow)
+            for column, (of_arrow, _) in zip(zip(*rows, strict=True), types.values(), strict=True)
+        ]
+        db.register("records", pa.table(arrays, names=list(types)))
+        db.execute(f"INSERT INTO temp.{table} FROM records")  # noqa: S608 - constant names
+        db.unregister("records")
 
 
-def register_records(db: DuckDBPyConnection, account_pages: Sequence[Page]) -> list[Page]:
-    """Register tables of everything in staged pages except media; return the account pages that are not valid JSON.
+def create_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unreadable_media: Sequence[Page]) -> Records:
+    """Create temporary tables of everything in staged pages except media, and except unreadable pages.
 
     `account_items`: seq, position, listed_as (the account's id as received), ig_username, public_id, status.
-    `rejected_records`: seq, position (NULL: the whole page), reason, payload, listed_as, unknown_status.
+    `rejected_records`: seq, resource, position (NULL: the whole page), reason, payload, listed_as, unknown_status.
     `unknown_paths`: seq, path of a field that the contract does not know.
     """
     accounts: list[_AccountRow] = []
     rejected: list[_RejectedRow] = []
     paths: list[_PathRow] = []
-    unreadable: list[Page] = []
-    for seq, rejected_json, unknown_fields in db.execute(_LANDED).fetchall():
+    unreadable = list(unreadable_media)
+    for seq, resource, rejected_json, unknown_fields in db.execute(_LANDED).fetchall():
         rejected += [
-            _RejectedRow(seq, each.position, each.reason, each.payload, _listed_as(each.payload), each.unknown_status)
-            for each in _rejected.decode(rejected_json or "[]")
+            _RejectedRow(
+                seq, resource, one.position, one.reason, one.payload, _listed_as(one.payload), one.unknown_status
+            )
+            for one in _rejected.decode(rejected_json or "[]")
         ]
         paths += [_PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
     known: dict[int, set[int | None]] = {}
@@ -136,7 +159,10 @@ def register_records(db: DuckDBPyConnection, account_pages: Sequence[Page]) -> l
         else:
             accounts += found
             rejected += malformed
-    db.register("account_items", _table(accounts, _AccountRow))
-    db.register("rejected_records", _table(rejected, _RejectedRow))
-    db.register("unknown_paths", _table(paths, _PathRow))
-    return unreadable
+    left_out = {seq for seq, _ in unreadable}
+    rejected = [row for row in rejected if row.seq not in left_out]
+    paths = [row for row in paths if row.seq not in left_out]
+    _create(db, "account_items", accounts, _AccountRow)
+    _create(db, "rejected_records", rejected, _RejectedRow)
+    _create(db, "unknown_paths", paths, _PathRow)
+    return Records(unreadable, bool(rejected), bool(paths))

@@ -97,6 +97,9 @@ def mark_accounts_gone(connection: Connection) -> None:
     if not value(db, "SELECT EXISTS (FROM finished WHERE resource = 'accounts')"):
         return
     db.execute(_MISSED)
+    if not value(db, "SELECT EXISTS (FROM missed_accounts)"):
+        db.execute("DELETE FROM ops.missing_accounts")
+        return
     accepted = bool(value(db, _ACCEPTED))
     guarded = bool(value(db, _GUARDED))
     for statement in (_GONE.format(guarded=guarded and not accepted), *_MARK):

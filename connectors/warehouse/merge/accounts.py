@@ -6,37 +6,30 @@ from connectors.warehouse.merge.account_removal import mark_accounts_gone
 from connectors.warehouse.runs.account_ids import STORED_IDS
 from connectors.warehouse.storage.connection import raw_connection, value
 
-_RECORDS = """
-CREATE OR REPLACE TEMP TABLE account_records AS
-SELECT a.*, f.scan_id, f.run_id, f.page, f.correlation_id, f.received_at
-FROM account_items AS a JOIN merging AS f USING (seq)
-"""
-
-# Most merges contain only pages of media.
-_ANYTHING = """
-SELECT EXISTS (FROM merging WHERE resource = 'accounts') OR EXISTS (FROM finished WHERE resource = 'accounts')
-"""
-
-_STORED = f"CREATE OR REPLACE TEMP TABLE stored_accounts AS {STORED_IDS}"
-
-_SIGHTINGS = """
+_SIGHTINGS = f"""
 CREATE OR REPLACE TEMP TABLE account_sightings AS
-SELECT r.*, coalesce(k.account_id, lower(r.listed_as)) AS account_id
-FROM account_records AS r LEFT JOIN stored_accounts AS k ON k.uuid = lower(r.listed_as)
-"""
+SELECT a.*, f.scan_id, f.received_at, coalesce(k.account_id, lower(a.listed_as)) AS account_id
+FROM account_items AS a JOIN ops.staging AS f USING (seq) LEFT JOIN ({STORED_IDS}) AS k ON k.uuid = lower(a.listed_as)
+WHERE seq <= getvariable('slice_end')
+"""  # noqa: S608 - constants
 
 # A known account whose record was rejected is listed nevertheless: it is not removed, and keeps its last valid record.
-_RELISTED = """
+_RELISTED = f"""
 CREATE OR REPLACE TEMP TABLE account_relisted AS
 WITH aside AS (
     SELECT r.listed_as, r.unknown_status, r.position, f.scan_id, f.received_at, f.seq
-    FROM rejected_records AS r JOIN merging AS f USING (seq)
-    WHERE f.resource = 'accounts'
+    FROM rejected_records AS r JOIN ops.staging AS f USING (seq)
+    WHERE r.resource = 'accounts' AND seq <= getvariable('slice_end')
 ),
 known AS (
-    FROM stored_accounts UNION SELECT lower(account_id), account_id FROM account_sightings
+    {STORED_IDS} UNION SELECT lower(account_id), account_id FROM account_sightings
 )
 SELECT k.account_id, a.* FROM aside AS a JOIN known AS k ON k.uuid = lower(a.listed_as)
+"""  # noqa: S608
+_NOTHING_RELISTED = """
+CREATE OR REPLACE TEMP TABLE account_relisted (
+    account_id VARCHAR, received_at TIMESTAMPTZ, seq BIGINT, position INTEGER
+)
 """
 
 # A status period begins when an account's status differs from the previous observation. That does not depend on how the
@@ -146,18 +139,22 @@ WHERE account_id IN (SELECT account_id FROM account_sightings UNION SELECT accou
 """
 
 
-def merge_accounts(connection: Connection) -> None:
-    """Merge the catalogue pages in `merging`, and mark accounts as removed that the scan in `finished` did not list.
+def merge_accounts(connection: Connection, *, are_listed: bool, are_rejected: bool) -> None:
+    """Merge the catalogue pages of a slice, and mark accounts as removed that the scan in `finished` did not list.
 
     Leaves the temporary table `gone_accounts`: the accounts marked as removed, with the run that missed them.
+    `are_listed`: the merge contains catalogue pages; `are_rejected`: it contains rejected records.
     """
     db = raw_connection(connection)
-    for statement in (_RECORDS, _GONE):
-        db.execute(statement)
-    if not value(db, _ANYTHING):
+    db.execute(_GONE)
+    if not are_listed:
         return
-    listed = (_STORED, _SIGHTINGS, _RELISTED)
+    listed = (_SIGHTINGS, _RELISTED if are_rejected else _NOTHING_RELISTED)
     follow_status = (_PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS)
-    for statement in (*listed, *follow_status, _MERGED, *_REPLACE, _TOUCH_RELISTED, _LISTED_AGAIN):
+    for statement in (*listed, *follow_status, _MERGED, *_REPLACE):
         db.execute(statement)
+    if are_rejected:
+        db.execute(_TOUCH_RELISTED)
+    if value(db, "SELECT EXISTS (FROM ops.missing_accounts)"):
+        db.execute(_LISTED_AGAIN)
     mark_accounts_gone(connection)

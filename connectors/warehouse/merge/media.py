@@ -102,8 +102,7 @@ WHERE stored IS NOT NULL OR (account_id, surface, media_id) IN (FROM again)
 """
 
 _HOW_MANY_FOUND = """
-SELECT compared, (SELECT count(media_id) FROM media_found) - compared
-FROM (SELECT count(*) AS compared FROM media_to_compare)
+SELECT (SELECT count(*) FROM media_to_compare), count(media_id), count(*) FROM media_found
 """
 
 # New items with their cells.
@@ -253,7 +252,10 @@ CREATE OR REPLACE TEMP TABLE media_decoded (
     _seq BIGINT, _order_key BIGINT, _received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR, media_id VARCHAR
 )
 """
-_NOTHING_CHANGED = "CREATE OR REPLACE TEMP VIEW changed_items AS FROM media_decoded"
+_NOTHING_CHANGED = (
+    "CREATE OR REPLACE TEMP TABLE changed_keys (order_key BIGINT)",
+    "CREATE OR REPLACE TEMP VIEW changed_items AS FROM media_decoded",
+)
 _NOTHING_TO_WRITE = "CREATE OR REPLACE TEMP TABLE media_to_write (first_order_key BIGINT, is_new BOOLEAN)"
 
 
@@ -273,6 +275,7 @@ class MediaMerge:
         self._cells = ArrowTables(self._db)
         self._is_any_to_compare = False
         self._is_any_new = False
+        self.is_any_rejected = False
 
     def read(self, pages: Sequence[Page]) -> list[Page]:
         """Split pages into items, decode those whose bytes are not stored, and find new and changed items.
@@ -314,10 +317,10 @@ class MediaMerge:
         )
         order_keys, raw = items.order_keys, items.raw
         bytes_of: dict[int, bytes] = {}
-        if value(self._db, "SELECT EXISTS (FROM media_known)"):
+        stored = set(self._db.execute("SELECT order_key FROM media_known").to_arrow_table()["order_key"].to_pylist())
+        if stored:
             bytes_of = dict(zip(order_keys, raw, strict=True))
-            ids = "SELECT order_key FROM arrived_items ANTI JOIN media_known USING (order_key) ORDER BY order_key"
-            order_keys = [order_key for (order_key,) in self._db.execute(ids).fetchall()]
+            order_keys = [order_key for order_key in order_keys if order_key not in stored]
             raw = [bytes_of[order_key] for order_key in order_keys]
         decoder.add(order_keys, raw)
         decoded = self._checked(decoder)
@@ -389,12 +392,16 @@ class MediaMerge:
             self._db.execute(_NOT_DECODED)
         for statement in (_SIGHTINGS, _TO_COMPARE):
             self._db.execute(statement)
-        [(to_compare, new)] = self._db.execute(_HOW_MANY_FOUND).fetchall()
-        self._is_any_to_compare, self._is_any_new = to_compare > 0, new > 0
+        [(to_compare, valid, found)] = self._db.execute(_HOW_MANY_FOUND).fetchall()
+        self._is_any_to_compare, self._is_any_new, self.is_any_rejected = (
+            to_compare > 0,
+            valid > to_compare,
+            found > valid,
+        )
         self._db.execute(_NEW.format(media_id=media_id) + (_NOT_COMPARED if to_compare else ""))
         self._db.execute(_NEW_IN_SLICE)
         if not self._is_any_to_compare:
-            for statement in (_NOTHING_TO_COMPARE, _NOTHING_CHANGED):
+            for statement in (_NOTHING_TO_COMPARE, *_NOTHING_CHANGED):
                 self._db.execute(statement)
             return
         columns = columns_select(media, decoded.layout.media.cells)

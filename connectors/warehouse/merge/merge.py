@@ -1,11 +1,12 @@
 """Merges staged pages into rows in one transaction; rows are never Python objects."""
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.ingest.records import register_records
+from connectors.warehouse.ingest.records import create_records
 from connectors.warehouse.ingest.split import Page
 from connectors.warehouse.merge.accounts import merge_accounts
 from connectors.warehouse.merge.media import MediaMerge
@@ -36,15 +37,6 @@ _UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT, body VARCHAR
 
 _PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"
 
-# `MediaMerge` reads media items itself, so of media only pages with rejected records or unknown fields are needed.
-_MERGING = """
-CREATE OR REPLACE TEMP TABLE merging AS
-SELECT * EXCLUDE (body, rejected, unknown_fields) FROM ops.staging
-WHERE seq <= getvariable('slice_end')
-  AND (resource = 'accounts' OR rejected IS NOT NULL OR unknown_fields IS NOT NULL)
-  AND seq NOT IN (SELECT seq FROM unreadable)
-"""
-
 # The landing of each scan's first page. Scans from before this was recorded get 0, before all other landings.
 _BEGAN = """
 CREATE OR REPLACE TEMP TABLE began AS
@@ -71,7 +63,7 @@ _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
 SELECT
     c.resource, c.account_id, c.surface, c.scan_id, c.run_id, c.started_at, c.updated_at AS complete_at, b.began_seq,
-    c.seq, c.scan_id IN (FROM rejecting) AS has_rejected, w.removals_undecided_since AS undecided_before,
+    c.seq, false AS has_rejected, w.removals_undecided_since AS undecided_before,
     c.state = 'recent' AS is_recent, if(c.state = 'recent', c.read_to, NULL) AS covered_from,
     {
         'pages': c.pages, 'items': c.items, 'broken_by': c.order_broken_by, 'read_to': c.read_to,
@@ -91,7 +83,8 @@ WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL
 """
 
 # Scans of media with a rejected record, which may be any of the items that the scan seems to miss.
-_REJECTING = """
+_REJECTING = (
+    """
 CREATE OR REPLACE TEMP TABLE rejecting AS
 SELECT scan_id FROM media_sightings WHERE media_id IS NULL
 UNION
@@ -99,7 +92,10 @@ SELECT scan_id FROM ops.staging SEMI JOIN unreadable USING (seq)
 WHERE resource = 'media' AND seq <= getvariable('slice_end')
 UNION
 SELECT scan_id FROM ops.seen WHERE media_id = ''
-"""
+""",
+    "UPDATE finished SET has_rejected = true WHERE scan_id IN (FROM rejecting)",
+)
+_IS_ANY_REJECTING = "SELECT EXISTS (FROM ops.seen WHERE media_id = '')"
 
 _UNKNOWN_FIELDS = """
 INSERT INTO core.fields (resource, path, first_seen_at)
@@ -109,10 +105,14 @@ WITH met AS (
              ELSE 'account_page' END AS resource,
         CASE WHEN f.resource = 'accounts' THEN regexp_replace(p.path, '^items\\[\\]\\.', '') ELSE p.path END AS path,
         f.received_at, f.seq
-    FROM unknown_paths AS p JOIN merging AS f USING (seq)
+    FROM unknown_paths AS p JOIN ops.staging AS f USING (seq) WHERE seq <= getvariable('slice_end')
 )
 SELECT resource, path, arg_min(received_at, seq) FROM met ANTI JOIN core.fields AS known USING (resource, path)
 GROUP BY resource, path
+"""
+
+_IS_ANY_UNFINISHED = """
+SELECT EXISTS (SELECT 1 FROM last_checkpoints WHERE state = 'scanning' UNION ALL SELECT 1 FROM ops.seen)
 """
 
 # The items that an unfinished scan has seen are stored: at its end, when its pages are deleted, they are needed to find
@@ -128,16 +128,17 @@ SELECT DISTINCT s.scan_id, s.account_id, s.surface, s.media_id
 FROM media_sightings AS s
 JOIN last_checkpoints AS c USING (scan_id)
 WHERE c.state = 'scanning' AND s.media_id IS NOT NULL
-UNION
+""",
+)
+_REMEMBER_REJECTING = """
+INSERT INTO ops.seen
 SELECT c.scan_id, c.account_id, c.surface, ''
 FROM rejecting JOIN last_checkpoints AS c USING (scan_id) ANTI JOIN (FROM ops.seen WHERE media_id = '') USING (scan_id)
 WHERE c.state = 'scanning'
-""",
-)
+"""
 
 _CLOSE = (
     *CLOSE_SCANS,
-    "INSERT INTO core.quarantine BY NAME SELECT * FROM rejected",
     "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
     """
 DELETE FROM ops.checkpoints
@@ -149,6 +150,19 @@ WHERE checkpoints.scan_id = b.scan_id AND checkpoints.began_seq IS NULL
     AND checkpoints.state IN ('scanning', 'abandoned')
 """,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What the pages of a merge contain. Statements about what they do not contain are skipped.
+
+    `rejected` are records, items and pages; `rejecting` are scans with rejected media items, also of earlier merges.
+    """
+
+    accounts: bool
+    rejected: bool
+    rejecting: bool
+    unknown_fields: bool
 
 
 def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> MergeStats:
@@ -165,15 +179,23 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
     db.execute(_UNREADABLE)
     pages = _pages(db, {} if bodies is None else bodies)
     media = MediaMerge(connection)
-    unreadable = [*register_records(db, pages["accounts"]), *media.read(pages.pop("media", []))]
-    if unreadable:
-        db.executemany("INSERT INTO unreadable VALUES (?, ?)", unreadable)
+    unreadable_media = media.read(pages.pop("media", []))
+    records = create_records(db, pages["accounts"], unreadable_media)
+    if records.unreadable:
+        db.executemany("INSERT INTO unreadable VALUES (?, ?)", records.unreadable)
+    is_any_rejected = records.are_rejected or bool(records.unreadable) or media.is_any_rejected
+    contents = _Contents(
+        accounts=bool(pages["accounts"]),
+        rejected=is_any_rejected,
+        rejecting=is_any_rejected or bool(value(db, _IS_ANY_REJECTING)),
+        unknown_fields=records.are_unknown,
+    )
     counts = MergeStats()
     begin = 0
     while (end := value(db, _LAST_BEFORE_NEXT_SCAN)) is not None:
-        counts += _merge_slice(connection, media, begin, int(end))
+        counts += _merge_slice(connection, media, contents, begin, int(end))
         begin = int(end)
-    counts += _merge_slice(connection, media, begin, _EVERYTHING)
+    counts += _merge_slice(connection, media, contents, begin, _EVERYTHING)
     media.release()
     _forget(db)
     return counts
@@ -195,19 +217,22 @@ def _forget(db: DuckDBPyConnection) -> None:
         db.execute(f"DROP {kind} temp.{name}")
 
 
-def _merge_slice(connection: Connection, media: MediaMerge, begin: int, end: int) -> MergeStats:
+def _merge_slice(connection: Connection, media: MediaMerge, contents: _Contents, begin: int, end: int) -> MergeStats:
     db = raw_connection(connection)
     db.execute(f"SET VARIABLE slice_begin = {begin}")
     db.execute(f"SET VARIABLE slice_end = {end}")
-    for statement in (_MERGING, _LAST_CHECKPOINTS, _BEGAN, _REJECTING, _FINISHED):
+    for statement in (_LAST_CHECKPOINTS, _BEGAN, _FINISHED, *(_REJECTING if contents.rejecting else ())):
         db.execute(statement)
     is_first = begin == 0
-    merge_accounts(connection)
+    merge_accounts(connection, are_listed=contents.accounts, are_rejected=contents.rejected)
     media.merge_slice(is_first=is_first)
-    collect_rejected(connection, media.mapping)
-    db.execute(_UNKNOWN_FIELDS)
+    collect_rejected(connection, media.mapping, is_any_rejected=contents.rejected)
+    if contents.unknown_fields:
+        db.execute(_UNKNOWN_FIELDS)
     mark_gone(connection, is_first=is_first)
     counts = count_slice(connection)
-    for statement in (*_REMEMBER, *_CLOSE):
+    remember = _REMEMBER if value(db, _IS_ANY_UNFINISHED) else ()
+    remember_rejecting = (_REMEMBER_REJECTING,) if contents.rejecting else ()
+    for statement in (*remember, *remember_rejecting, *_CLOSE):
         db.execute(statement)
     return counts

@@ -13,7 +13,7 @@ WITH records AS (
     SELECT
         r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
         f.correlation_id, f.received_at AS seen_at, f.seq
-    FROM rejected_records AS r JOIN merging AS f USING (seq)
+    FROM rejected_records AS r JOIN ops.staging AS f USING (seq) WHERE seq <= getvariable('slice_end')
     UNION ALL
     SELECT
         'The item has no id that gramhouse knows.', 'media', s.account_id, s.surface, f.page,
@@ -55,12 +55,14 @@ WITH identified AS (SELECT *, {{digest}} AS digest FROM quarantine_met)
 SELECT * EXCLUDE (seq), max(seen_at) OVER (PARTITION BY {_SAME}) AS last_seen_at FROM identified
 QUALIFY row_number() OVER (PARTITION BY {_SAME} ORDER BY seq, position) = 1
 """  # noqa: S608
-_AGAIN = (
+_NOTHING_REJECTED = "CREATE OR REPLACE TEMP TABLE rejected (run_id VARCHAR)"
+_STORE = (
     f"""
 UPDATE core.quarantine AS q SET last_seen_at = greatest(q.last_seen_at, s.last_seen_at)
 FROM rejected AS s WHERE {_matches("s")}
 """,  # noqa: S608
     f"DELETE FROM rejected AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
+    "INSERT INTO core.quarantine BY NAME SELECT * FROM rejected",
 )
 
 
@@ -91,25 +93,26 @@ def _digest(text: str) -> str:
     return f"(md5_number_lower({text}) >> 1)::BIGINT"
 
 
-def collect_rejected(connection: Connection, mapping: Mapping) -> None:
-    """Find the rejected records of a slice; those that are not in quarantine yet are left in the table `rejected`.
+def collect_rejected(connection: Connection, mapping: Mapping, *, is_any_rejected: bool) -> None:
+    """Store the rejected records of a slice in quarantine; the new ones are left in the table `rejected`.
 
     Records are the same if their account, surface, reason and content are equal; the position on the page does not
     matter. The content does not include counts and volatile URL parameters, because with these an item without an id
     would be a new record in every sync. A record that is in quarantine already only gets a later `last_seen_at`;
     payload, page, position, run and correlation id are those of the first time.
 
-    Needs the temporary tables of the merge. Call it in the open transaction.
+    Needs the temporary tables of the merge. Call it in the open transaction. `is_any_rejected`: the merge has rejected
+    records, perhaps in other slices.
     """
     db = raw_connection(connection)
+    if not is_any_rejected:
+        db.execute(_NOTHING_REJECTED)
+        return
     db.execute(_MET)
     same = _digest(_content_text(mapping))
-    met = bool(value(db, "SELECT EXISTS (FROM quarantine_met)"))
-    if met and value(db, _UNIDENTIFIED):
+    if value(db, "SELECT EXISTS (FROM quarantine_met)") and value(db, _UNIDENTIFIED):
         db.execute(f"UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL")  # noqa: S608
         for statement in _MERGE:
             db.execute(statement)
-    db.execute(_REJECTED_RECORDS.replace("{digest}", same))
-    if met:
-        for statement in _AGAIN:
-            db.execute(statement)
+    for statement in (_REJECTED_RECORDS.replace("{digest}", same), *_STORE):
+        db.execute(statement)

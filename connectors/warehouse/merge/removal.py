@@ -25,37 +25,27 @@ _EXPIRED = (
 # Posts with the same time as the scan's last one are not covered, because they may follow it in the feed.
 _COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
 
-# Scans that may have missed an item, found by comparing numbers of items: most full scans see every present row, and
-# then no ids need be compared. Rows are identified by their rowid before the first slice of a merge. Recent scans do
-# not read all rows, so their ids are always compared, which takes about 5 % of a run; to avoid that, every merge would
-# have to read the times of all rows.
+# Scans that may have missed an item: most full scans see every present row, and then no ids need be compared. Rows are
+# identified by their rowid before the first slice of a merge. Recent scans do not read all rows, so their ids are always
+# compared, which takes about 5 % of a run; to avoid that, every merge would have to read the times of all rows.
 _WITH_UNSEEN = """
 CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
-WITH present AS (FROM media_stored WHERE removed_at IS NULL),
-before AS (FROM ops.seen SEMI JOIN finished USING (scan_id)),
-seen AS (
-    SELECT scan_id, count(DISTINCT stored) AS items FROM (
-        SELECT scan_id, stored FROM media_sightings SEMI JOIN present USING (stored)
-        UNION ALL
-        SELECT b.scan_id, p.stored FROM before AS b JOIN present AS p USING (account_id, surface, media_id)
-    )
-    GROUP BY scan_id
+WITH seen AS (
+    SELECT scan_id, stored FROM media_sightings
+    UNION ALL
+    SELECT b.scan_id, p.stored
+    FROM ops.seen AS b SEMI JOIN finished USING (scan_id) JOIN media_stored AS p USING (account_id, surface, media_id)
 ),
-stored AS (
-    SELECT account_id, surface, first_seq, count(stored) AS items
-    FROM (
-        SELECT account_id, surface, min(seq) AS first_seq FROM ops.staging WHERE resource = 'media'
-        GROUP BY account_id, surface
-    )
-    LEFT JOIN present USING (account_id, surface)
-    GROUP BY account_id, surface, first_seq
+with_unseen AS (
+    SELECT w.scan_id
+    FROM finished AS w JOIN media_stored AS p USING (account_id, surface) ANTI JOIN seen USING (scan_id, stored)
+    WHERE w.resource = 'media' AND p.removed_at IS NULL
+    UNION ALL
+    -- Items that another scan added or returned in this slice before this scan began are not among these rows.
+    SELECT w.scan_id FROM finished AS w JOIN ops.staging AS s USING (resource, account_id, surface)
+    WHERE w.resource = 'media' AND s.seq < w.began_seq
 )
-SELECT w.*
-FROM finished AS w
-JOIN stored AS s USING (account_id, surface)
-LEFT JOIN seen USING (scan_id)
--- Items that another scan added or returned in this slice before this scan began are not in these numbers.
-WHERE w.resource = 'media' AND (coalesce(seen.items, 0) <> s.items OR s.first_seq < w.began_seq)
+FROM finished SEMI JOIN with_unseen USING (scan_id)
 """
 _ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
 
@@ -191,13 +181,15 @@ def mark_gone(connection: Connection, *, is_first: bool) -> None:
     Needs the temporary tables of `MediaMerge.merge_slice`. Call it after that, in the same transaction.
     """
     db = raw_connection(connection)
-    if value(db, "SELECT EXISTS (FROM ops.missing)"):
+    is_any_missing = bool(value(db, "SELECT EXISTS (FROM ops.missing)"))
+    if is_any_missing:
         db.execute(_SEEN_AGAIN)
     db.execute(_WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN)
     db.execute(_MISSED if value(db, "SELECT EXISTS (FROM scans_with_unseen)") else _NOTHING_MISSED)
     if not value(db, "SELECT EXISTS (FROM missed)"):
         db.execute(_NOTHING_GONE)
-        db.execute(_SETTLE)
+        if is_any_missing:
+            db.execute(_SETTLE)
         return
     for statement in (_KNOWN_BEFORE, _MASS_REMOVAL, _GONE, *_REWRITE, *_REMEMBER_MISSING):
         db.execute(statement)

@@ -4,14 +4,17 @@ The sums over all rows include everything ever merged, regardless of kills, resu
 the number of rows of `core.media`. An event is counted once, however the pages were divided into merges.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
+from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection, RowMapping, func, select
 
 from connectors.warehouse.ingest.split import POSITION_BITS
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.quoting import literal
 from models.runs import RunState
 from models.tables import core_run_counts, core_runs
 from models.tables.columns import run_counts
@@ -55,55 +58,42 @@ NAMES = tuple(column.name for column in run_counts())
 _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 
 # The first observation of an item adds it or, if it was removed, returns it; every later one that differs is a change.
-# A removal is counted for the run whose scan was complete without the item.
+# A removal is counted for the run whose scan was complete without the item. Pages of other slices are not in staging
+# any more, or after the end of this one.
 _COUNTED = f"""
-CREATE OR REPLACE TEMP TABLE counted AS
-WITH landed AS (SELECT seq, run_id, scan_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
-first_sightings AS (
+WITH first_sightings AS (
     SELECT first_order_key AS order_key, if(is_new, 'added', 'returned') AS what FROM media_to_write
     WHERE first_order_key IS NOT NULL
 ),
 happened AS (
-    FROM first_sightings
+    -- Malformed pages, which have no scan id, landed only for quarantine.
+    SELECT seq, 'pages' AS what FROM ops.staging WHERE scan_id <> ''
     UNION ALL
-    SELECT order_key, 'added' FROM new_in_slice
+    SELECT seq, 'items' FROM media_sightings
     UNION ALL
-    SELECT _order_key, 'changed' FROM changed_items
-    WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
-      AND _order_key NOT IN (SELECT order_key FROM first_sightings)
+    SELECT seq, 'items' FROM account_items
+    UNION ALL
+    SELECT seq, 'items' FROM rejected_records WHERE resource = 'accounts' AND position IS NOT NULL
+    UNION ALL
+    SELECT order_key >> {POSITION_BITS}, what FROM first_sightings
+    UNION ALL
+    SELECT seq, 'added' FROM media_found
+    WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM media_to_compare)
+    UNION ALL
+    SELECT order_key >> {POSITION_BITS}, 'changed' FROM changed_keys
+    WHERE order_key NOT IN (SELECT order_key FROM first_sightings)
 ),
 counts AS (
-    -- Malformed pages, which have no scan id, landed only for quarantine.
-    SELECT run_id, 'pages' AS what, count(*) AS n FROM landed WHERE scan_id <> '' GROUP BY ALL
+    SELECT run_id, what FROM happened JOIN ops.staging USING (seq) WHERE seq <= getvariable('slice_end')
     UNION ALL
-    SELECT run_id, 'items', count(*) FROM media_sightings JOIN landed USING (seq) GROUP BY ALL
+    SELECT run_id, removal FROM gone
     UNION ALL
-    SELECT run_id, 'items', count(*) FROM merging JOIN (
-        SELECT seq FROM account_items UNION ALL SELECT seq FROM rejected_records WHERE position IS NOT NULL
-    ) USING (seq) WHERE resource = 'accounts' GROUP BY ALL
+    SELECT run_id, 'accounts_removed' FROM gone_accounts
     UNION ALL
-    SELECT run_id, what, count(*) FROM (SELECT order_key >> {POSITION_BITS} AS seq, what FROM happened)
-    JOIN landed USING (seq) GROUP BY ALL
-    UNION ALL
-    SELECT run_id, removal, count(*) FROM gone GROUP BY ALL
-    UNION ALL
-    SELECT run_id, 'accounts_removed', count(*) FROM gone_accounts GROUP BY ALL
-    UNION ALL
-    SELECT run_id, 'quarantined', count(*) FROM rejected GROUP BY ALL
+    SELECT run_id, 'quarantined' FROM rejected
 )
-SELECT run_id, {", ".join(f"coalesce(sum(n) FILTER (what = '{name}'), 0)::BIGINT AS {name}" for name in NAMES)}
-FROM counts GROUP BY run_id
-"""  # noqa: S608 - constant names
-
-_ADD = (
-    f"""
-CREATE OR REPLACE TEMP TABLE counted_so_far AS
-SELECT run_id, {_SUMS} FROM (FROM counted UNION ALL FROM core.run_counts SEMI JOIN counted USING (run_id))
-GROUP BY run_id
-""",  # noqa: S608
-    "DELETE FROM core.run_counts WHERE run_id IN (SELECT run_id FROM counted)",
-    "INSERT INTO core.run_counts BY NAME FROM counted_so_far",
-)
+SELECT run_id, what, count(*) FROM counts GROUP BY run_id, what
+"""
 
 
 def _media(numbers: Mapping[str, int] | RowMapping) -> MergeStats:
@@ -116,11 +106,20 @@ def count_slice(connection: Connection) -> MergeStats:
     Needs the temporary tables of the slice. Call it in the open transaction, before the slice's pages are deleted.
     """
     db = raw_connection(connection)
-    for statement in (_COUNTED, *_ADD):
-        db.execute(statement)
-    row = db.execute(f"SELECT {_SUMS} FROM counted").fetchall()[0]  # noqa: S608 - constant names
-    # A slice may have no pages, only the end of an abandoned scan.
-    return _media({name: number or 0 for name, number in zip(NAMES, row, strict=True)})
+    counted: dict[str, Counter[str]] = defaultdict(Counter)
+    for run_id, what, number in db.execute(_COUNTED).fetchall():
+        counted[run_id][what] = number
+    for run_id, numbers in counted.items():
+        _add(db, run_id, numbers)
+    return sum(map(_media, counted.values()), MergeStats())
+
+
+def _add(db: DuckDBPyConnection, run_id: str, numbers: Mapping[str, int]) -> None:
+    more = ", ".join(f"{name} = coalesce({name}, 0) + {numbers[name]}" for name in NAMES)
+    update = f"UPDATE core.run_counts SET {more} WHERE run_id = {literal(run_id)}"  # noqa: S608 - quoted
+    if not value(db, update):
+        values = ", ".join([literal(run_id), *(str(numbers[name]) for name in NAMES)])
+        db.execute(f"INSERT INTO core.run_counts (run_id, {', '.join(NAMES)}) VALUES ({values})")  # noqa: S608
 
 
 def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts, ...]:

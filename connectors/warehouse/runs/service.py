@@ -9,8 +9,10 @@ from models.tables import ops_checkpoints, ops_cooldowns, ops_service
 
 # A warehouse is new until its first pages are merged. One that an older version filled is bound by a complete sync.
 _IS_NEW = """
-SELECT NOT EXISTS (FROM ops.service) AND NOT EXISTS (FROM core.accounts) AND NOT EXISTS (FROM core.media)
-   AND NOT EXISTS (FROM core.completed_scans)
+SELECT NOT EXISTS (
+    SELECT 1 FROM ops.service UNION ALL SELECT 1 FROM core.accounts UNION ALL SELECT 1 FROM core.media
+    UNION ALL SELECT 1 FROM core.completed_scans
+)
 """
 
 _BIND_NEW = """
