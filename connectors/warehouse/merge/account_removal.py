@@ -14,6 +14,10 @@ REMOVED = "accounts_removed"
 # passed already. An empty catalogue neither confirms a removal nor can be confirmed, so it sets no `missed_from`. The
 # confirming scan must begin some time after both the beginning (`missed_from`) and the end (`since`) of the first one:
 # a resumed scan may have begun many hours before it ended, and a scan directly after it confirms nothing.
+_IS_MISSED = "a.removed_at IS NULL AND a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq"
+_IS_ANY_MISSED = f"""
+SELECT EXISTS (FROM core.accounts AS a JOIN finished AS w ON w.resource = 'accounts' AND {_IS_MISSED})
+"""
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed_accounts AS
 WITH ended AS (
@@ -29,10 +33,9 @@ SELECT
         <= w.started_at AND p.missed_from IS NOT NULL, false
     ) AS is_confirmed
 FROM core.accounts AS a
-JOIN ended AS w ON a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq
+JOIN ended AS w ON {_IS_MISSED}
 LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id
-WHERE a.removed_at IS NULL
-"""  # noqa: S608 - constants
+"""  # noqa: S608
 
 # The limit is a share of the accounts known before the scan began: new accounts must not raise it. Only accounts first
 # seen during the scan are new; later times come from a clock that was ahead.
@@ -96,10 +99,10 @@ def mark_accounts_gone(connection: Connection) -> None:
     db = raw_connection(connection)
     if not value(db, "SELECT EXISTS (FROM finished WHERE resource = 'accounts')"):
         return
-    db.execute(_MISSED)
-    if not value(db, "SELECT EXISTS (FROM missed_accounts)"):
+    if not value(db, _IS_ANY_MISSED):
         db.execute("DELETE FROM ops.missing_accounts")
         return
+    db.execute(_MISSED)
     accepted = bool(value(db, _ACCEPTED))
     guarded = bool(value(db, _GUARDED))
     for statement in (_GONE.format(guarded=guarded and not accepted), *_MARK):

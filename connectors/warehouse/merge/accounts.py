@@ -149,9 +149,10 @@ def merge_accounts(connection: Connection, *, are_listed: bool, are_rejected: bo
     db.execute(_GONE)
     if not are_listed:
         return
-    listed = (_SIGHTINGS, _RELISTED if are_rejected else _NOTHING_RELISTED)
-    follow_status = (_PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS)
-    for statement in (*listed, *follow_status, _MERGED, *_REPLACE):
+    for statement in (_SIGHTINGS, _RELISTED if are_rejected else _NOTHING_RELISTED, _PERIODS):
+        db.execute(statement)
+    follow_status = (_CLOSE_PERIODS, _OPEN_PERIODS) if value(db, "SELECT EXISTS (FROM account_periods)") else ()
+    for statement in (*follow_status, _MERGED, *_REPLACE):
         db.execute(statement)
     if are_rejected:
         db.execute(_TOUCH_RELISTED)

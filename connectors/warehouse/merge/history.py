@@ -3,7 +3,7 @@
 from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.columns import counts_of, names_of
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import TableSchema, history
@@ -28,6 +28,8 @@ FROM observed
 WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
 """
 
+# An observation with a previous one begins a version: usually only counts change.
+_IS_ANY_SUPERSEDED = "SELECT EXISTS (FROM media_observations WHERE begins_version AND counts_before IS NOT NULL)"
 _SUPERSEDED = """
 INSERT INTO core.media_superseded BY NAME
 WITH revised AS (
@@ -89,5 +91,8 @@ def merge_history(connection: Connection, mapping: Mapping, media: TableSchema) 
     )
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
     metrics = _METRICS.format(names=names_of(media.metrics), nothing=nothing)
-    for statement in (line, superseded, metrics):
-        raw_connection(connection).execute(statement)
+    db = raw_connection(connection)
+    db.execute(line)
+    if value(db, _IS_ANY_SUPERSEDED):
+        db.execute(superseded)
+    db.execute(metrics)

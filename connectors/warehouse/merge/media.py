@@ -243,10 +243,22 @@ ORDER BY t.account_id, t.surface, r.published_at
 
 _CHANGED_AND_STORED = f"SELECT {_KEY}, stored FROM media_to_write WHERE changes > 0 AND stored IS NOT NULL"  # noqa: S608
 
-# The number of rows to write, and how many of them replace stored rows.
-_HOW_MANY = "SELECT count(*), count(*) FILTER (NOT is_new) FROM media_to_write"
+# The number of rows to write: of changed items, of items that only returned, and of both that are stored.
+_HOW_MANY = """
+SELECT count(*) FILTER (changes > 0), count(*) FILTER (changes = 0), count(stored) FROM media_to_write
+"""
 
-# Empty tables with the columns that later statements read, if no item was compared and none returned.
+# Empty tables with the columns that later statements read: if the bytes of all items are stored, if no item was
+# compared, and if none was compared or returned.
+_NOTHING_FOUND = (
+    """
+CREATE OR REPLACE TEMP TABLE media_found (
+    order_key BIGINT, seq BIGINT, scan_id VARCHAR, received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR,
+    media_id VARCHAR, stored BIGINT
+)
+""",
+    "CREATE OR REPLACE TEMP TABLE media_to_compare (order_key BIGINT)",
+)
 _NOTHING_TO_COMPARE = """
 CREATE OR REPLACE TEMP TABLE media_decoded (
     _seq BIGINT, _order_key BIGINT, _received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR, media_id VARCHAR
@@ -384,6 +396,10 @@ class MediaMerge:
         return media_id_of(self.mapping.media_id, decoded.layout.media.cells)
 
     def _find_changes(self, decoded: Decoded, payloads: pa.Table) -> None:
+        if not payloads.num_rows:
+            for statement in (*_NOTHING_FOUND, _SIGHTINGS, _NOTHING_TO_COMPARE, *_NOTHING_CHANGED):
+                self._db.execute(statement)
+            return
         media, *children = self._schemas
         media_id = self._media_id(decoded)
         read_columns(self._db, decoded.layout, children)
@@ -393,13 +409,11 @@ class MediaMerge:
         for statement in (_SIGHTINGS, _TO_COMPARE):
             self._db.execute(statement)
         [(to_compare, valid, found)] = self._db.execute(_HOW_MANY_FOUND).fetchall()
-        self._is_any_to_compare, self._is_any_new, self.is_any_rejected = (
-            to_compare > 0,
-            valid > to_compare,
-            found > valid,
-        )
+        self._is_any_to_compare, self._is_any_new = to_compare > 0, valid > to_compare
+        self.is_any_rejected = found > valid
         self._db.execute(_NEW.format(media_id=media_id) + (_NOT_COMPARED if to_compare else ""))
-        self._db.execute(_NEW_IN_SLICE)
+        if self._is_any_new:
+            self._db.execute(_NEW_IN_SLICE)
         if not self._is_any_to_compare:
             for statement in (_NOTHING_TO_COMPARE, *_NOTHING_CHANGED):
                 self._db.execute(statement)
@@ -444,19 +458,20 @@ class MediaMerge:
         run(_TO_WRITE)
         if self._is_any_to_compare:
             merge_addresses(self._connection, self.mapping, media, children)
-        [(written, stored)] = run(_HOW_MANY).fetchall()
-        if not written:
-            return
-        if self._is_any_to_compare:
+        [(changed, returned, stored)] = run(_HOW_MANY).fetchall()
+        if changed:
             if not is_first:
                 # Earlier slices changed rowids, so the hashes of stored rows are out of date.
                 self._hash_stored(_CHANGED_AND_STORED)
             merge_history(self._connection, self.mapping, media)
             merge_children(self._connection, children, are_stored=bool(stored))
+        if returned:
+            run(_RETURNED)
         if stored:
-            for statement in (_RETURNED, _DELETE, "INSERT INTO core.media BY NAME SELECT * FROM media_returned"):
-                run(statement)
-        if self._is_any_to_compare:
+            run(_DELETE)
+        if returned:
+            run("INSERT INTO core.media BY NAME SELECT * FROM media_returned")
+        if changed:
             newest = addresses(media, self.mapping)
             names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
             run(_INSERT.format(columns=names))

@@ -26,8 +26,8 @@ _EXPIRED = (
 _COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
 
 # Scans that may have missed an item: most full scans see every present row, and then no ids need be compared. Rows are
-# identified by their rowid before the first slice of a merge. Recent scans do not read all rows, so their ids are always
-# compared, which takes about 5 % of a run; to avoid that, every merge would have to read the times of all rows.
+# identified by their rowid before the first slice of a merge. Recent scans do not read all rows, so their ids are
+# always compared, which takes about 5 % of a run; to avoid that, every merge would have to read the times of all rows.
 _WITH_UNSEEN = """
 CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
 WITH seen AS (

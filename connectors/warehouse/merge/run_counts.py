@@ -93,7 +93,7 @@ counts AS (
     SELECT run_id, 'quarantined' FROM rejected
 )
 SELECT run_id, what, count(*) FROM counts GROUP BY run_id, what
-"""
+"""  # noqa: S608 - constants
 
 
 def _media(numbers: Mapping[str, int] | RowMapping) -> MergeStats:
