@@ -45,7 +45,7 @@ with_unseen AS (
     SELECT w.scan_id FROM finished AS w JOIN ops.staging AS s USING (resource, account_id, surface)
     WHERE w.resource = 'media' AND s.seq < w.began_seq
 )
-FROM finished SEMI JOIN with_unseen USING (scan_id)
+SELECT * EXCLUDE (latest, before) FROM finished SEMI JOIN with_unseen USING (scan_id)
 """
 _ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
 

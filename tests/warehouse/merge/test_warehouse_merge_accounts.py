@@ -217,6 +217,33 @@ def test_a_known_account_whose_record_is_rejected_is_not_removed(rig: Rig) -> No
     assert rig.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", page_at(0), page_at(0), at(25), None)
 
 
+def test_a_record_rejected_in_the_second_catalogue_of_a_merge_is_listed_and_counted(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    odd = account(status="paused")
+    first, second = Scan(CATALOGUE, "c2", at(24), run_id="run-2"), Scan(CATALOGUE, "c3", at(48), run_id="run-3")
+    rig.land(
+        first.page([account(), account(BEN, name="ben")], at(24), last=True),
+        second.page([odd], at(48), last=True, rejected=(rejected(odd),), unknown_fields=("items[].tier",)),
+    )
+    assert rig.merge().quarantined == 1
+    assert rig.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", page_at(0), page_at(0), at(48), None)
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", True)]
+    assert rig.rows("SELECT path, first_seen_at FROM core.fields") == [("tier", at(48))]
+    counts = "SELECT run_id, pages, items, quarantined FROM core.run_counts ORDER BY run_id"
+    assert rig.rows(counts) == [("run-1", 1, 2, 0), ("run-2", 1, 2, 0), ("run-3", 1, 1, 1)]
+
+
+def test_of_a_page_that_is_not_json_nothing_else_is_recorded(rig: Rig) -> None:
+    odd = account(status="paused")
+    for partition in (CATALOGUE, POSTS):
+        scan = Scan(partition, f"of {partition}", at(0))
+        rig.land(scan.page([], at(0), text="{", rejected=(rejected(odd),), unknown_fields=("total",)))
+    assert rig.merge().quarantined == 2
+    assert rig.rows("SELECT DISTINCT reason, payload FROM core.quarantine") == [("The page is not JSON.", "{")]
+    assert rig.value("SELECT count(*) FROM core.fields") == 0
+    assert rig.value("SELECT items FROM core.run_counts") == 0
+
+
 def test_a_record_rejected_does_not_take_the_place_of_a_later_sighting(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account()])
     odd = account(status="paused")

@@ -98,6 +98,20 @@ def test_a_record_rejected_in_an_earlier_merge_of_the_scan_counts(rig: Rig) -> N
     assert rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
+def test_a_record_rejected_by_the_second_scan_in_a_merge_leaves_only_its_removals_undecided(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
+    first, second = Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
+    rig.land(
+        first.page(posts(1, 3), at(24), last=True),
+        second.page([*posts(1), {"caption": "no id"}], at(48), last=True),
+    )
+    counts = rig.merge()
+    assert (counts.removed, counts.quarantined) == (1, 1)
+    assert rig.rows(GONE) == [("2", at(24), "removed")]
+    assert undecided(rig) == [(at(48),)]
+    assert rig.rows("SELECT page, position, seen_at FROM core.quarantine") == [(1, 1, at(48))]
+
+
 def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     scan = Scan(POSTS, "b", at(24))

@@ -148,9 +148,9 @@ def numbered(landings: Iterable[PageCommit], *, after: int) -> list[Record]:
 
 # The raw store counts too: its rows have the numbers of landings whose pages and checkpoints are deleted.
 _LAST_SEQ = f"""
-SELECT greatest(
-    (SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints),
-    (SELECT max(last_landed) >> {POSITION_BITS} FROM ops.raw_parts WHERE last_landed > 0)
+SELECT max(seq) FROM (
+    SELECT seq FROM ops.staging UNION ALL SELECT seq FROM ops.checkpoints
+    UNION ALL SELECT last_landed >> {POSITION_BITS} FROM ops.raw_parts WHERE last_landed > 0
 )
 """  # noqa: S608 - constants
 
