@@ -28,7 +28,7 @@ FROM observed
 WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
 """
 
-# An observation with a previous one begins a version: usually only counts change.
+# Whether an observation after another one of its item begins a version: in most merges, only counts change.
 _IS_ANY_SUPERSEDED = "SELECT EXISTS (FROM media_observations WHERE begins_version AND counts_before IS NOT NULL)"
 _SUPERSEDED = """
 INSERT INTO core.media_superseded BY NAME

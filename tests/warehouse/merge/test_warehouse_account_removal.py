@@ -150,6 +150,13 @@ def test_a_person_confirms_with_the_run_that_ends_the_catalogue(rig: Rig) -> Non
     assert "--accept-removals was given" in message.detail
 
 
+def test_accepted_removals_of_an_empty_catalogue_in_an_empty_warehouse_are_none(rig: Rig) -> None:
+    with rig.connection.begin():
+        ledger.begin(rig.connection, "run-1", "sync", now=at(0), within=timedelta(0), version="1", accept_removals=True)
+    assert listed(rig, 0, []) == 0
+    assert warnings(rig) == ()
+
+
 def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig: Rig) -> None:
     listed(rig, 0, range(4))
     listed(rig, 24, [0])
