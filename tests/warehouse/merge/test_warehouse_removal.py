@@ -153,6 +153,15 @@ def test_a_restarted_scan_does_not_use_items_seen_by_the_abandoned_one(rig: Rig)
     assert rig.rows(GONE) == [("3", end(26), "removed")]
 
 
+def test_an_item_that_an_abandoned_scan_added_in_the_same_merge_is_missed(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1))
+    abandoned, complete = Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
+    rig.land(abandoned.page(posts(1, 2), at(24)), abandoned.abandon(at(25)))
+    rig.land(complete.page(posts(1), at(48), last=True))
+    assert rig.merge().removed == 1
+    assert rig.rows(GONE) == [("2", at(48), "removed")]
+
+
 def test_two_complete_scans_in_one_merge_are_settled_one_after_the_other(rig: Rig) -> None:
     """A completed scan counts even if its partition was scanned again before the merge."""
     first, second, third = Scan(POSTS, "a", at(0)), Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
