@@ -35,6 +35,11 @@ _EVERYTHING = 2**63 - 1
 # Pages that cannot be parsed. They go to quarantine as a whole, because otherwise they would block every later merge.
 _UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT, body VARCHAR)"
 
+# The end of an abandoned scan lands without a page; the merge records where the scan began.
+_IS_ANY_LANDED = """
+SELECT EXISTS (FROM ops.staging) OR EXISTS (FROM ops.checkpoints WHERE state = 'abandoned' AND began_seq IS NULL)
+"""
+
 _PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"
 
 # The landing of each scan's first page. Scans from before this was recorded get 0, before all other landings.
@@ -173,7 +178,7 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
     The resulting rows do not depend on how the pages are divided into merges.
     """
     db = raw_connection(connection)
-    if not value(db, "SELECT EXISTS (FROM ops.staging)"):
+    if not value(db, _IS_ANY_LANDED):
         return MergeStats()
     bind_new_warehouse(db)
     db.execute(_UNREADABLE)

@@ -35,6 +35,7 @@ ROUNDS = st.lists(
 
 
 ABANDONED_AT_THE_END = [(9, [0, 0, 0, 0, 0, 3 << 12, 0])]
+ABANDONED_BY_THE_LAST_LANDING = [(9, [0, 0, 0, 0, 0, 0, 3 << 12])]
 
 
 @settings(
@@ -46,6 +47,7 @@ ABANDONED_AT_THE_END = [(9, [0, 0, 0, 0, 0, 3 << 12, 0])]
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @example(rounds=ABANDONED_AT_THE_END, now_and_then={39})
+@example(rounds=ABANDONED_BY_THE_LAST_LANDING, now_and_then=set())
 @given(rounds=ROUNDS, now_and_then=st.sets(st.integers(1, 60), max_size=8))
 def test_any_sequence_of_pages_merges_to_the_same_rows_in_any_batches(
     opened_rig: Connection, rounds: list[tuple[int, list[int]]], now_and_then: set[int]
