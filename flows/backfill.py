@@ -10,7 +10,7 @@ from prefect.states import Completed
 from flows.config.options import BackfillOptions
 from flows.engine.clock import SystemClock
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.flow_run import carry_out, conclude, run_name
+from flows.orchestration.flow_run import conclude, run_in_flow, run_name
 from flows.reporting.dry_run import described, forecast
 
 
@@ -19,7 +19,7 @@ async def backfill(options: BackfillOptions) -> State[Any]:
     """Scan the selected accounts again from the first page. History is kept; checkpoints of syncs are not affected."""
     if options.dry_run:
         return await conclude(_estimate_requests(options))
-    return await conclude(carry_out(options, "gramhouse backfill"))
+    return await conclude(run_in_flow(options, "gramhouse backfill"))
 
 
 async def _estimate_requests(options: BackfillOptions) -> State[Any]:

@@ -5,7 +5,7 @@ from prefect.client.schemas.objects import State
 
 from flows.config.options import SyncOptions
 from flows.engine.pipeline import RunReport
-from flows.orchestration.flow_run import carry_out, conclude, run_name
+from flows.orchestration.flow_run import conclude, run_in_flow, run_name
 
 
 @flow(name="sync", flow_run_name=run_name, persist_result=False, retries=0)
@@ -23,4 +23,4 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
 
     Without PREFECT_API_URL the command line calls `run_sync` itself, without Prefect.
     """
-    return await conclude(carry_out(options or SyncOptions(), "gramhouse sync"))
+    return await conclude(run_in_flow(options or SyncOptions(), "gramhouse sync"))

@@ -8,7 +8,7 @@ from typing import Literal
 
 from models.incremental import Feed, resumed_feed
 from models.partition import Partition
-from models.runs import is_recent
+from models.runs import began_within
 
 # Each kind of run has its own checkpoints, so a backfill's scan of a partition never disturbs the sync's.
 RunKind = Literal["sync", "backfill"]
@@ -150,7 +150,7 @@ def plan_scan(
     is_enough = last is not None and (
         last.state is ScanState.COMPLETE or (last.state is ScanState.RECENT and known_seq is not None)
     )
-    is_enough = is_enough and last is not None and is_recent(last.started_at, now=now, within=fresh_within)
+    is_enough = is_enough and last is not None and began_within(last.started_at, now=now, within=fresh_within)
     if last is not None and resumes and is_enough:
         return Done(last)
     half_way = last is not None and last.state is ScanState.SCANNING and last.cursor is not None

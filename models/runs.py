@@ -136,7 +136,7 @@ def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] =
     return RunState.PARTIAL
 
 
-def is_recent(began: datetime, *, now: datetime, within: timedelta) -> bool:
+def began_within(began: datetime, *, now: datetime, within: timedelta) -> bool:
     """Return whether something began no longer ago than `within`; False if it began in the future."""
     return timedelta(0) <= now - began <= within
 
@@ -154,6 +154,6 @@ def resumed_runs(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tu
     while newest is not None and newest.unfinished and newest not in chain:
         chain.append(newest)
         newest = by_id.get(newest.resumes) if newest.resumes else None
-    if not all(is_recent(run.started_at, now=now, within=within) for run in chain):
+    if not all(began_within(run.started_at, now=now, within=within) for run in chain):
         return ()
     return tuple(run.run_id for run in chain)

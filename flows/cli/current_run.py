@@ -32,8 +32,8 @@ class Current:
         """Return the status as a row with these columns of `runs`; values that it does not have are None."""
         if self.status is None:
             return None
-        message = asdict(self.status) | {"state": self.status.state.value}
-        return {name: message.get(name) for name in columns or tuple(message)}
+        fields = asdict(self.status) | {"state": self.status.state.value}
+        return {name: fields.get(name) for name in columns or tuple(fields)}
 
     def other(self) -> Status | None:
         """Return the status of a command without a run, such as publish, that is running or failed."""

@@ -110,7 +110,7 @@ def _address(settings: Settings, *, tracked: bool) -> str:
     return address
 
 
-def carry_out(
+def run_command(
     options: "SyncOptions | BackfillOptions",
     settings: Settings,
     run: RunArguments,

@@ -21,7 +21,7 @@ from models.page_commit import PageCommit, ScopeCooldown, StagedPage
 from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
 from models.rejected_record import RejectedRecord
-from models.runs import Outcome, OutcomeKind, is_recent
+from models.runs import Outcome, OutcomeKind, began_within
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 
@@ -155,7 +155,7 @@ class PartitionScan:
 
     @property
     def _is_old(self) -> bool:
-        return not is_recent(self._checkpoint.started_at, now=self.began, within=self.run.fresh_within)
+        return not began_within(self._checkpoint.started_at, now=self.began, within=self.run.fresh_within)
 
     def _scan_again(self, message: str) -> None:
         """Restart at the first page; `message` is the reason."""

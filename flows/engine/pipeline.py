@@ -283,8 +283,8 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
     if state is RunState.COMPLETE and catalogue and run.resources.base_url is not None:
         await warehouse.transact(bind_service, run.resources.base_url)
-    matters = await warehouse.transact(failure_groups_of, run.run_id)
-    error_code, detail = _reason(stopped_by, matters, warnings)
+    groups = await warehouse.transact(failure_groups_of, run.run_id)
+    error_code, detail = _reason(stopped_by, groups, warnings)
     await _close(
         run,
         state,
@@ -316,7 +316,7 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         items=own.items,
         media=own.media,
         resumed=tuple(each for each in did if each is not own),
-        failure_groups=matters,
+        failure_groups=groups,
         warnings=warnings,
         stopped_by=stopped_by,
         requests=run.counters.requests,
@@ -344,13 +344,13 @@ async def _full_overdue(run: RunContext) -> RunWarning | None:
 
 
 def _reason(
-    stopped_by: Failure | None, matters: Sequence[FailureGroup], warnings: Sequence[RunWarning]
+    stopped_by: Failure | None, groups: Sequence[FailureGroup], warnings: Sequence[RunWarning]
 ) -> tuple[str | None, str | None]:
     """Return the error code and detail for a run's row: why it is not complete, or (None, None)."""
     if stopped_by is not None:
         return stopped_by.code, stopped_by.message
-    if matters:
-        return matters[0].error_code, matters[0].detail
+    if groups:
+        return groups[0].error_code, groups[0].detail
     partial = next((warning for warning in warnings if warning.makes_partial), None)
     return (partial.code, partial.detail) if partial else (None, None)
 

@@ -20,7 +20,7 @@ from flows.engine.upkeep import Published, publish_snapshot
 from models.api import AccountPage
 from models.checkpoint import ScanState
 from models.partition import CATALOGUE, Surface
-from models.runs import Outcome, is_recent
+from models.runs import Outcome, began_within
 
 EXPIRED = "token_expired"
 
@@ -71,7 +71,7 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
     scan = PartitionScan(run, CATALOGUE, run.budget("account_catalog"), run.stop, last, slot=False, on_page=on_page)
     left = scan.plan.checkpoint
     # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
-    if left.pages and is_recent(left.started_at, now=scan.began, within=run.fresh_within):
+    if left.pages and began_within(left.started_at, now=scan.began, within=run.fresh_within):
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         earlier = await resources.warehouse.transact(progress.listed, left.scan_id)
         _add(

@@ -228,7 +228,7 @@ def run_name() -> str:
     return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
 
 
-async def carry_out(options: SyncOptions | BackfillOptions, activity: str) -> State[RunReport]:
+async def run_in_flow(options: SyncOptions | BackfillOptions, activity: str) -> State[RunReport]:
     """Run a sync or backfill; return the state in which its flow run ends or waits for a retry. See `conclude`."""
     log = get_run_logger()
     watcher = watching.get()

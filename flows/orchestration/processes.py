@@ -95,14 +95,14 @@ class ChildProcess:
                 raise GivenUp
             if self.process.poll() is not None or time.monotonic() > until:
                 what = "did not start"
-                raise self._failure_group(what)
+                raise self._error(what)
             time.sleep(_PAUSE)
 
     def ended_error(self) -> ProcessError:
         """Return the exception for a process that ended, with the last lines of its log."""
-        return self._failure_group(f"ended with code {self.process.returncode}")
+        return self._error(f"ended with code {self.process.returncode}")
 
-    def _failure_group(self, what: str) -> ProcessError:
+    def _error(self, what: str) -> ProcessError:
         lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
         output = " / ".join(relevant_lines(lines)) or "nothing"
         return ProcessError(f"{self.name} {what}. The end of {self.log}: {output}")

@@ -91,7 +91,7 @@ def _tokens(summary: Summary) -> Iterator[Event]:
         )
 
 
-def _matters(summary: Summary) -> list[dict[str, Any]]:
+def _failure_groups(summary: Summary) -> list[dict[str, Any]]:
     return [
         {
             "outcome": group.outcome.value,
@@ -119,18 +119,18 @@ def _warnings(summary: Summary) -> list[dict[str, Any]]:
     ]
 
 
-def _first(matters: list[dict[str, Any]]) -> str:
-    if not matters:
+def _first(groups: list[dict[str, Any]]) -> str:
+    if not groups:
         return ""
     # Deferred scans need no action.
-    first = next((matter for matter in matters if matter["outcome"] in LOST), matters[0])
+    first = next((group for group in groups if group["outcome"] in LOST), groups[0])
     parts = ": ".join(part for part in (first["error_code"], first["detail"].rstrip(".")) if part)
     todo = f" {fix_for(first['error_code'])}".rstrip() if first["outcome"] in LOST else ""
     return f" First: {count(first['scans'], 'scan')} {first['outcome'].replace('_', ' ')}, {parts}.{todo}"
 
 
 def _run(summary: Summary) -> Event:
-    run, matters, warnings = summary.run, _matters(summary), _warnings(summary)
+    run, groups, warnings = summary.run, _failure_groups(summary), _warnings(summary)
     partial = "".join(
         f" {each['detail']}" + (f" Fix: {each['hint']}" if each["hint"] else "")
         for each in warnings
@@ -140,7 +140,7 @@ def _run(summary: Summary) -> Event:
         f"gramhouse.run.{run.state.value}",
         _labels(summary),
         {
-            "sentence": headline(summary) + _first(matters) + partial,
+            "sentence": headline(summary) + _first(groups) + partial,
             "run_id": run.run_id,
             "seconds": run.seconds,
             "accounts": run.accounts,
@@ -149,7 +149,7 @@ def _run(summary: Summary) -> Event:
             "resumed": [
                 {"run_id": each.run_id, **{name: getattr(each, name) for name in COUNTS}} for each in summary.resumed
             ],
-            "failure_groups": matters,
+            "failure_groups": groups,
             "warnings": warnings,
         },
     )

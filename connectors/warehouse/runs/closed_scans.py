@@ -85,7 +85,7 @@ def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mappin
     rows = raw_connection(connection).execute(
         f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)]
     )
-    return {account_id: ClosedScan(*message) for account_id, *message in rows.fetchall()}
+    return {account_id: ClosedScan(*row) for account_id, *row in rows.fetchall()}
 
 
 def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
@@ -94,7 +94,7 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
     is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
     query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
     rows = raw_connection(connection).execute(query, [now, every.total_seconds()]).fetchall()
-    found = [ClosedScan(*message) for _, *message in rows]
+    found = [ClosedScan(*row) for _, *row in rows]
     due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
     return [(scan.age(now, every), scan.pages or 0) for scan in due]
 

@@ -85,7 +85,7 @@ def backfill(
     surfaces = to_surfaces(surface)
     settings = run.settings()
     with importing():
-        from flows.cli.running import carry_out
+        from flows.cli.running import run_command
         from flows.config.options import BackfillOptions, asked
         from flows.engine.pipeline import NothingChosen
         from flows.reporting.dry_run import forecast
@@ -107,7 +107,7 @@ def backfill(
         _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=run.as_json)
         raise typer.Exit(ExitCode.COMPLETE)
     try:
-        carry_out(options, settings, run, what="backfill")
+        run_command(options, settings, run, what="backfill")
     except NothingChosen as nothing:
         if run.as_json:
             print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})

@@ -63,7 +63,7 @@ def sync(
     mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
     settings = run.settings()
     with importing():
-        from flows.cli.running import carry_out
+        from flows.cli.running import run_command
         from flows.config.options import SyncOptions, asked, in_order
 
     if dry_run:
@@ -73,7 +73,7 @@ def sync(
         raise typer.Exit(ExitCode.COMPLETE)
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = asked(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})
-    carry_out(options, settings, run, what="sync")
+    run_command(options, settings, run, what="sync")
 
 
 def publish(
