@@ -24,7 +24,7 @@ class Current:
         """Return the run that is not in the snapshot yet, if any, as a row with these columns of `runs`."""
         if self.status is None or self.status.run_id is None:
             return None
-        if snapshot.ask(_KNOWN, [self.status.run_id]).rows != [(0,)]:
+        if snapshot.query(_KNOWN, [self.status.run_id]).rows != [(0,)]:
             return None
         return self.as_run(columns)
 

@@ -60,8 +60,8 @@ def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None,
         return Cooldowns(found.cooldowns)
     if snapshot is None:
         return Cooldowns()
-    rows = snapshot.ask(_PUBLISHED, [now]).rows
-    ((published_at,),) = snapshot.ask("SELECT max(snapshot_at) FROM published").rows
+    rows = snapshot.query(_PUBLISHED, [now]).rows
+    ((published_at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
     return Cooldowns({account_scope(one) if one else CATALOGUE_SCOPE: until for one, until in rows}, published_at)
 
 
@@ -88,7 +88,7 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Fore
     with open_snapshot(settings.snapshot_file()) as snapshot:
 
         def ask(query: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
-            return snapshot.ask(query, parameters).rows
+            return snapshot.query(query, parameters).rows
 
         accounts = choose(ask, "main", selection, settings.page_size, scan_expired=settings.scan_expired)
         after = now + _budget(settings.max_wait, now)
@@ -204,9 +204,9 @@ def _estimate(
     snapshot: Snapshot, settings: Settings, surfaces: tuple[Surface, ...], mode: SyncMode, now: datetime
 ) -> Estimate:
     scans, requests, full = Counter[str](), Counter[str](), 0
-    [listed] = snapshot.ask(_LISTED).records()
+    [listed] = snapshot.query(_LISTED).records()
     older_than = now - timedelta(days=settings.lookback_window)
-    rows = snapshot.ask(_SQL["scans"], [older_than, settings.scan_expired]).records()
+    rows = snapshot.query(_SQL["scans"], [older_than, settings.scan_expired]).records()
     scans[CATALOGUE] = 1
     requests[CATALOGUE] = full = _pages(listed["accounts"], settings.page_size)
     if "stories" in surfaces:

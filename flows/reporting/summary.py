@@ -191,7 +191,7 @@ def _read(
     snapshot: Snapshot, run_id: str, resumed_runs: tuple[str, ...], resumed: tuple[str, ...], now: datetime
 ) -> dict[str, Any]:
     def ask(query: str, *parameters: object) -> list[dict[str, Any]]:
-        return snapshot.ask(query, parameters).records()
+        return snapshot.query(query, parameters).records()
 
     run = ask(_SQL["run"], run_id)
     if not run:
@@ -200,7 +200,7 @@ def _read(
     # Findings of interrupted runs are reported by the next run that ends.
     [begun] = ask(_SQL["begun"], [run_id, *resumed_runs])
     since = begun["since"]
-    groups = failure_groups(lambda query, values: snapshot.ask(query, values).rows, "main", run_id)
+    groups = failure_groups(lambda query, values: snapshot.query(query, values).rows, "main", run_id)
     return {
         "run": _facts(run[0]),
         "resumed": tuple(map(_facts, ask(_SQL["resumed"], list(resumed)))),
@@ -220,7 +220,7 @@ def _read(
             retyped=_some(ask(_SQL["retyped_fields"], since, GROUPS), Field),
         ),
         "warnings": tuple(RunWarning(**each) for each in ask(_SQL["warnings"], run_id)),
-        "stale_after": timedelta(seconds=snapshot.ask(_SQL["stale_after"]).rows[0][0]),
+        "stale_after": timedelta(seconds=snapshot.query(_SQL["stale_after"]).rows[0][0]),
         "last": tuple(map(_facts, ask(_SQL["last_runs"], RUNS))),
     }
 

@@ -122,18 +122,20 @@ async def sync(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: Ap
 
 def read(folder: Path, report: RunReport) -> RunResult:
     with open_snapshot(folder / "analytics.duckdb", with_raw=True) as snapshot:
-        outcomes = snapshot.ask(
+        outcomes = snapshot.query(
             "SELECT account_id, surface, outcome, pages, items, error_code, http_status, correlation_id,"
             " epoch(resume_after) FROM run_outcomes WHERE run_id = ?",
             [report.run_id],
         ).rows
-        items, versions = (find(lambda query: snapshot.ask(query).rows) for find in (raw.media, raw.versions))
-        media = snapshot.ask(f"SELECT account_id, surface, media_id, gh_payload, removed_at IS NULL FROM {items}").rows
-        history = snapshot.ask(f"SELECT account_id, surface, media_id, gh_payload FROM {versions}").rows
-        accounts = snapshot.ask("SELECT account_id, ig_username, status, removed_at IS NULL FROM accounts").rows
+        items, versions = (find(lambda query: snapshot.query(query).rows) for find in (raw.media, raw.versions))
+        media = snapshot.query(
+            f"SELECT account_id, surface, media_id, gh_payload, removed_at IS NULL FROM {items}"
+        ).rows
+        history = snapshot.query(f"SELECT account_id, surface, media_id, gh_payload FROM {versions}").rows
+        accounts = snapshot.query("SELECT account_id, ig_username, status, removed_at IS NULL FROM accounts").rows
         whole = "starts_with(reason, 'The page cannot be read: ')"
-        quarantined = snapshot.ask(f"SELECT account_id, surface, payload FROM quarantine WHERE NOT {whole}").rows
-        kept = snapshot.ask(f"SELECT account_id, surface FROM quarantine WHERE {whole}").rows
+        quarantined = snapshot.query(f"SELECT account_id, surface, payload FROM quarantine WHERE NOT {whole}").rows
+        kept = snapshot.query(f"SELECT account_id, surface FROM quarantine WHERE {whole}").rows
     keys = [(one, surface) for one, surface, *_ in outcomes]
     # An unreadable page is in quarantine as a whole.
     unread = {(one, surface) for one, surface, _, _, _, code, *_ in outcomes if code == "malformed_page"}

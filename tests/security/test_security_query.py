@@ -44,7 +44,7 @@ def snapshot(folder: Path) -> Iterator[Snapshot]:
 
 
 @pytest.mark.parametrize(
-    "question",
+    "query",
     [
         "FROM read_text('{0}/other.txt')",
         "FROM read_blob('{0}/other.txt')",
@@ -106,15 +106,15 @@ def snapshot(folder: Path) -> Iterator[Snapshot]:
         "FROM SECRET",
     ],
 )
-def test_a_question_reaches_nothing_but_the_snapshot(question: str, folder: Path, snapshot: Snapshot) -> None:
+def test_a_query_reaches_nothing_but_the_snapshot(query: str, folder: Path, snapshot: Snapshot) -> None:
     with pytest.raises(QueryError) as caught:
-        list(snapshot.question(question.replace("{0}", str(folder))).batches)
+        list(snapshot.user_query(query.replace("{0}", str(folder))).batches)
     assert SECRET not in str(caught.value)
-    assert snapshot.ask("FROM t").rows == [(1,)]
+    assert snapshot.query("FROM t").rows == [(1,)]
 
 
 @pytest.mark.parametrize(
-    "question",
+    "query",
     [
         "CALL enable_profiling(save_location='{0}/profile.json', format='json'); SELECT 1",
         "BEGIN; DROP TABLE t",
@@ -122,20 +122,20 @@ def test_a_question_reaches_nothing_but_the_snapshot(question: str, folder: Path
         "CREATE TEMP TABLE q AS SELECT 1; COPY q TO '{0}/out.csv'",
     ],
 )
-def test_several_statements_reach_no_further_than_one(question: str, folder: Path, snapshot: Snapshot) -> None:
+def test_several_statements_reach_no_further_than_one(query: str, folder: Path, snapshot: Snapshot) -> None:
     with pytest.raises(QueryError):
-        list(snapshot.question(question.replace("{0}", str(folder))).batches)
+        list(snapshot.user_query(query.replace("{0}", str(folder))).batches)
 
 
 def test_read_only_queries_are_answered(snapshot: Snapshot) -> None:
-    assert snapshot.ask("-- how many?\nSELECT count(*) FROM t").rows == [(1,)]
-    assert snapshot.ask("""SELECT '{"a": 1}'::JSON ->> '$.a', TIMESTAMPTZ '2026-01-01 00:00:00+00' IS NULL""").rows
+    assert snapshot.query("-- how many?\nSELECT count(*) FROM t").rows == [(1,)]
+    assert snapshot.query("""SELECT '{"a": 1}'::JSON ->> '$.a', TIMESTAMPTZ '2026-01-01 00:00:00+00' IS NULL""").rows
 
 
 ENDLESS = "SELECT count(*) FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1"
 
 
-def test_a_question_without_an_end_is_ended_by_ctrl_c_at_once(folder: Path) -> None:
+def test_a_query_without_an_end_is_ended_by_ctrl_c_at_once(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "flows.cli", "query", ENDLESS, "--snapshot", str(folder / "s.duckdb")],
         cwd=Path(__file__).parents[2],

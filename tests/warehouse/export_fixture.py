@@ -85,7 +85,7 @@ def make_snapshot(connection: Connection, snapshot: Path) -> None:
 def relations(snapshot: Path) -> list[str]:
     with open_snapshot(snapshot) as opened:
         here = "FROM duckdb_columns() WHERE schema_name = 'main' AND NOT internal"
-        names = opened.ask(f"SELECT DISTINCT table_name {here} ORDER BY ALL").rows
+        names = opened.query(f"SELECT DISTINCT table_name {here} ORDER BY ALL").rows
     return [str(name) for (name,) in names]
 
 
@@ -122,4 +122,4 @@ def snapshot_rows(snapshot: Path, table: str) -> Rows:
     """Return a table of the snapshot, with intervals in seconds and without columns that depend on the clock."""
     with open_snapshot(snapshot) as opened:
         columns = {"freshness": f"* EXCLUDE ({', '.join(AGES)})", "media_hand": "* REPLACE (epoch(wait) AS wait)"}
-        return plain(opened.ask(f'SELECT {columns.get(table, "*")} FROM "{table}"').records())
+        return plain(opened.query(f'SELECT {columns.get(table, "*")} FROM "{table}"').records())

@@ -447,4 +447,4 @@ async def test_a_published_snapshot_contains_merged_items_only(path: Path) -> No
         size = await warehouse.publish(path.with_name("s.duckdb"), at=T0, version="1")
         assert size == path.with_name("s.duckdb").stat().st_size
         with open_snapshot(path.with_name("s.duckdb")) as snapshot:
-            assert snapshot.ask("SELECT media_id FROM media").rows == [("1",)]
+            assert snapshot.query("SELECT media_id FROM media").rows == [("1",)]

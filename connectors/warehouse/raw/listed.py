@@ -66,9 +66,9 @@ def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
     return parts
 
 
-def mentions_raw_media(question: str) -> bool:
+def mentions_raw_media(query: str) -> bool:
     """Return whether a user's query may read `raw_media`."""
-    return _MENTIONED.search(question) is not None
+    return _MENTIONED.search(query) is not None
 
 
 def raw_media(parts: list[ListedPart]) -> str:

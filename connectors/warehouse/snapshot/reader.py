@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from connectors.warehouse.raw.listed import listed_parts, raw_media
-from connectors.warehouse.snapshot.question import refusal, shown
+from connectors.warehouse.snapshot.user_query import refusal, shown
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
@@ -60,24 +60,24 @@ class Snapshot:
     def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
         self._db = db
 
-    def ask(self, query: str, parameters: Sequence[object] = ()) -> Answer:
+    def query(self, query: str, parameters: Sequence[object] = ()) -> Answer:
         """Run a query. Raises QueryError."""
         stream = self.stream(query, parameters)
         return Answer(stream.columns, [row for batch in stream.batches for row in batch])
 
     def relations(self) -> list[dict[str, Any]]:
         """Return name, kind (table or view) and comment of each relation, and a table's estimated number of rows."""
-        return self.ask(RELATIONS).records()
+        return self.query(RELATIONS).records()
 
     def columns(self, table: str) -> list[dict[str, Any]]:
         """Return name, type and comment of each column of a table or view."""
-        return self.ask(COLUMNS, [table]).records()
+        return self.query(COLUMNS, [table]).records()
 
     def has(self, table: str) -> bool:
         """Return whether the snapshot has this table or view; one published by an older version may lack it."""
         return bool(self.columns(table))
 
-    def question(self, text: str) -> Stream:
+    def user_query(self, text: str) -> Stream:
         """Run a user's query if it only reads. Raises QueryError, also while the batches are read."""
         try:
             why = refusal(self._db, text)

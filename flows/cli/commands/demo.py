@@ -74,7 +74,7 @@ def _next_day(snapshot: Path, now: datetime) -> tuple[int, datetime]:
     """Return the number of the demo's next simulated day, from 0, and the date of the first."""
     try:
         with open_snapshot(snapshot) as opened:
-            ((days, began),) = opened.ask("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
+            ((days, began),) = opened.query("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
     except SnapshotMissing:
         days, began = 0, None
     return days, (began or now) - _BACK
@@ -107,18 +107,18 @@ def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]
 def _first_look(snapshot: Snapshot) -> None:
     from rich.syntax import Syntax
 
-    accounts, posts, stories, gone, runs = snapshot.ask(_TOTALS).rows[0]
+    accounts, posts, stories, gone, runs = snapshot.query(_TOTALS).rows[0]
     contents = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
     kept = f", and {count(gone, 'item')} that were removed or expired and are kept" if gone else ""
     out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
-    expired = snapshot.ask(_EXPIRED).rows
+    expired = snapshot.query(_EXPIRED).rows
     if expired:
         names = ", ".join(f"[bold]{clean(name)}[/] (since {moment(since)} UTC)" for name, since in expired)
         out.print(f"{WARN} Skipped because their token is expired: {names}.")
     for question, sql in _QUERIES.items():
         out.print(f"\n[bold]{question}[/]")
         out.print(Syntax(sql.strip(), "sql", background_color="default", word_wrap=True))
-        print_answer(snapshot.ask(sql))
+        print_answer(snapshot.query(sql))
 
 
 def _next(folder: Path, snapshot: Path) -> None:

@@ -203,7 +203,7 @@ def _snapshot(settings: Settings) -> Finding:
         return Finding("snapshot", "note", f"{settings.snapshot} does not exist yet: the first sync publishes it.")
     try:
         with open_snapshot(settings.snapshot_file()) as snapshot:
-            (at,) = snapshot.ask("SELECT max(snapshot_at) FROM published").rows[0]
+            (at,) = snapshot.query("SELECT max(snapshot_at) FROM published").rows[0]
     except WarehouseError as error:
         return Finding("snapshot", "bad", str(error))
     except QueryError:

@@ -96,8 +96,8 @@ def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> 
 
 def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
     with open_snapshot(current_snapshot(settings)) as opened:
-        rows = opened.ask(_RECORDS, [limit or (_ALL if as_json else _SHOWN)]).records()
-        reasons = opened.ask(_REASONS).records()
+        rows = opened.query(_RECORDS, [limit or (_ALL if as_json else _SHOWN)]).records()
+        reasons = opened.query(_REASONS).records()
     if as_json:
         print_json({"records": rows})
         return

@@ -121,13 +121,13 @@ def query(
     settings = load(snapshot=snapshot)
     text = sys.stdin.read() if sql == "-" else sql
     # Arguments may be invalid UTF-8, which DuckDB does not accept.
-    question = text.encode(errors="surrogateescape").decode(errors="replace")
-    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(question)) as opened:
+    text = text.encode(errors="surrogateescape").decode(errors="replace")
+    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
         document = Document(_destination()) if as_json or style is Format.JSON else None
         try:
             with document.ended_by_signals() if document else _gone_at_once():
                 write = document.write if document else _WRITERS[style]
-                write(opened.question(question))
+                write(opened.user_query(text))
         except QueryError as error:
             err.print(f"{FAIL} {clean(error, newlines=True)}")
             if document:
@@ -139,7 +139,7 @@ def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
     from flows.cli.output.dbt import sources
 
     columns = {relation["name"]: snapshot.columns(relation["name"]) for relation in relations}
-    [(stale_after,)] = snapshot.ask("SELECT max(stale_after) FROM published").rows
+    [(stale_after,)] = snapshot.query("SELECT max(stale_after) FROM published").rows
     out.out(sources(relations, columns, stale_after), end="")
 
 

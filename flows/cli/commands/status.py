@@ -74,32 +74,32 @@ FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_un
 
 def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
     """Read the contents of the status; `stale_after`, in seconds, overrides the limit of the snapshot."""
-    totals = snapshot.ask(_SQL["totals"]).records()[0]
+    totals = snapshot.query(_SQL["totals"]).records()[0]
     limit = totals["stale_after"] if stale_after is None else stale_after
     stale_at = now + timedelta(seconds=totals["stale_after"] - limit)
-    answer = snapshot.ask(_LAST_RUN)
+    answer = snapshot.query(_LAST_RUN)
     last = [*filter(None, [state.run_after(snapshot, answer.columns)]), *answer.records()][:1]
     has_warnings = bool(last) and snapshot.has("run_warnings")
     shown = {run["run_id"] for run in last}
-    freshness = snapshot.ask(_FRESHNESS, [now, stale_at]).records()
+    freshness = snapshot.query(_FRESHNESS, [now, stale_at]).records()
     return {
         "totals": totals | {"stale_after": limit},
         "last_run": last[0] if last else None,
-        "unresolved": [run for run in snapshot.ask(_SQL["unresolved"]).records() if run["run_id"] not in shown],
-        "warnings": snapshot.ask(_WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
+        "unresolved": [run for run in snapshot.query(_SQL["unresolved"]).records() if run["run_id"] not in shown],
+        "warnings": snapshot.query(_WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
         "freshness": freshness,
         "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
-        "stale": snapshot.ask(_STALE, [stale_at]).records(),
+        "stale": snapshot.query(_STALE, [stale_at]).records(),
         "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
-        "failures": snapshot.ask(_FAILURES).records(),
+        "failures": snapshot.query(_FAILURES).records(),
         **incremental(snapshot, now),
     }
 
 
 def _undecided(snapshot: Snapshot, before: datetime) -> list[dict[str, Any]]:
     # Snapshots of older versions do not have this column.
-    columns = snapshot.ask("SELECT * FROM freshness LIMIT 0").columns
-    return snapshot.ask(_UNDECIDED, [before]).records() if "removals_undecided_since" in columns else []
+    columns = snapshot.query("SELECT * FROM freshness LIMIT 0").columns
+    return snapshot.query(_UNDECIDED, [before]).records() if "removals_undecided_since" in columns else []
 
 
 def attention(found: Mapping[str, Any], state: Current) -> list[str]:

@@ -37,9 +37,9 @@ def incremental(snapshot: Snapshot, now: datetime) -> dict[str, list[dict[str, A
     # Snapshots of older versions do not have recent scans.
     knows = snapshot.has("gaps")
     return {
-        "recent": snapshot.ask(_RECENT, [now]).records() if knows else [],
-        "full_overdue": snapshot.ask(_FULL_OVERDUE, [now]).records() if knows else [],
-        "gaps": snapshot.ask(_GAPS).records() if knows else [],
+        "recent": snapshot.query(_RECENT, [now]).records() if knows else [],
+        "full_overdue": snapshot.query(_FULL_OVERDUE, [now]).records() if knows else [],
+        "gaps": snapshot.query(_GAPS).records() if knows else [],
     }
 
 

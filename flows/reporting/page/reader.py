@@ -63,7 +63,7 @@ class Reader:
     def __init__(self, snapshot: Snapshot, scope: Scope) -> None:
         self.scope = scope
         self._snapshot = snapshot
-        [self.published] = snapshot.ask("FROM published").records()
+        [self.published] = snapshot.query("FROM published").records()
         self.at: datetime = self.published["snapshot_at"]
         self.days = scope.weeks * 7
         midnight = self.at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -76,7 +76,7 @@ class Reader:
         self.prepare("fresh", _FRESH)
 
     def _choose(self, wanted: Sequence[str]) -> None:
-        named = self._snapshot.ask("SELECT account_id, ig_username FROM accounts").rows
+        named = self._snapshot.query("SELECT account_id, ig_username FROM accounts").rows
         found = {key: account_id for account_id, name in named for key in (account_id, name)}
         for each in wanted:
             if each not in found:
@@ -86,7 +86,9 @@ class Reader:
                 raise SettingsError(message)
         ids = sorted({found[each] for each in wanted})
         # No parameters, here and below: DuckDB imports numpy for the first one in a process, which takes seconds.
-        self._snapshot.ask(f"CREATE TEMP TABLE chosen AS SELECT unnest([{', '.join(map(literal, ids))}]) AS account_id")
+        self._snapshot.query(
+            f"CREATE TEMP TABLE chosen AS SELECT unnest([{', '.join(map(literal, ids))}]) AS account_id"
+        )
 
     def records(self, query: str) -> list[Record]:
         """Return a query's rows. Raises QueryError."""
@@ -98,7 +100,7 @@ class Reader:
             ("{since}", f"TIMESTAMPTZ '{self.since.isoformat()}'"),
         ):
             query = query.replace(name, text)
-        return [*self._snapshot.ask(query).records()]
+        return [*self._snapshot.query(query).records()]
 
     def prepare(self, table: str, query: str) -> None:
         """Store a query's rows as a temporary table, unless it already exists. Raises QueryError."""

@@ -125,7 +125,7 @@ async def test_few_are_removed_at_once_and_counted(tmp_path: Path) -> None:
     report = await synced(tmp_path, service, day=1)
     assert (report.state, report.accounts_removed, report.warnings) == (RunState.COMPLETE, 1, ())
     with open_snapshot(report.snapshot) as snapshot:
-        assert snapshot.ask("SELECT accounts_removed FROM runs ORDER BY started_at").rows == [(0,), (1,)]
+        assert snapshot.query("SELECT accounts_removed FROM runs ORDER BY started_at").rows == [(0,), (1,)]
 
 
 async def test_an_empty_catalogue_removes_nothing_run_after_run(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_a_person_accepts_removals(tmp_path: Path) -> None:
     report = await synced(tmp_path, service, day=1, accept_removals=True)
     assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 6)
     with open_snapshot(report.snapshot) as snapshot:
-        found = snapshot.ask("SELECT accept_removals, accounts_removed, base_url FROM runs ORDER BY started_at").rows
+        found = snapshot.query("SELECT accept_removals, accounts_removed, base_url FROM runs ORDER BY started_at").rows
     assert found == [(False, 0, HERE), (True, 6, HERE)]
 
 

@@ -36,7 +36,7 @@ async def _run(
 
 def _media(snapshot: Path) -> int:
     with open_snapshot(snapshot) as opened:
-        return int(opened.ask("SELECT count(*) FROM media").rows[0][0])
+        return int(opened.query("SELECT count(*) FROM media").rows[0][0])
 
 
 async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(

@@ -71,12 +71,12 @@ async def test_runs_in_step_with_the_service(tmp_path: Path) -> None:
         assert report.state is RunState.COMPLETE
         listed = [json.loads(account.json()) for account in sandbox.catalogue.accounts(day, None)]
         with open_snapshot(report.snapshot) as snapshot:
-            found = snapshot.ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL").rows
-            [(media,)] = snapshot.ask(
+            found = snapshot.query("SELECT account_id, status FROM accounts WHERE removed_at IS NULL").rows
+            [(media,)] = snapshot.query(
                 "SELECT count(*) FROM media AS m SEMI JOIN accounts AS a ON a.account_id = m.account_id"
                 " AND a.status = 'active' AND a.removed_at IS NULL WHERE m.removed_at IS NULL"
             ).rows
-            assert len(snapshot.ask("SELECT * FROM runs WHERE state = 'complete'").rows) == day + 1
+            assert len(snapshot.query("SELECT * FROM runs WHERE state = 'complete'").rows) == day + 1
         assert sorted(found) == sorted((account["id"], account["status"]) for account in listed)
         active = {account["id"] for account in listed if account["status"] == "active"}
         assert media == sum(account.id in active for account, *_ in sandbox.catalogue.truth(day, None))
@@ -207,4 +207,4 @@ async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Pa
             assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
             assert "published_at (6)" in sentence(report)
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
-        assert snapshot.ask("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").rows == [(2,)]
+        assert snapshot.query("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").rows == [(2,)]

@@ -197,4 +197,4 @@ def freshness(rig: Rig, folder: Path) -> list[Row]:
     publish(rig.connection, folder / "s.duckdb", at=at(99), version="1")
     with open_snapshot(folder / "s.duckdb") as snapshot:
         shown = "outcome, * EXCLUDE (outcome, stale_for, age_seconds, is_stale)"
-        return snapshot.ask(f"SELECT {shown} FROM freshness ORDER BY ALL").rows
+        return snapshot.query(f"SELECT {shown} FROM freshness ORDER BY ALL").rows

@@ -25,7 +25,7 @@ def last_seen(rig: Rig, folder: Path) -> dict[str, Row]:
     """The snapshot's last_seen_at and removed_at of each item."""
     publish(rig.connection, folder / "s.duckdb", at=at(0), version="1")
     with open_snapshot(folder / "s.duckdb") as snapshot:
-        return {row[0]: row[1:] for row in snapshot.ask("SELECT media_id, last_seen_at, removed_at FROM media").rows}
+        return {row[0]: row[1:] for row in snapshot.query("SELECT media_id, last_seen_at, removed_at FROM media").rows}
 
 
 def test_a_complete_scan_marks_unseen_items_removed(rig: Rig) -> None:

@@ -56,7 +56,7 @@ def snapshot(rig: Rig, tmp_path: Path) -> Path:
 
 def asked(snapshot: Path, query: str) -> list[Row]:
     with open_snapshot(snapshot, with_raw=True) as opened:
-        return [row for batch in opened.question(query).batches for row in batch]
+        return [row for batch in opened.user_query(query).batches for row in batch]
 
 
 def parts(path: Path) -> list[Path]:
@@ -85,7 +85,7 @@ def test_raw_media_has_the_newest_bytes_of_each_item(snapshot: Path) -> None:
     assert asked(snapshot, joined) == [("b", "2"), (None, None)]
 
 
-def test_a_question_with_raw_media_opens_no_other_file(snapshot: Path, tmp_path: Path) -> None:
+def test_a_query_with_raw_media_opens_no_other_file(snapshot: Path, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")
     for query in (
         f"SELECT (SELECT count(*) FROM raw_media), * FROM read_csv('{tmp_path}/secret.csv')",
@@ -97,11 +97,11 @@ def test_a_question_with_raw_media_opens_no_other_file(snapshot: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("question", "mentions"),
+    ("query", "mentions"),
     [("FROM raw_media", True), ('from "RAW_MEDIA" as r', True), ("FROM media", False), ("FROM raw_media_2", False)],
 )
-def test_only_a_question_that_mentions_it_opens_the_raw_store(question: str, *, mentions: bool) -> None:
-    assert mentions_raw_media(question) is mentions
+def test_only_a_query_that_mentions_it_opens_the_raw_store(query: str, *, mentions: bool) -> None:
+    assert mentions_raw_media(query) is mentions
 
 
 def test_an_unreadable_part_is_reported_in_one_line(snapshot: Path, path: Path) -> None:
@@ -114,7 +114,7 @@ def test_an_unreadable_part_is_reported_in_one_line(snapshot: Path, path: Path) 
     assert "Fix: " in message
     assert "\n" not in message
     with open_snapshot(snapshot) as opened:
-        assert opened.ask("SELECT count(*) FROM media").rows == [(2,)]
+        assert opened.query("SELECT count(*) FROM media").rows == [(2,)]
 
 
 def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def ask_for(request: pytest.FixtureRequest, peopled: Rig, tmp_path: Path) -> Cho
         with open_snapshot(tmp_path / "s.duckdb") as snapshot:
 
             def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-                return snapshot.ask(query, values).rows
+                return snapshot.query(query, values).rows
 
             return choose(ask, "main", selection, page_size, **more)
 

@@ -27,7 +27,7 @@ def put(rig: Rig, snapshot: Path) -> None:
 
 def ask(snapshot: Path, query: str) -> list[Row]:
     with open_snapshot(snapshot) as opened:
-        return opened.ask(query).rows
+        return opened.query(query).rows
 
 
 def columns(snapshot: Path, table: str) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ def put(rig: Rig, snapshot: Path, hour: float = 60) -> None:
 
 def owner(snapshot: Path) -> list[Row]:
     with open_snapshot(snapshot) as found:
-        return found.ask("SELECT p.warehouse_id, (SELECT count(*) FROM media) FROM published AS p").rows
+        return found.query("SELECT p.warehouse_id, (SELECT count(*) FROM media) FROM published AS p").rows
 
 
 @pytest.fixture

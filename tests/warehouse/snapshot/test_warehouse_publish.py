@@ -71,7 +71,7 @@ def put(rig: Rig | Connection, snapshot: Path, hour: float = 60) -> int:
 
 def ask(snapshot: Path, query: str) -> list[Row]:
     with open_snapshot(snapshot) as opened:
-        return opened.ask(query).rows
+        return opened.query(query).rows
 
 
 def ask_elsewhere(snapshot: Path, query: str) -> str:
@@ -277,7 +277,7 @@ def test_an_open_reader_keeps_the_old_snapshot_and_a_new_one_sees_the_new(kept: 
         for day in range(2, 5):
             kept.scan(POSTS, f"p{day}", day, [{"id": str(number)} for number in range(day)])
             put(kept, snapshot)
-            assert reader.ask("SELECT count(*) FROM media").rows == [(1,)]
+            assert reader.query("SELECT count(*) FROM media").rows == [(1,)]
             assert ask_elsewhere(snapshot, "SELECT count(*) FROM media") == f"[({day},)]"
     assert ask(snapshot, "SELECT count(*) FROM media") == [(4,)]
 

@@ -27,11 +27,11 @@ def snapshot(published: Path) -> Iterator[Snapshot]:
 
 
 def test_questions_are_answered_with_names_and_values(snapshot: Snapshot) -> None:
-    answer = snapshot.ask("SELECT media_id, caption AS text FROM media WHERE caption = ?", ["it's"])
+    answer = snapshot.query("SELECT media_id, caption AS text FROM media WHERE caption = ?", ["it's"])
     assert answer.columns == ("media_id", "text")
     assert answer.records() == [{"media_id": "1", "text": "it's"}]
-    assert snapshot.ask("SELECT 1 WHERE false").rows == []
-    assert snapshot.ask("SELECT snapshot_at FROM published").rows == [(T0,)]
+    assert snapshot.query("SELECT 1 WHERE false").rows == []
+    assert snapshot.query("SELECT snapshot_at FROM published").rows == [(T0,)]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_questions_are_answered_with_names_and_values(snapshot: Snapshot) -> Non
 )
 def test_nothing_can_be_written(snapshot: Snapshot, query: str) -> None:
     with pytest.raises(QueryError, match=r"read-only|base table"):
-        snapshot.ask(query)
-    assert snapshot.ask("SELECT count(*) FROM media").rows == [(1,)]
+        snapshot.query(query)
+    assert snapshot.query("SELECT count(*) FROM media").rows == [(1,)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_no_other_file_can_be_reached(snapshot: Snapshot, tmp_path: Path, query:
     duckdb.connect(str(tmp_path / "other.duckdb")).close()
     before = sorted(tmp_path.iterdir())
     with pytest.raises(QueryError):
-        snapshot.ask(query.format(folder=tmp_path))
+        snapshot.query(query.format(folder=tmp_path))
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -87,8 +87,8 @@ def test_no_other_file_can_be_reached(snapshot: Snapshot, tmp_path: Path, query:
 def test_bad_sql_is_a_query_error_or_an_empty_answer(snapshot: Snapshot, query: str) -> None:
     if query:
         with pytest.raises(QueryError):
-            snapshot.ask(query)
-    assert snapshot.ask("SELECT 1").rows == [(1,)]
+            snapshot.query(query)
+    assert snapshot.query("SELECT 1").rows == [(1,)]
 
 
 def test_a_missing_snapshot_is_reported_with_a_hint(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.snapshot.question import statements
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.user_query import statements
 from connectors.warehouse.storage.errors import QueryError
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("question") / "s.duckdb"
+    path = tmp_path_factory.mktemp("query") / "s.duckdb"
     with duckdb.connect(str(path)) as db:
         db.execute("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
     return path
@@ -27,7 +27,7 @@ def snapshot(path: Path) -> Iterator[Snapshot]:
 
 
 def answer(snapshot: Snapshot, text: str) -> list[tuple[object, ...]]:
-    return [row for batch in snapshot.question(text).batches for row in batch]
+    return [row for batch in snapshot.user_query(text).batches for row in batch]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_read_only_statements_are_executed(snapshot: Snapshot, text: str) -> Non
 )
 def test_statements_that_do_more_than_read_are_refused_in_one_line(snapshot: Snapshot, text: str) -> None:
     with pytest.raises(QueryError) as caught:
-        snapshot.question(text)
+        snapshot.user_query(text)
     assert len(str(caught.value).splitlines()) == 1
     assert re.match(r"Only statements that read|\w+ does not read the snapshot", str(caught.value))
 
@@ -101,7 +101,7 @@ def test_statements_that_do_more_than_read_are_refused_in_one_line(snapshot: Sna
 @pytest.mark.parametrize("text", ["SELEC", "SELECT 'open", "EXPLAIN", "SELECT nope", "", ";", "-- nothing", "\x00"])
 def test_text_that_is_not_a_statement_is_refused(snapshot: Snapshot, text: str) -> None:
     with pytest.raises(QueryError):
-        snapshot.question(text)
+        snapshot.user_query(text)
 
 
 def test_the_statements_of_a_question() -> None:
@@ -144,8 +144,8 @@ def test_a_value_that_cannot_be_text_causes_no_traceback(snapshot: Snapshot) -> 
 
 
 def test_the_order_of_rows_and_names_of_columns_stay(snapshot: Snapshot) -> None:
-    question = "SELECT i, DATE '2026-01-01' AS day, i AS \"I \" FROM range(100000) t(i) ORDER BY i % 7, i DESC"
-    stream = snapshot.question(question)
+    query = "SELECT i, DATE '2026-01-01' AS day, i AS \"I \" FROM range(100000) t(i) ORDER BY i % 7, i DESC"
+    stream = snapshot.user_query(query)
     assert stream.columns == ("i", "day", "I ")
     rows = [row[0] for batch in stream.batches for row in batch]
     assert rows == sorted(range(100_000), key=lambda i: (i % 7, -i))

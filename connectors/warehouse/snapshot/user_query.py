@@ -33,28 +33,28 @@ _AS_TEXT = re.compile(r"DATE|TIMESTAMP(_\w+)?|.*\bINTERVAL\b.*", re.DOTALL)
 _ONLY = f"Only statements that read the snapshot are allowed: {', '.join(_READING)}."
 
 
-def refusal(db: DuckDBPyConnection, question: str) -> str | None:
+def refusal(db: DuckDBPyConnection, query: str) -> str | None:
     """Return one line that explains why a query is refused; None if all of its statements only read.
 
     Raises duckdb.Error when the query cannot be parsed.
     """
-    db.extract_statements(question)
-    return next(filter(None, (_refusal(db, text) for text in statements(question))), None)
+    db.extract_statements(query)
+    return next(filter(None, (_refusal(db, text) for text in statements(query))), None)
 
 
-def shown(db: DuckDBPyConnection, question: str) -> str:
+def shown(db: DuckDBPyConnection, query: str) -> str:
     """Return an allowed query with a cast to text of the columns whose values Python may not be able to represent."""
-    texts = statements(question)
+    texts = statements(query)
     if len(texts) != 1 or next((word for _, word in _words(texts[0]) if word != "("), "") not in _DESCRIBED:
-        return question
+        return query
     asked = f"FROM (\n{texts[0]}\n)"
     try:
         columns = [(str(name), str(kind)) for name, kind, *_ in db.execute(f"DESCRIBE {asked}").fetchall()]
     except duckdb.Error:
         # Running the original query raises the same error, with a message that quotes what the user typed.
-        return question
+        return query
     if not any(_AS_TEXT.fullmatch(kind) for _, kind in columns):
-        return question
+        return query
     chosen = (
         f"CAST(#{index} AS VARCHAR) AS {quoted(name)}" if _AS_TEXT.fullmatch(kind) else f"#{index} AS {quoted(name)}"
         for index, (name, kind) in enumerate(columns, 1)
@@ -62,10 +62,10 @@ def shown(db: DuckDBPyConnection, question: str) -> str:
     return f"SELECT {', '.join(chosen)} {asked}"
 
 
-def statements(question: str) -> list[str]:
+def statements(query: str) -> list[str]:
     """Split a query into its statements as they were typed; DuckDB's `extract_statements` rewrites some of them."""
-    encoded = question.encode()
-    ends = [start for start, word in _words(question) if word == ";"]
+    encoded = query.encode()
+    ends = [start for start, word in _words(query) if word == ";"]
     texts = (encoded[start:end].decode() for start, end in pairwise([0, *(end + 1 for end in ends), len(encoded) + 1]))
     return [text for text in (each.rstrip().removesuffix(";") for each in texts) if _words(text)]
 
