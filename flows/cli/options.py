@@ -69,7 +69,8 @@ Scheduler = Annotated[
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="The Dask scheduler, tls://host:8786; workers of this machine without one (GRAMHOUSE_SCHEDULER).",
+        help="Address of the Dask scheduler, such as tls://host:8786. Default: start workers on this machine"
+        " (GRAMHOUSE_SCHEDULER).",
         show_default=False,
     ),
 ]
@@ -104,7 +105,11 @@ Rebind = Annotated[
 ]
 Incremental = Annotated[
     bool,
-    typer.Option("--incremental", help="Fetch only new and recent posts where that is safe (GRAMHOUSE_SYNC_MODE)."),
+    typer.Option(
+        "--incremental",
+        help="Fetch only new and recent posts, for accounts whose posts are known to be listed newest first"
+        " (GRAMHOUSE_SYNC_MODE).",
+    ),
 ]
 FullRefresh = Annotated[
     bool, typer.Option("--full-refresh", help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")
@@ -142,13 +147,13 @@ class RunArguments:
         return {name: getattr(self, name) for name in names}
 
     @property
-    def typed(self) -> dict[str, object]:
+    def command_line_only(self) -> dict[str, object]:
         """The settings that can only be changed on the command line: they are not parameters of a flow."""
         return {"base_url": self.base_url, "scheduler": self.scheduler}
 
     def settings(self) -> Settings:
         """Return the settings of this run. Raises SettingsError."""
-        return load(**self.chosen, **self.typed)
+        return load(**self.chosen, **self.command_line_only)
 
 
 def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:
@@ -156,12 +161,12 @@ def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:
     shared = signature(RunArguments).parameters
 
     @wraps(command)
-    def typed(**given: object) -> None:
+    def wrapper(**given: object) -> None:
         run = RunArguments(**{name: given.pop(name) for name in shared})  # type: ignore[arg-type]
         command(**given, run=run)
 
     own = [parameter for name, parameter in signature(command).parameters.items() if name != "run"]
     all_of_them = [*own, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in shared.values())]
-    vars(typed)["__signature__"] = Signature(all_of_them)
-    typed.__annotations__ = {each.name: each.annotation for each in all_of_them}
-    return typed
+    vars(wrapper)["__signature__"] = Signature(all_of_them)
+    wrapper.__annotations__ = {each.name: each.annotation for each in all_of_them}
+    return wrapper

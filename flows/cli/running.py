@@ -66,7 +66,7 @@ async def _direct(settings: Settings, request: "RunRequest", activity: str, coun
 
 
 async def _tracked(
-    options: "SyncOptions | BackfillOptions", typed: Mapping[str, object], counters: "Counters"
+    options: "SyncOptions | BackfillOptions", command_line_only: Mapping[str, object], counters: "Counters"
 ) -> "RunReport":
     from flows.backfill import backfill
     from flows.cli.output.progress import watch
@@ -80,7 +80,7 @@ async def _tracked(
         return await backfill(options, return_state=True)
 
     with watch(counters):
-        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, typed=typed))
+        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, command_line_only=command_line_only))
 
 
 def _speak_up(*, verbose: bool) -> None:
@@ -141,7 +141,7 @@ def run_command(
     def attempt() -> "Coroutine[Any, Any, RunReport]":
         attempts.append(_counters())
         if api:
-            return _tracked(options, run.typed, attempts[-1])
+            return _tracked(options, run.command_line_only, attempts[-1])
         return _direct(settings, request, f"gramhouse {what}", attempts[-1])
 
     def stopped() -> str:

@@ -43,7 +43,7 @@ class DaskAttempt:
 class DaskWorkers:
     """The workers of a Dask client. See `flows.cluster.worker_batches.Workers`."""
 
-    absent = "no Dask worker was there"
+    absent = "no Dask worker was available"
     remedy = "start the scheduler and its workers"
     least = 25
     most = 500

@@ -63,7 +63,7 @@ class Workers(Protocol):
     """Workers in other processes; each scans a batch with `flows.cluster.worker.scan_stored`."""
 
     absent: str
-    """The beginning of the error message if there are no workers, such as `no Dask worker was there`."""
+    """The beginning of the error message if there are no workers, such as `no Dask worker was available`."""
     remedy: str
     """How a user starts workers, such as `start the scheduler and its workers`."""
     least: int

@@ -91,7 +91,8 @@ class _Sync(BaseModel):
         SyncMode | None,
         Field(
             title="Sync mode",
-            description="full_refresh fetches all posts; incremental only new and recent posts where that is safe.",
+            description="full_refresh fetches all posts; incremental only new and recent posts, for accounts whose posts"
+            " are known to be listed newest first.",
         ),
     ] = None
     max_requests: Annotated[
@@ -193,7 +194,7 @@ def _line(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     return f"--{str(name).replace('_', '-')}: {why(error, fields.get(name))}."
 
 
-def asked(kind: type[Options], given: dict[str, object]) -> Options:
+def parse_options(kind: type[Options], given: dict[str, object]) -> Options:
     """Return the options given on the command line, expert ones included; raises SettingsError, a line per error."""
     expert = _EXPERT[kind].model_fields
     nested = {"expert": {name: value for name, value in given.items() if name in expert}}

@@ -137,7 +137,8 @@ class Settings(BaseModel):
     sync_mode: SyncMode = Field(
         "full_refresh",
         description=(
-            "full_refresh: a sync fetches all posts; incremental: only new and recent posts where that is safe."
+            "full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose posts"
+            " are known to be listed newest first."
         ),
     )
     lookback_window: int = Field(
@@ -300,13 +301,13 @@ def load(**chosen: object) -> Settings:
     Raises SettingsError with a line for each error, including variables with the prefix that are not settings. No line
     contains the key.
     """
-    typed = {name: value for name, value in chosen.items() if value is not None}
+    overrides = {name: value for name, value in chosen.items() if value is not None}
     wrong = unknown_variables(os.environ, Settings.model_fields)
     settings = None
     try:
-        settings = Settings.model_validate({**given(os.environ, Settings.model_fields, _TABLES), **typed})
+        settings = Settings.model_validate({**given(os.environ, Settings.model_fields, _TABLES), **overrides})
     except ValidationError as error:
-        wrong += [_line(dict(found), typed) for found in error.errors(include_url=False)]
+        wrong += [_line(dict(found), overrides) for found in error.errors(include_url=False)]
     except tomllib.TOMLDecodeError as error:
         wrong.append(not_toml(error, _SECRETS))
     except UnicodeDecodeError:

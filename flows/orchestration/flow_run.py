@@ -44,14 +44,14 @@ class Watcher:
     """Connects a flow run with the command that called it.
 
     `begun` is called in the flow run before its work; `say` is called with each line for the user. `ended` is the
-    result of the body, even if Prefect fails. `typed` are settings from the command line that are not parameters of the
-    flow.
+    result of the body, even if Prefect fails. `command_line_only` are settings that can only be changed on the command
+    line: they are not parameters of the flow.
     """
 
     counters: Counters
     begun: Callable[[], None]
     say: Say
-    typed: Mapping[str, object] = field(default_factory=dict)
+    command_line_only: Mapping[str, object] = field(default_factory=dict)
     ended: RunReport | BaseException | None = None
 
 
@@ -239,8 +239,8 @@ async def run_in_flow(options: SyncOptions | BackfillOptions, activity: str) -> 
         if watcher is not None:
             watcher.say(line)
 
-    typed = watcher.typed if watcher else {}
-    settings = await load_with_credentials({**options.chosen(), **typed})
+    command_line_only = watcher.command_line_only if watcher else {}
+    settings = await load_with_credentials({**options.chosen(), **command_line_only})
     request = build_request(settings, options)
     # The end is sent to Prefect after the warehouse is closed, so that the lock does not block the next run.
     async with progress(counters, SystemClock()):

@@ -38,8 +38,7 @@ _WHOLE = 100.0
 
 def _warn(what: str, error: Exception) -> None:
     line = (
-        f"Prefect could not be given {what} ({str(error) or type(error).__name__}); the run is recorded in the"
-        " warehouse."
+        f"Prefect did not receive {what} ({str(error) or type(error).__name__}); the run is recorded in the warehouse."
     )
     try:
         get_run_logger().warning("%s", line)
@@ -90,10 +89,10 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
 async def notify_failure(message: str) -> None:
     """Send the event that a run ended without a report; `message` is the reason, one line. Raises nothing."""
 
-    async def word() -> None:
+    async def send() -> None:
         _emit([failure_event(message)])
 
-    await _attempt("word of the failure", word)
+    await _attempt("the failure event", send)
 
 
 def share(counters: Counters) -> float:

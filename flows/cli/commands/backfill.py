@@ -86,11 +86,11 @@ def backfill(
     settings = run.settings()
     with importing():
         from flows.cli.running import run_command
-        from flows.config.options import BackfillOptions, asked
+        from flows.config.options import BackfillOptions, parse_options
         from flows.engine.pipeline import NothingChosen
         from flows.reporting.dry_run import forecast
 
-    options = asked(
+    options = parse_options(
         BackfillOptions,
         {
             **run.chosen,

@@ -64,7 +64,7 @@ def sync(
     settings = run.settings()
     with importing():
         from flows.cli.running import run_command
-        from flows.config.options import SyncOptions, asked, in_order
+        from flows.config.options import SyncOptions, in_order, parse_options
 
     if dry_run:
         from flows.cli.output.estimating import show_estimate
@@ -72,7 +72,7 @@ def sync(
         show_estimate(settings, in_order(surfaces), mode or settings.sync_mode, max_requests, as_json=run.as_json)
         raise typer.Exit(ExitCode.COMPLETE)
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
-    options = asked(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})
+    options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})
     run_command(options, settings, run, what="sync")
 
 

@@ -306,7 +306,7 @@ async def test_a_cluster_without_workers_ends_the_run_with_one_line(
 
     monkeypatch.setattr(cluster, "scan", never)
     monkeypatch.setattr(cluster, "nthreads", none)
-    with pytest.raises(ClusterLost, match=r"no Dask worker was there for 120 s.*Fix: start the scheduler"):
+    with pytest.raises(ClusterLost, match=r"no Dask worker was available for 120 s.*Fix: start the scheduler"):
         async with open_cluster_resources(tmp_path, service, cluster) as resources:
             await run_sync(request(tmp_path), resources)
     for task in cluster.tasks:

@@ -12,7 +12,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.errors import SettingsError
-from flows.config.options import BackfillOptions, SyncOptions, asked, in_order
+from flows.config.options import BackfillOptions, SyncOptions, in_order, parse_options
 from flows.config.settings import load
 from flows.engine.pipeline import NothingChosen, RunReport, run_sync
 from flows.engine.run_context import RunResources
@@ -302,18 +302,18 @@ async def test_a_dry_run_from_the_command_line(tmp_path: Path, run_cli: Cli) -> 
     ],
 )
 def test_a_selection_from_the_command_line(text: dict[str, Any], scanned: Selection) -> None:
-    assert asked(BackfillOptions, text).selection() == scanned
+    assert parse_options(BackfillOptions, text).selection() == scanned
 
 
 @pytest.mark.parametrize("text", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
 def test_a_backfill_without_a_selection_names_the_options(text: dict[str, Any]) -> None:
     with pytest.raises(SelectionError, match="--account"):
-        asked(BackfillOptions, text).selection()
+        parse_options(BackfillOptions, text).selection()
 
 
 def test_each_invalid_option_is_reported_in_its_own_line() -> None:
     with pytest.raises(SettingsError) as refused:
-        asked(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
+        parse_options(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
     wrong = {line.split(":")[0] for line in str(refused.value).splitlines()}
     assert wrong == {"--page-size", "--reason", "--nonsense"}
     assert "--page-size: it must be a whole number from 1 to 50." in str(refused.value).splitlines()
@@ -327,4 +327,4 @@ def test_the_form_has_five_fields_before_the_expert_options() -> None:
 
 def test_surfaces_are_scanned_in_their_order() -> None:
     assert in_order([]) == in_order(["posts", "stories"]) == ("stories", "posts")
-    assert asked(SyncOptions, {"surfaces": ["posts"]}).surfaces == ["posts"]
+    assert parse_options(SyncOptions, {"surfaces": ["posts"]}).surfaces == ["posts"]

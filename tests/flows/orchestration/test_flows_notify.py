@@ -122,7 +122,7 @@ async def test_progress_warns_once_about_an_unavailable_server_and_continues_lat
             await enough.wait()
     assert [percent for percent, _ in server.shown] == [20.0, 100.0]
     assert caplog.messages == [
-        "Prefect could not be given the run's progress (away); the run is recorded in the warehouse."
+        "Prefect did not receive the run's progress (away); the run is recorded in the warehouse."
     ]
 
 
@@ -161,7 +161,7 @@ async def test_an_error_of_reporting_is_logged(
         report.snapshot.unlink()
         await notify(report)
     away, gone = caplog.messages
-    assert away == "Prefect could not be given the run's page (away); the run is recorded in the warehouse."
+    assert away == "Prefect did not receive the run's page (away); the run is recorded in the warehouse."
     assert "There is no snapshot" in gone
     # The events of the first run were sent before its artifact failed.
     assert server.emitted[0] == "gramhouse.run.complete"
@@ -181,7 +181,7 @@ async def test_a_failure_is_reported_and_an_error_of_the_report_is_ignored(
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
         await notify_failure("the warehouse is no file")
     assert caplog.messages == [
-        "Prefect could not be given word of the failure (TimeoutError); the run is recorded in the warehouse."
+        "Prefect did not receive the failure event (TimeoutError); the run is recorded in the warehouse."
     ]
 
 
