@@ -14,7 +14,7 @@ from connectors.source.rate_limit import RateLimitBudget
 from models.clock import Clock
 
 Send = Callable[[ApiRequest], Awaitable[Response]]
-ReleasePlace = Callable[[], AbstractAsyncContextManager[object]]
+ReleaseSlot = Callable[[], AbstractAsyncContextManager[object]]
 OnWait = Callable[[str, datetime, Failure], Awaitable[None]]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -80,14 +80,14 @@ async def fetch_with_retry(
     policy: BackoffPolicy,
     clock: Clock,
     random: Callable[[], float],
-    release_place: ReleasePlace,
+    release_slot: ReleaseSlot,
     on_wait: OnWait,
     about: Mapping[str, object] = _NOTHING,
     host: str = "",
 ) -> Response:
     """Request one page, with the waits and retries that the policy and the scope's budget allow.
 
-    Every sleep is inside `release_place()`, which releases the caller's slot for an open scan. `on_wait` is awaited for
+    Every sleep is inside `release_slot()`, which releases the caller's slot for an open scan. `on_wait` is awaited for
     each new cooldown before the wait for it begins, so that the cooldown can be stored and survives a kill. Log records
     name `host` and have the fields of `about`. The caller must not send concurrent requests of one scope.
 
@@ -102,7 +102,7 @@ async def fetch_with_retry(
     failures: Counter[Disposition] = Counter()
     last: Failure | None = None
     while True:
-        await _await_cooldown(budget, last, clock, release_place)
+        await _await_cooldown(budget, last, clock, release_slot)
         try:
             return await send(request)
         except ApiError as error:
@@ -120,12 +120,12 @@ async def fetch_with_retry(
         if verdict.whole_scope:
             await start_cooldown(verdict.delay, last)
         else:
-            async with release_place():
+            async with release_slot():
                 await clock.sleep(verdict.delay)
 
 
 async def _await_cooldown(
-    budget: RateLimitBudget, cause: Failure | None, clock: Clock, release_place: ReleasePlace
+    budget: RateLimitBudget, cause: Failure | None, clock: Clock, release_slot: ReleaseSlot
 ) -> None:
     # A loop, because a sleep may end early, and no request may be sent before the cooldown is over.
     while due := budget.due(clock.monotonic()):
@@ -133,7 +133,7 @@ async def _await_cooldown(
             resume_after = budget.resume_after(clock.now(), clock.monotonic())
             raise Deferred(budget.scope, resume_after, cause)
         began = clock.monotonic()
-        async with release_place():
+        async with release_slot():
             await clock.sleep(due)
         budget.spend(clock.monotonic() - began)
 

@@ -91,8 +91,8 @@ class _Sync(BaseModel):
         SyncMode | None,
         Field(
             title="Sync mode",
-            description="full_refresh fetches all posts; incremental only new and recent posts, for accounts whose posts"
-            " are known to be listed newest first.",
+            description="full_refresh fetches all posts; incremental only new and recent posts, for accounts whose"
+            " posts are known to be listed newest first.",
         ),
     ] = None
     max_requests: Annotated[

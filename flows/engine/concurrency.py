@@ -9,7 +9,7 @@ from itertools import count
 from connectors.warehouse.storage.errors import WarehouseError
 
 # A waiting scan costs about 25 kB. Beyond this number, waiting scans keep their slots, so that no new scan begins.
-_MOST_PARKED = 20_000
+_MOST_RELEASED = 20_000
 
 # Open scans per request in flight: while one lands its page, another sends a request, and short scans share the
 # requests evenly, so that a run does not end with a few scans in flight. More would only cost memory.
@@ -60,17 +60,17 @@ class RequestSlots:
 
 
 class Slots:
-    """Slots for open scans. A scan that sleeps (cooldown, retry) releases its slot ("parks"), so it delays only itself.
+    """Slots for open scans. A scan that sleeps (cooldown, retry) releases its slot, so it delays only itself.
 
-    More than `most_parked` scans do not park.
+    At most `most_released` scans have released their slots at a time; further ones keep them while they sleep.
     """
 
-    def __init__(self, places: int, most_parked: int = _MOST_PARKED, *, in_flight: int | None = None) -> None:
-        self.requests = RequestSlots(in_flight or places)
-        self._most_parked = most_parked
-        self._places = asyncio.Semaphore(places)
+    def __init__(self, slots: int, most_released: int = _MOST_RELEASED, *, in_flight: int | None = None) -> None:
+        self.requests = RequestSlots(in_flight or slots)
+        self._most_released = most_released
+        self._slots = asyncio.Semaphore(slots)
         self._missing = 0
-        self.parked = 0
+        self.released = 0
         # Held by the batch that starts scans.
         self.starting = asyncio.Lock()
 
@@ -81,35 +81,35 @@ class Slots:
 
     async def take(self) -> None:
         """Wait for a slot and take it."""
-        await self._places.acquire()
+        await self._slots.acquire()
 
     def give(self) -> None:
         """Release a slot."""
         if self._missing:
             self._missing -= 1
         else:
-            self._places.release()
+            self._slots.release()
 
     @asynccontextmanager
-    async def place_released(self) -> AsyncIterator[None]:
+    async def release_slot(self) -> AsyncIterator[None]:
         """Release the slot while the block runs, and take one again after it.
 
         A task that is cancelled in the block does not wait for a slot only to release it: it might never get one.
         """
-        if self.parked >= self._most_parked:
+        if self.released >= self._most_released:
             yield
             return
         self.give()
-        self.parked += 1
+        self.released += 1
         try:
             yield
-            await self._places.acquire()
+            await self._slots.acquire()
         except BaseException:
             # The task ends without the slot that it will nevertheless release.
             self._missing += 1
             raise
         finally:
-            self.parked -= 1
+            self.released -= 1
 
 
 def first_error(errors: ExceptionGroup[Exception]) -> Exception:

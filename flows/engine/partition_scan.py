@@ -204,7 +204,7 @@ class PartitionScan:
                 policy=resources.policy,
                 clock=StoppableClock(resources.clock, self.stop_signal),
                 random=resources.random,
-                release_place=self._release_place,
+                release_slot=self._release_slot,
                 on_wait=self._start_cooldown,
                 about=self._about(),
                 host=(resources.base_url or "").partition("://")[2],
@@ -263,12 +263,12 @@ class PartitionScan:
         await self._land(PageCommit(cooldown=ScopeCooldown(scope, resume_after, now)))
 
     @asynccontextmanager
-    async def _release_place(self) -> AsyncIterator[None]:
+    async def _release_slot(self) -> AsyncIterator[None]:
         """Release the slot of this scan while the block sleeps."""
         self.stop_signal.check()
         self.run.counters.waiting += 1
         try:
-            async with self.run.resources.slots.place_released() if self.slot else nullcontext():
+            async with self.run.resources.slots.release_slot() if self.slot else nullcontext():
                 yield
         finally:
             self.run.counters.waiting -= 1

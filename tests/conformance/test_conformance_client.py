@@ -111,7 +111,7 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Outcome) 
 async def test_the_next_request_follows_the_table(one: Outcome) -> None:
     clock, holds = Clock(), list[float]()
 
-    def park() -> AbstractAsyncContextManager[None]:
+    def keep_slot() -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
     async def on_wait(scope: str, until: datetime, error: Failure) -> None:
@@ -128,7 +128,7 @@ async def test_the_next_request_follows_the_table(one: Outcome) -> None:
             policy=policy,
             clock=clock,
             random=lambda: 0.5,
-            release_place=park,
+            release_slot=keep_slot,
             on_wait=on_wait,
         )
         if one.then in (Then.AGAIN, Then.HOLD):

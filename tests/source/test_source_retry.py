@@ -25,7 +25,7 @@ class World:
         self.share = share
         self.naps = naps
         self.elapsed = 0.0
-        self.parked = False
+        self.released = False
         self.book: list[tuple[str, float]] = []
         self.cooldowns: list[tuple[str, datetime, str]] = []
 
@@ -36,20 +36,20 @@ class World:
         return 1000.0 + self.elapsed
 
     async def sleep(self, seconds: float) -> None:
-        assert self.parked, "slept while holding the caller's place"
+        assert self.released, "slept while holding the caller's slot"
         self.book.append(("sleep", seconds))
         self.elapsed += min(seconds, self.naps)
 
     @asynccontextmanager
-    async def release_place(self) -> AsyncIterator[None]:
-        assert not self.parked
-        self.parked = True
+    async def release_slot(self) -> AsyncIterator[None]:
+        assert not self.released
+        self.released = True
         yield
-        self.parked = False
+        self.released = False
 
     async def send(self, request: ApiRequest) -> Response:
         assert request is REQUEST
-        assert not self.parked
+        assert not self.released
         self.book.append(("send", self.elapsed))
         self.elapsed += 0.25
         message = next(self.script)
@@ -71,7 +71,7 @@ class World:
             policy=policy or BackoffPolicy(),
             clock=self,
             random=lambda: self.share,
-            release_place=self.release_place,
+            release_slot=self.release_slot,
             on_wait=self.on_wait,
         )
 
@@ -241,7 +241,7 @@ async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCap
             policy=BackoffPolicy(),
             clock=world,
             random=lambda: 0.5,
-            release_place=world.release_place,
+            release_slot=world.release_slot,
             on_wait=world.on_wait,
             host="api.example:8443",
         )

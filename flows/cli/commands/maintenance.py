@@ -13,8 +13,8 @@ from flows.reporting.words import count, file_size
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
     """Rewrite the warehouse file, compacted and sorted.
 
-    Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a day
-    after the next publish, because an older snapshot refers to them.
+    Small parts of the raw store are combined, without rows older than GRAMHOUSE_KEEP_RAW. The old parts are deleted a
+    day after the next publish, because an older snapshot refers to them.
 
     It needs disk space for a second copy. If it fails, the old file is unchanged.
 

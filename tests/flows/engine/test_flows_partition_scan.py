@@ -312,7 +312,7 @@ async def test_a_waiting_scan_respects_retry_after_and_releases_its_slot(tmp_pat
     counters = Counters()
     async with open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
         report = await run_sync(request(tmp_path), resources, counters=counters)
-        assert resources.slots.parked == 0
+        assert resources.slots.released == 0
     assert report.state is RunState.COMPLETE
     assert service.clock.passed >= 30
     assert (counters.retries, counters.waiting, counters.accounts_done) == (1, 0, 4)
@@ -437,7 +437,7 @@ async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
     service = FakeApi(accounts=30, failure=lambda r: limited if account_of(r) is not None else None, clock=StillClock())
     async with asyncio.timeout(30), open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
         run = asyncio.create_task(run_sync(request(tmp_path), resources))
-        while resources.slots.parked < 25:  # noqa: ASYNC110 - a turn of the loop, no time
+        while resources.slots.released < 25:  # noqa: ASYNC110 - a turn of the loop, no time
             await asyncio.sleep(0)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):

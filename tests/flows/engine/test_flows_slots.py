@@ -44,20 +44,20 @@ async def test_a_waiting_scan_releases_its_slot() -> None:
 
     async def sleeper() -> None:
         await slots.take()
-        async with slots.place_released():
+        async with slots.release_slot():
             await awake.wait()
         slots.give()
 
-    parked = asyncio.create_task(sleeper())
+    waiting = asyncio.create_task(sleeper())
     await _settle()
-    assert slots.parked == 1
+    assert slots.released == 1
     await slots.take()
     awake.set()
     await _settle()
-    assert not parked.done()
+    assert not waiting.done()
     slots.give()
-    await parked
-    assert slots.parked == 0
+    await waiting
+    assert slots.released == 0
     assert await _free(slots) == 1
 
 
@@ -68,37 +68,37 @@ async def test_a_cancelled_waiting_scan_does_not_wait_for_a_slot(*, waking: bool
     async def sleeper() -> None:
         await slots.take()
         try:
-            async with slots.place_released():
+            async with slots.release_slot():
                 await awake.wait()
         finally:
             slots.give()
 
-    parked = asyncio.create_task(sleeper())
+    waiting = asyncio.create_task(sleeper())
     await _settle()
     await slots.take()
     if waking:
         awake.set()
         await _settle()
-    parked.cancel()
+    waiting.cancel()
     await _settle()
-    assert parked.cancelled()
-    assert slots.parked == 0
+    assert waiting.cancelled()
+    assert slots.released == 0
     assert await _free(slots) == 0
     slots.give()
     assert await _free(slots) == 1
 
 
 async def test_beyond_the_limit_a_waiting_scan_keeps_its_slot() -> None:
-    slots = Slots(2, most_parked=1)
+    slots = Slots(2, most_released=1)
     await slots.take()
     await slots.take()
-    async with slots.place_released():
+    async with slots.release_slot():
         assert await _free(slots) == 1
-        async with slots.place_released():
-            assert (slots.parked, await _free(slots)) == (1, 1)
+        async with slots.release_slot():
+            assert (slots.released, await _free(slots)) == (1, 1)
     slots.give()
     slots.give()
-    assert (slots.parked, await _free(slots)) == (0, 2)
+    assert (slots.released, await _free(slots)) == (0, 2)
 
 
 LATENCY = 0.05
