@@ -5,7 +5,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from connectors.store.opening import open_store
-from flows.cluster.sign_of_life import give_signs
+from flows.cluster.heartbeats import write_heartbeats
 from flows.cluster.worker import scan_stored
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -33,9 +33,9 @@ async def _scan(store_url: str, prefix: str) -> None:
     clock = SystemClock()
     async with fail_fast_group() as group:
         store = open_store(store_url, clock=clock)
-        signs = group.create_task(give_signs(store, prefix, clock=clock, new_id=new_id))
+        heartbeats = group.create_task(write_heartbeats(store, prefix, clock=clock, new_id=new_id))
         await scan_stored(store_url, prefix)
-        signs.cancel()
+        heartbeats.cancel()
 
 
 def _check(settings: Settings, store_url: str) -> None:

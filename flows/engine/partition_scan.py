@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
@@ -45,12 +46,18 @@ def request_for(partition: Partition, cursor: str | None, page_size: int, listed
     return media_request(listed_as or partition.account_id, partition.surface, cursor, page_size)
 
 
-def stops(error: Failure, partition: Partition) -> tuple[bool, bool]:
-    """Return whether an error ends the whole run, and whether it ends the media scans."""
-    if error.disposition is not Disposition.STOP:
-        return False, False
+class Stops(NamedTuple):
+    """What an error ends: the whole run, the media scans, or neither."""
+
+    whole_run: bool
+    media_scans: bool
+
+
+def stops(error: Failure, partition: Partition) -> Stops:
+    """Return what an error of this partition ends besides its own scan."""
     media_only = error.code == SCOPE_DENIED and partition != CATALOGUE
-    return not media_only, True
+    is_stop = error.disposition is Disposition.STOP
+    return Stops(whole_run=is_stop and not media_only, media_scans=is_stop)
 
 
 def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> bool:
@@ -58,8 +65,8 @@ def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> b
     return error.disposition is Disposition.RESTART and checkpoint.cursor is not None and not restarted
 
 
-def dead_end(error: Failure) -> bool:
-    """Return whether a scan must not be resumed at its cursor, because the cursor is unusable."""
+def cursor_is_unusable(error: Failure) -> bool:
+    """Return whether a scan must not be resumed at its cursor after this error."""
     return error.disposition is Disposition.RESTART or error.code in {"cursor_loop", "cursor_no_progress"}
 
 
@@ -170,16 +177,16 @@ class PartitionScan:
     async def _fail(self, error: Failure, restarted: Checkpoint | None) -> Outcome:
         """End with an error that is not retried, and stop the run or its media scans if the error requires it."""
         _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
-        whole, media = stops(error, self.partition)
-        if whole:
+        ends = stops(error, self.partition)
+        if ends.whole_run:
             self.run.stop.set(error)
-        if media:
+        if ends.media_scans:
             self.run.stop_media.set(error)
         checkpoint = self._checkpoint
         kept = self._unreadable_page(error, checkpoint.pages + 1)
         # A checkpoint without pages is not stored; the one before the restart is.
         dead = checkpoint if checkpoint.pages else restarted
-        return await self._give_up(error, dead if dead_end(error) else None, kept)
+        return await self._give_up(error, dead if cursor_is_unusable(error) else None, kept)
 
     @property
     def _known_seq(self) -> int | None:

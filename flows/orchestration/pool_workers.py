@@ -25,7 +25,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed
 from connectors.store.object_store import ObjectStore, StoreError
 from connectors.store.opening import open_store
 from flows.cluster.batch_log import Fenced
-from flows.cluster.sign_of_life import Listener
+from flows.cluster.heartbeats import Listener
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import Settings, prefect_api_url
 from models.clock import Clock
@@ -174,7 +174,7 @@ class PoolWorkers:
 
     async def _give_up(self, flow_run: UUID) -> None:
         """End a flow run that Prefect would show as running for ever, and that would occupy a slot of the pool."""
-        why = "Its process is gone: it gave no sign of life for 5 minutes."
+        why = "Its process is gone: it wrote no heartbeat for 5 minutes."
         self._open.pop(flow_run).end(ConnectionError(why))
         try:
             await self._client.set_flow_run_state(flow_run, Crashed(message=why), force=True)

@@ -847,9 +847,9 @@ MUTANTS = (
     ),
     Mutant(
         "a process that was never heard is waited for",
-        "flows/cluster/sign_of_life.py",
-        "        if self._changed_at is None or sign != self._sign:\n",
-        "        if not sign or self._changed_at is None or sign != self._sign:\n",
+        "flows/cluster/heartbeats.py",
+        "        if self._changed_at is None or heartbeat != self._heartbeat:\n",
+        "        if not heartbeat or self._changed_at is None or heartbeat != self._heartbeat:\n",
         ("tests/flows/cluster/test_flows_pool.py",),
     ),
 )

@@ -19,7 +19,7 @@ from connectors.store.folder import FolderStore
 from connectors.store.object_store import StoreError, StoreUnavailableError
 from flows import sync_batch as flow_module
 from flows.cluster.batch_log import Fenced
-from flows.cluster.sign_of_life import Listener, give_signs
+from flows.cluster.heartbeats import Listener, write_heartbeats
 from flows.cluster.worker_batches import batches_on
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.settings import load
@@ -82,8 +82,8 @@ class FakePrefect:
         return run
 
     async def _scan(self, run: UUID, name: str, prefix: str) -> None:
-        signs = asyncio.create_task(
-            give_signs(self.cluster.store, prefix, clock=VirtualClock(), new_id=lambda: str(uuid4()))
+        heartbeats = asyncio.create_task(
+            write_heartbeats(self.cluster.store, prefix, clock=VirtualClock(), new_id=lambda: str(uuid4()))
         )
         try:
             await self.cluster.scan(prefix, self.cluster.store_of(name, self.cluster.store))
@@ -94,7 +94,7 @@ class FakePrefect:
         else:
             self.states[run] = Completed(message=SCANNED)
         finally:
-            signs.cancel()
+            heartbeats.cancel()
 
     async def read_flow_runs(self, *, flow_run_filter: FlowRunFilter, limit: int, offset: int = 0) -> list[_Run]:
         self._fail()
@@ -228,7 +228,7 @@ async def test_a_flow_run_that_runs_is_a_worker_and_is_not_cancelled() -> None:
     assert not await workers.are_there()
     await clock.sleep(0.2)
     assert await workers.are_there()
-    # Without a sign of life.
+    # Without a heartbeat.
     for _ in range(62):
         await clock.sleep(5)
         await workers.are_there()
@@ -272,10 +272,10 @@ async def test_a_heartbeat_is_written_each_minute() -> None:
     store, clock, ids = MemoryStore(), VirtualClock(), count(1)
     seen: list[tuple[float, bytes]] = []
     store.failure = lambda _, __: seen.append((clock.passed, store.objects.get("runs/1/1/alive", b"")))
-    signs = asyncio.create_task(give_signs(store, "runs/1/1", clock=clock, new_id=lambda: str(next(ids))))
+    heartbeats = asyncio.create_task(write_heartbeats(store, "runs/1/1", clock=clock, new_id=lambda: str(next(ids))))
     for _ in range(5):
         await clock.sleep(0)
-    signs.cancel()
+    heartbeats.cancel()
     assert seen[:3] == [(0, b""), (60, b"1"), (120, b"2")]
 
 
@@ -330,7 +330,7 @@ async def test_a_worker_scans_a_batch_of_its_own_store_and_gives_signs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     scanned: list[tuple[str, str]] = []
-    sign = tmp_path / "store" / "runs" / "1" / "alive"
+    heartbeat = tmp_path / "store" / "runs" / "1" / "alive"
     given = asyncio.Event()
     put = FolderStore.put
 
@@ -341,7 +341,7 @@ async def test_a_worker_scans_a_batch_of_its_own_store_and_gives_signs(
     async def scan(store_url: str, prefix: str) -> None:
         scanned.append((store_url, prefix))
         await given.wait()
-        assert sign.exists()
+        assert heartbeat.exists()
 
     monkeypatch.setattr(FolderStore, "put", note)
     monkeypatch.setattr(flow_module, "scan_stored", scan)

@@ -18,7 +18,7 @@ def _key(prefix: str) -> str:
     return f"{prefix}/alive"
 
 
-async def give_signs(store: ObjectStore, prefix: str, *, clock: Clock, new_id: Callable[[], str]) -> None:
+async def write_heartbeats(store: ObjectStore, prefix: str, *, clock: Clock, new_id: Callable[[], str]) -> None:
     """Write a heartbeat every minute until cancelled. Raises StoreError."""
     while True:
         await store.put(_key(prefix), new_id().encode())
@@ -32,7 +32,7 @@ class Listener:
         self._store = store
         self._prefix = prefix
         self._clock = clock
-        self._sign: bytes | None = None
+        self._heartbeat: bytes | None = None
         self._changed_at: float | None = None
         self._looked_at = 0.0
 
@@ -46,7 +46,7 @@ class Listener:
         if self._changed_at is not None and now - self._looked_at < _EVERY:
             return False
         self._looked_at = now
-        sign = await self._store.get(_key(self._prefix))
-        if self._changed_at is None or sign != self._sign:
-            self._sign, self._changed_at = sign, now
+        heartbeat = await self._store.get(_key(self._prefix))
+        if self._changed_at is None or heartbeat != self._heartbeat:
+            self._heartbeat, self._changed_at = heartbeat, now
         return now - self._changed_at >= _SILENCE
