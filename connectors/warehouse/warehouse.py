@@ -106,7 +106,7 @@ class Warehouse:
                     self._cache.add(landings, after=after)
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
                     self._backlog.add(self._pending.last, size)
-                    if self._backlog.is_worth_a_merge and self._merge_under_way is None:
+                    if self._backlog.merge_is_due and self._merge_under_way is None:
                         self._merge_under_way = asyncio.create_task(self._merge_staged())
                 for _, durable in batch:
                     if durable.cancelled():
@@ -124,7 +124,7 @@ class Warehouse:
     async def _make_room(self) -> None:
         """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
         under_way = self._merge_under_way
-        if under_way is not None and (under_way.done() or self._backlog.is_plenty):
+        if under_way is not None and (under_way.done() or self._backlog.landing_must_wait):
             await self._merge_has_ended()
 
     async def _merge_staged(self, entries: Sequence[LogEntry] = ()) -> None:

@@ -83,7 +83,7 @@ async def _tracked(
         return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, command_line_only=command_line_only))
 
 
-def _speak_up(*, verbose: bool) -> None:
+def _configure_logging(*, verbose: bool) -> None:
     """Log every retry and wait if `verbose`. Only for our packages: Prefect and its client would log each request."""
     if json_log.in_force():
         return
@@ -125,7 +125,7 @@ def run_command(
     from flows.engine.retrying import retried
 
     request = build_request(settings, options)
-    _speak_up(verbose=run.verbose)
+    _configure_logging(verbose=run.verbose)
 
     api = prefect_api_url()
     address = _address(settings, tracked=api is not None)

@@ -211,13 +211,13 @@ async def scan_logged(
     if (mark := await read_stop(store, run_folder)) is not None and not stop_scans(run, mark):
         return
     scanning: asyncio.Task[object] = asyncio.create_task(scan_batch(run, remaining(spec.batch, progress.outcomes)))
-    beside: list[asyncio.Task[None]] = [
+    background: list[asyncio.Task[None]] = [
         asyncio.create_task(_flush_regularly(scans, clock, scanning)),
-        asyncio.create_task(_heed_stop(store, run_folder, run, scanning, clock)),
+        asyncio.create_task(_watch_for_stop(store, run_folder, run, scanning, clock)),
     ]
     try:
-        await asyncio.wait([scanning, *beside], return_when=asyncio.FIRST_COMPLETED)
-        for task in beside:
+        await asyncio.wait([scanning, *background], return_when=asyncio.FIRST_COMPLETED)
+        for task in background:
             if task.done():
                 # These tasks end only with an error, or after they cancelled or outlived the scans.
                 task.result()
@@ -229,9 +229,9 @@ async def scan_logged(
         await scans.flush(End.DONE, stop=_found_to_stop(run))
     finally:
         scanning.cancel()
-        for task in beside:
+        for task in background:
             task.cancel()
-        await asyncio.gather(scanning, *beside, return_exceptions=True)
+        await asyncio.gather(scanning, *background, return_exceptions=True)
 
 
 def _found_to_stop(run: ScanContext) -> StopMark | None:
@@ -246,7 +246,7 @@ async def _flush_regularly(scans: LoggedScans, clock: Clock, scanning: "asyncio.
         await scans.flush()
 
 
-async def _heed_stop(
+async def _watch_for_stop(
     store: ObjectStore, run_prefix: str, run: ScanContext, scanning: "asyncio.Task[object]", clock: Clock
 ) -> None:
     while (mark := await read_stop(store, run_prefix)) is None:

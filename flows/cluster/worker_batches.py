@@ -105,14 +105,14 @@ class WorkerBatches:
         self._batches = 0
         self._key = new_id()
         self._are_workers_there = asyncio.Event()
-        self._beside: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
 
     async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
         """Scan a batch on a worker; return its result when the whole batch is merged.
 
         Raises ClusterLost, StoreError, SettingsError (of a worker) and WarehouseUnusable.
         """
-        if not self._beside:
+        if not self._background:
             self._begin(run)
         followed, prefix = await self._enter(run, batch)
         lost, attempts = 0, 0
@@ -144,7 +144,7 @@ class WorkerBatches:
             await write_stop(self._store, run_prefix(self._sequence), mark)
 
         works = (self._loader.run(run.counters, partial(stop_scans, run)), stop_workers(), self._watch_workers())
-        self._beside = [asyncio.create_task(work) for work in works]
+        self._background = [asyncio.create_task(work) for work in works]
 
     async def _enter(self, run: RunContext, batch: Batch) -> tuple[FollowedBatch, str]:
         before = await self._known_before(run, batch)
@@ -212,13 +212,13 @@ class WorkerBatches:
     async def _first(self, *waits: Any) -> None:  # noqa: ANN401
         """Wait for the first of these; raise the error of a background task (loader, watch, stop) if one fails."""
         tasks = [asyncio.ensure_future(wait) for wait in waits]
-        beside = list(self._beside)
+        background = list(self._background)
         try:
             while True:
-                done, _ = await asyncio.wait([*tasks, *beside], return_when=asyncio.FIRST_COMPLETED)
-                for task in done.intersection(beside):
+                done, _ = await asyncio.wait([*tasks, *background], return_when=asyncio.FIRST_COMPLETED)
+                for task in done.intersection(background):
                     task.result()
-                    beside.remove(task)
+                    background.remove(task)
                 if done.intersection(tasks):
                     return
         finally:
@@ -257,9 +257,9 @@ class WorkerBatches:
 
     async def close(self, *, interrupted: bool) -> None:
         """Stop the loader and, if the run was interrupted, the batches on workers."""
-        for task in self._beside:
+        for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._beside, return_exceptions=True)
+        await asyncio.gather(*self._background, return_exceptions=True)
         if interrupted:
             # Without the mark, workers end their batches as well, as soon as an entry is refused.
             with suppress(StoreError):

@@ -239,7 +239,7 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
     # that are listed together are also stored together, and batches end one by one.
     async with fail_fast_group() as group, resources.slots.starting:
         for account in due:
-            await depths.reach(account.account_id)
+            await depths.load_known_posts(account.account_id)
             # The slot is taken before the task is created, so that waiting accounts cost no memory.
             await resources.slots.take()
             task = group.create_task(_scan_account(run, account, last, depths, results))

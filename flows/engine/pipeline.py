@@ -30,7 +30,7 @@ from flows.engine.run_context import Counters, RunContext, RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.scan_depth import scan_mode
 from flows.engine.steps import DIRECT, Steps, all_listed, longest_waiting, open_run
-from flows.engine.upkeep import tidy, upload_refusal
+from flows.engine.upkeep import delete_old, upload_refusal
 from flows.reporting.recording import STOPPED, recorded, short
 from flows.reporting.words import Say, count
 from models.checkpoint import RunKind
@@ -163,7 +163,7 @@ async def run_sync(
             with suppress(WarehouseUnusable):
                 await _close(run, RunState.INTERRUPTED, detail=short(error))
             raise
-        await tidy(request.keeping, warehouse, now=clock.now(), say=say)
+        await delete_old(request.keeping, warehouse, now=clock.now(), say=say)
 
         if not any(warning.code == OTHER_SNAPSHOT for warning in report.warnings):
             published = await steps.publish(run.run_id, request)

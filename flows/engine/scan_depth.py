@@ -76,7 +76,7 @@ class Depths:
         mode = self.mode.incremental
         self._full = {one: why_full(self._closed.get(one), mode) for one in self.account_ids}
 
-    async def reach(self, account_id: str) -> None:
+    async def load_known_posts(self, account_id: str) -> None:
         """Load the known posts of an account and of the next ones. Must be called for each account, in order."""
         index = self._places.get(account_id)
         if index is None or index % AT_ONCE:

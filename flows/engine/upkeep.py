@@ -10,12 +10,12 @@ from pathlib import Path
 from connectors.store.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
 from connectors.warehouse.maintenance.future_times import Repair, repair, unknown_age
 from connectors.warehouse.maintenance.housekeeping import (
-    forget_quarantined,
-    forget_runs,
+    delete_quarantined,
+    delete_repeated_outcomes,
+    delete_runs,
     is_nearly_all,
     newest,
     run_days,
-    thin_outcomes,
 )
 from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected, prepare_retry, retry, staying
 from connectors.warehouse.maintenance.rebuild import RebuildResult, rebuild_stored
@@ -195,7 +195,7 @@ async def rebuild_now(settings: Settings) -> tuple[RebuildResult, int]:
 _ALL_OUTCOMES = timedelta(days=7)
 
 
-async def tidy(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
+async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
     """Delete old runs and quarantined records, but nothing if nearly all of them would be deleted.
 
     Ages are counted from the end of the run before this one (see `newest`), in case the clock has jumped ahead. A
@@ -204,31 +204,31 @@ async def tidy(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetim
     try:
         now = await warehouse.transact(newest, now=now)
         if keeping.runs is not None:
-            await _tidy_runs(keeping.runs, warehouse, now, say)
+            await _delete_old_runs(keeping.runs, warehouse, now, say)
     except WarehouseError as error:
         say(f"Could not delete old runs: {error}")
     try:
         if keeping.quarantine is not None:
-            await _tidy_quarantine(keeping.quarantine, warehouse, now, say)
+            await _delete_old_quarantined(keeping.quarantine, warehouse, now, say)
     except WarehouseError as error:
         say(f"Could not delete old records from quarantine: {error}")
 
 
-async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+async def _delete_old_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
     days = await warehouse.transact(run_days)
-    thin = min(keep, _ALL_OUTCOMES)
-    if not is_nearly_all(days, before=(now - thin).date(), keep=thin.days):
-        await warehouse.transact(thin_outcomes, before=now - thin)
+    keep_all = min(keep, _ALL_OUTCOMES)
+    if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
+        await warehouse.transact(delete_repeated_outcomes, before=now - keep_all)
     before = (now - keep).date()
     if is_nearly_all(days, before=before, keep=keep.days):
         say(_refusal("GRAMHOUSE_KEEP_RUNS", "runs", days, before))
         return
-    forgotten = await warehouse.transact(forget_runs, before=now - keep)
-    if forgotten:
-        say(f"Deleted {count(forgotten, 'run')} older than {count(keep.days, 'day')}.")
+    deleted = await warehouse.transact(delete_runs, before=now - keep)
+    if deleted:
+        say(f"Deleted {count(deleted, 'run')} older than {count(keep.days, 'day')}.")
 
 
-async def _tidy_quarantine(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+async def _delete_old_quarantined(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
     # Judged by the runs: quarantined records may all be old, but runs are not unless the clock is wrong.
     if is_nearly_all(await warehouse.transact(run_days), before=(now - keep).date(), keep=keep.days):
         say(
@@ -236,7 +236,7 @@ async def _tidy_quarantine(keep: timedelta, warehouse: Warehouse, now: datetime,
             " Fix: check this machine's clock; if it is correct, no action is needed."
         )
         return
-    deleted = await warehouse.transact(forget_quarantined, before=now - keep)
+    deleted = await warehouse.transact(delete_quarantined, before=now - keep)
     if deleted:
         what = count(deleted, "record")
         say(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")

@@ -146,8 +146,8 @@ def process(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        parent_watch, hand = os.pipe()
-        stack.callback(os.close, hand)
+        parent_watch, write_end = os.pipe()
+        stack.callback(os.close, write_end)
         with suppress(FileNotFoundError):
             # The old log is kept, so that the cause of a crash can still be found after a restart.
             log.replace(log.with_name(log.name + ".old"))
@@ -164,7 +164,7 @@ def process(
         os.close(parent_watch)
         started = ChildProcess(name, log, process, is_up, grace)
         stack.callback(started.stop)
-        yield started, hand
+        yield started, write_end
 
 
 @contextmanager

@@ -13,20 +13,20 @@ from models.tables import core_quarantine
 _SQL = statements(__name__)
 
 # The last outcome of each partition, which is kept at any age because views show it.
-_LAST_WORDS = """
+_LAST_OUTCOMES = """
 SELECT arg_max(o.rowid, r.seq) FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
 GROUP BY o.resource, o.account_id, o.surface
 """
 
-_FORGET_OUTCOMES = f"""
+_DELETE_OUTCOMES = f"""
 DELETE FROM core.run_outcomes
 WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
-  AND rowid NOT IN ({_LAST_WORDS})
+  AND rowid NOT IN ({_LAST_OUTCOMES})
 """  # noqa: S608 - constants
 
-_FORGET_WARNINGS = "DELETE FROM core.run_warnings WHERE run_id NOT IN (SELECT run_id FROM core.runs)"
+_DELETE_WARNINGS = "DELETE FROM core.run_warnings WHERE run_id NOT IN (SELECT run_id FROM core.runs)"
 
-_FORGET_RUNS = """
+_DELETE_RUNS = """
 DELETE FROM core.runs
 WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
   AND run_id NOT IN (SELECT run_id FROM core.run_outcomes)
@@ -64,7 +64,7 @@ def run_days(connection: Connection) -> list[date]:
     return list(connection.exec_driver_sql("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").scalars())
 
 
-def forget_runs(connection: Connection, *, before: datetime) -> int:
+def delete_runs(connection: Connection, *, before: datetime) -> int:
     """Delete runs that began before a time, with their outcomes and warnings, in the open transaction.
 
     Returns the number of deleted runs.
@@ -76,9 +76,9 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
     if not old:
         return 0
     ids = json.dumps(list(old))
-    connection.exec_driver_sql(_FORGET_OUTCOMES, (ids,))
-    gone = len(connection.exec_driver_sql(_FORGET_RUNS, (ids,)).all())
-    connection.exec_driver_sql(_FORGET_WARNINGS)
+    connection.exec_driver_sql(_DELETE_OUTCOMES, (ids,))
+    gone = len(connection.exec_driver_sql(_DELETE_RUNS, (ids,)).all())
+    connection.exec_driver_sql(_DELETE_WARNINGS)
     run_counts.forget(connection)
     return gone
 
@@ -91,7 +91,7 @@ _SEEN = "concat_ws(' ', replace(o.outcome, 'recent', 'complete'), o.error_code, 
 
 # Each partition's last outcome is kept because it is read later. The first one of each month is kept too, so that when
 # the oldest runs are deleted, the deleted outcomes of later runs can still be inferred from an equal one.
-_THIN_OUTCOMES = f"""
+_DELETE_REPEATED_OUTCOMES = f"""
 WITH old AS (
     SELECT
         o.rowid AS row_id, o.outcome,
@@ -103,20 +103,20 @@ WITH old AS (
 )
 DELETE FROM core.run_outcomes
 WHERE rowid IN (SELECT row_id FROM old WHERE outcome IN ('complete', 'recent', 'skipped') AND seen = seen_before)
-  AND rowid NOT IN ({_LAST_WORDS})
+  AND rowid NOT IN ({_LAST_OUTCOMES})
 """  # noqa: S608 - constants
 
 
-def thin_outcomes(connection: Connection, *, before: datetime, runs_in_full: int = _RUNS_IN_FULL) -> None:
+def delete_repeated_outcomes(connection: Connection, *, before: datetime, runs_in_full: int = _RUNS_IN_FULL) -> None:
     """Delete successful outcomes that equal the partition's previous one, in the open transaction.
 
     Only outcomes from before a time are deleted, and none of the last `runs_in_full` runs. Unsuccessful outcomes are
     kept as long as their run, the last outcome of each partition until there is a later one.
     """
-    connection.exec_driver_sql(_THIN_OUTCOMES, (before, runs_in_full))
+    connection.exec_driver_sql(_DELETE_REPEATED_OUTCOMES, (before, runs_in_full))
 
 
-def forget_quarantined(connection: Connection, *, before: datetime) -> int:
+def delete_quarantined(connection: Connection, *, before: datetime) -> int:
     """Delete quarantined records that were last received before a time, in the open transaction; return how many.
 
     A record that the API still sends is kept, no matter when it was first received.

@@ -11,7 +11,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_request import RetentionSettings
-from flows.engine.upkeep import tidy
+from flows.engine.upkeep import delete_old
 from models.runs import RunState, RunWarning
 from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import FakeApi, Refusal, cursor_of, is_posts, open_run_resources, request, rows, uuid
@@ -147,7 +147,7 @@ async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Pa
         async with open_run_resources(tmp_path, served) as resources:
             await run_sync(request(tmp_path), resources)
             kept = RetentionSettings(runs=timedelta(days=90))
-            await tidy(kept, resources.warehouse, now=clock.now(), say=message.append)
+            await delete_old(kept, resources.warehouse, now=clock.now(), say=message.append)
             assert await rows(resources, "SELECT count(*) FROM core.runs") == [(5 + number,)]
         clock.passed += 86_400
     # Retention counts from the previous run: a correct one for the first run, but one a year ahead for the second.

@@ -13,7 +13,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import upkeep as keeping
 from flows.engine.pipeline import run_sync
 from flows.engine.run_request import RetentionSettings
-from flows.engine.upkeep import tidy
+from flows.engine.upkeep import delete_old
 from tests.clocks import START
 from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
 
@@ -29,7 +29,9 @@ async def test_old_runs_are_deleted_and_reported(tmp_path: Path) -> None:
         for _ in range(5):
             await run_sync(request(tmp_path), resources)
             await service.clock.sleep(86_400)
-        await tidy(RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=START + YEAR, say=text.append)
+        await delete_old(
+            RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=START + YEAR, say=text.append
+        )
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
     # The age counts from the run before the last one, not from the clock.
     assert text == ["Deleted 1 run older than 2 days."]
@@ -68,7 +70,7 @@ class _WithoutId(FakeApi):
 async def test_by_default_nothing_is_deleted(tmp_path: Path) -> None:
     async with open_run_resources(tmp_path, FakeApi()) as resources:
         await run_sync(request(tmp_path), resources)
-        await tidy(RetentionSettings(), resources.warehouse, now=START + YEAR, say=pytest.fail)
+        await delete_old(RetentionSettings(), resources.warehouse, now=START + YEAR, say=pytest.fail)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
 
 
@@ -77,10 +79,10 @@ async def test_files_that_cannot_be_removed_are_reported(tmp_path: Path, monkeyp
         message = "out of memory"
         raise WarehouseUnusable(message)
 
-    monkeypatch.setattr(keeping, "forget_runs", refuse)
+    monkeypatch.setattr(keeping, "delete_runs", refuse)
     text: list[str] = []
     async with open_run_resources(tmp_path, FakeApi()) as resources:
-        await tidy(RetentionSettings(YEAR, YEAR), resources.warehouse, now=START, say=text.append)
+        await delete_old(RetentionSettings(YEAR, YEAR), resources.warehouse, now=START, say=text.append)
     assert text == ["Could not delete old runs: out of memory"]
 
 
@@ -92,7 +94,7 @@ async def test_records_that_leave_quarantine_are_reported(tmp_path: Path) -> Non
         assert report.media.quarantined == 3
         for days in (1, 0):
             limit = RetentionSettings(quarantine=timedelta(days=days))
-            await tidy(limit, resources.warehouse, now=START + timedelta(hours=23), say=text.append)
+            await delete_old(limit, resources.warehouse, now=START + timedelta(hours=23), say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
     assert text == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
 
@@ -102,7 +104,7 @@ async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path)
     async with open_run_resources(tmp_path, _WithoutId()) as resources:
         await run_sync(request(tmp_path), resources)
         limit = RetentionSettings(quarantine=timedelta(days=400))
-        await tidy(limit, resources.warehouse, now=START + 3 * YEAR, say=text.append)
+        await delete_old(limit, resources.warehouse, now=START + 3 * YEAR, say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(3,)]
     (line,) = text
     assert line.startswith("GRAMHOUSE_KEEP_QUARANTINE: no record was deleted")

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from connectors.warehouse.maintenance.housekeeping import forget_runs, thin_outcomes
+from connectors.warehouse.maintenance.housekeeping import delete_repeated_outcomes, delete_runs
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -42,7 +42,7 @@ def run(
 
 def forget(rig: Rig, hour: float) -> int:
     with rig.connection.begin():
-        return forget_runs(rig.connection, before=at(hour))
+        return delete_runs(rig.connection, before=at(hour))
 
 
 def runs(rig: Rig) -> list[str]:
@@ -69,7 +69,7 @@ def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None
 
 def thin(rig: Rig, hour: float, runs_in_full: int = 0) -> None:
     with rig.connection.begin():
-        thin_outcomes(rig.connection, before=at(hour), runs_in_full=runs_in_full)
+        delete_repeated_outcomes(rig.connection, before=at(hour), runs_in_full=runs_in_full)
 
 
 def seen(rig: Rig, day: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:

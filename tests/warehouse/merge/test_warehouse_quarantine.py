@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from connectors.warehouse.maintenance.housekeeping import forget_quarantined
+from connectors.warehouse.maintenance.housekeeping import delete_quarantined
 from connectors.warehouse.schema.field_registry import write_mapping
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
@@ -87,5 +87,5 @@ def test_a_record_last_received_long_ago_is_deleted(rig: Rig, hours: float, left
     rig.scan(POSTS, "x", 24, [item(1)])
     rig.scan(POSTS, "y", 48, [item(1, "other")])
     with rig.connection.begin():
-        assert forget_quarantined(rig.connection, before=at(hours)) == 2 - left
+        assert delete_quarantined(rig.connection, before=at(hours)) == 2 - left
     assert len(held(rig)) == left

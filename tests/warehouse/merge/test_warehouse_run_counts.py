@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.maintenance.housekeeping import forget_runs
+from connectors.warehouse.maintenance.housekeeping import delete_runs
 from connectors.warehouse.merge.run_counts import LISTED, NAMES, MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger
 from models.partition import CATALOGUE
@@ -93,7 +93,7 @@ def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:
         rig.merge()
     before = rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})")
     with rig.connection.begin():
-        assert forget_runs(rig.connection, before=at(100)) == 2
+        assert delete_runs(rig.connection, before=at(100)) == 2
     assert rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})") == before
     assert listed(rig) == {"run-2": ("sync", "complete", 1, 1), "totals": ("totals", "totals", 2, 2)}
     assert counted(rig) == {

@@ -32,11 +32,11 @@ class Backlog:
             self._enough = self._merge_bytes
 
     @property
-    def is_worth_a_merge(self) -> bool:
+    def merge_is_due(self) -> bool:
         """Whether there is enough for a merge."""
         return self._bytes >= self._enough
 
     @property
-    def is_plenty(self) -> bool:
+    def landing_must_wait(self) -> bool:
         """Whether there is a full batch in addition to the one being merged; landing then waits for the merge."""
         return self._bytes >= self._enough + self._merge_bytes
