@@ -9,7 +9,7 @@ from models.clock import Clock
 T = TypeVar("T")
 
 # Seconds: the first pause between two tries, which doubles each time; the longest pause; all pauses together.
-_FIRST, _LONGEST, _ALL = 0.5, 10.0, 120.0
+_FIRST_PAUSE, _LONGEST_PAUSE, _TOTAL_PAUSE = 0.5, 10.0, 120.0
 
 
 class RepeatingStore:
@@ -49,7 +49,7 @@ class RepeatingStore:
         await self._repeat(lambda: self._store.delete(kept))
 
     async def _repeat(self, call: Callable[[], Awaitable[T]]) -> T:
-        pause, ends = _FIRST, self._clock.monotonic() + _ALL
+        pause, ends = _FIRST_PAUSE, self._clock.monotonic() + _TOTAL_PAUSE
         while True:
             try:
                 return await call()
@@ -57,4 +57,4 @@ class RepeatingStore:
                 if self._clock.monotonic() + pause > ends:
                     raise
                 await self._clock.sleep(pause)
-                pause = min(2 * pause, _LONGEST)
+                pause = min(2 * pause, _LONGEST_PAUSE)

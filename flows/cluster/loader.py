@@ -25,7 +25,7 @@ _MERGE_AFTER = 15.0
 _POLL, _LONGEST_POLL = 0.1, 2.0
 
 # Logs that are read concurrently: each may return an entry of several megabytes before the next merge.
-_AT_ONCE = 8
+_LOGS_AT_ONCE = 8
 
 OnStop = Callable[[StopMark], object]
 
@@ -112,7 +112,7 @@ class Loader:
         begin, pause = 0, _POLL
         while True:
             logs = list(self._open.values())
-            some, begin = logs[begin : begin + _AT_ONCE], begin + _AT_ONCE
+            some, begin = logs[begin : begin + _LOGS_AT_ONCE], begin + _LOGS_AT_ONCE
             found = await asyncio.gather(*(self._next(followed, counters, on_stop) for followed in some))
             if self._is_due():
                 await self._merge()

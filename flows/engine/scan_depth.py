@@ -19,7 +19,7 @@ from models.incremental import (
 )
 
 # The number of accounts whose known posts are read in one query.
-AT_ONCE = 50
+_ACCOUNTS_PER_QUERY = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ async def scan_mode(
 
 @dataclass(slots=True)
 class Depths:
-    """The depths of a batch's scans of posts. Known posts are read for AT_ONCE accounts at a time, in order."""
+    """The depths of a batch's scans of posts. Known posts are read for some accounts at a time, in order."""
 
     warehouse: ScanStore
     clock: Clock
@@ -79,9 +79,9 @@ class Depths:
     async def load_known_posts(self, account_id: str) -> None:
         """Load the known posts of an account and of the next ones. Must be called for each account, in order."""
         index = self._places.get(account_id)
-        if index is None or index % AT_ONCE:
+        if index is None or index % _ACCOUNTS_PER_QUERY:
             return
-        some = [one for one in self.account_ids[index : index + AT_ONCE] if self._full[one] is None]
+        some = [one for one in self.account_ids[index : index + _ACCOUNTS_PER_QUERY] if self._full[one] is None]
         if some:
             closed = {one: self._closed[one] for one in some}
             older_than = self.clock.now() - self.mode.lookback

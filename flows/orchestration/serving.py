@@ -25,7 +25,7 @@ from flows.orchestration.schedules import NOTE, READY
 _ASK_EVERY = 3.0
 
 # One nightly run, one stories run, and a few backfills that wait for the writer lock.
-_AT_ONCE = 8
+_RUNS_AT_ONCE = 8
 
 _PAUSE = 0.1
 
@@ -96,7 +96,7 @@ async def serve(settings: Settings, *, alone: bool) -> None:
         # The user can still create the block, for which the server must continue to run.
         _print_line(str(error))
     # Schedules stay active when this ends: the server ends as well, or another process serves them.
-    runner = Runner(name="gramhouse", limit=_AT_ONCE, query_seconds=_ASK_EVERY, pause_on_shutdown=False)
+    runner = Runner(name="gramhouse", limit=_RUNS_AT_ONCE, query_seconds=_ASK_EVERY, pause_on_shutdown=False)
     async with get_client() as client:
         # Makes the UI show the form of this block type.
         await ApiCredentials.register_type_and_schema()

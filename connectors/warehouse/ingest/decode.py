@@ -20,7 +20,7 @@ from models.schema.mapping import Mapping as MediaMapping
 
 # The most items in one call of the Arrow decoder. A batch that it rejects is halved, down to `_FEW` items, which the
 # Python decoder decodes.
-_AT_ONCE = 8192
+_ITEMS_PER_CALL = 8192
 _FEW = 24
 
 
@@ -65,8 +65,8 @@ class Decoder:
         if {one[:1] for one in raw} != {b"{"}:
             objects = [(key, one) for key, one in zip(order_keys, raw, strict=True) if one.startswith(b"{")]
             order_keys, raw = [order_key for order_key, _ in objects], [one for _, one in objects]
-        for begin in range(0, len(raw), _AT_ONCE):
-            self._decode(order_keys[begin : begin + _AT_ONCE], raw[begin : begin + _AT_ONCE])
+        for begin in range(0, len(raw), _ITEMS_PER_CALL):
+            self._decode(order_keys[begin : begin + _ITEMS_PER_CALL], raw[begin : begin + _ITEMS_PER_CALL])
 
     def _decode(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
         items = arrow_decoder.read(raw, self._layout)

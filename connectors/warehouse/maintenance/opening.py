@@ -15,7 +15,7 @@ from connectors.warehouse.storage.connection import raw_connection, value
 _log = logging.getLogger(__name__)
 
 # The most payloads that are moved in one transaction.
-_AT_ONCE = 50_000
+_PAYLOADS_PER_TRANSACTION = 50_000
 
 # Rows of older versions have no landing number. They get numbers below all others, from here on.
 _LOWEST = -(2**62)
@@ -43,7 +43,7 @@ ORDER BY m.landed
 """
 
 
-def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: int = _AT_ONCE) -> None:
+def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: int = _PAYLOADS_PER_TRANSACTION) -> None:
     """Recover after a killed process, then upgrade rows that an older version wrote.
 
     Each step is a separate transaction; after a kill, the next call continues with the step that was interrupted.

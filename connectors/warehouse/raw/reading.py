@@ -11,11 +11,11 @@ from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.storage.connection import raw_connection
 
 # The most payloads in memory at once.
-_AT_ONCE = 16_384
+_PAYLOADS_PER_BATCH = 16_384
 
 _LASTS = f"""
 SELECT max(landed) FROM (
-    SELECT landed, (row_number() OVER (ORDER BY landed) - 1) // {_AT_ONCE} AS batch FROM raw_wanted
+    SELECT landed, (row_number() OVER (ORDER BY landed) - 1) // {_PAYLOADS_PER_BATCH} AS batch FROM raw_wanted
 ) GROUP BY batch ORDER BY batch
 """  # noqa: S608 - constants
 

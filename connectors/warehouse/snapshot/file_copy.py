@@ -10,7 +10,7 @@ from connectors.warehouse.storage.durable import open_without_symlinks, write
 # The Linux ioctl that makes a file share the blocks of another one.
 _FICLONE = 0x40049409
 
-_AT_ONCE = 64 * 1024 * 1024
+_BYTES_PER_CALL = 64 * 1024 * 1024
 _PIECE = 1024 * 1024
 
 # Error codes of a kernel or file system that does not support these copies; others are errors of the disk.
@@ -32,7 +32,7 @@ def _copy_in_kernel(source: int, target: int, size: int) -> int:
     done = 0
     while done < size and hasattr(os, "copy_file_range"):
         try:
-            copied = os.copy_file_range(source, target, min(_AT_ONCE, size - done), done, done)
+            copied = os.copy_file_range(source, target, min(_BYTES_PER_CALL, size - done), done, done)
         except OSError as error:
             if error.errno not in _CANNOT:
                 raise

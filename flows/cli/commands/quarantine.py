@@ -30,7 +30,7 @@ LIMIT ?
 """
 
 _SHOWN = 20
-_ALL = 2**63 - 1
+_NO_LIMIT = 2**63 - 1
 
 # The number of reasons in the first line, and of characters shown of a payload.
 _NAMED = 3
@@ -96,7 +96,7 @@ def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> 
 
 def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
     with open_snapshot(current_snapshot(settings)) as opened:
-        rows = opened.query(_RECORDS, [limit or (_ALL if as_json else _SHOWN)]).records()
+        rows = opened.query(_RECORDS, [limit or (_NO_LIMIT if as_json else _SHOWN)]).records()
         reasons = opened.query(_REASONS).records()
     if as_json:
         print_json({"records": rows})

@@ -297,7 +297,7 @@ def test_a_link_to_the_warehouse_has_its_segments(path: Path) -> None:
 
 
 def test_many_landings_are_staged_in_several_steps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    monkeypatch.setattr(module, "_COMMITS_PER_CALL", 2)
     records = pages(5)
     with session(path) as (_, segments):
         segments.append(records)

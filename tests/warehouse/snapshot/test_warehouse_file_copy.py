@@ -38,7 +38,7 @@ def test_all_bytes_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s
             return os.pwrite(target, os.pread(source, min(count, 1000), at), to) if next(first, False) else refused()
 
         monkeypatch.setattr(os, "copy_file_range", once, raising=False)
-    monkeypatch.setattr(file_copy, "_AT_ONCE", 1_000_000)
+    monkeypatch.setattr(file_copy, "_BYTES_PER_CALL", 1_000_000)
     assert copied(source, target) == source.read_bytes()
 
 

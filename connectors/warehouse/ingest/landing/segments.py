@@ -38,7 +38,7 @@ _HEAD = struct.Struct("<Q5I")
 _MOST_OF_A_LINE = 1000
 
 # The most page commits per call of DuckDB: enough that planning costs little, and few enough for memory.
-_AT_ONCE = 1024
+_COMMITS_PER_CALL = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _take_in(
         some: list[Record] = []
         for record in _landed(segment, session, summed=summed, is_last=segment == last):
             some.append(record)
-            if len(some) == _AT_ONCE:
+            if len(some) == _COMMITS_PER_CALL:
                 load(connection, some, bodies)
                 some.clear()
         load(connection, some, bodies)
