@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 from connectors.source.errors import ApiError, client_error, rule_for
@@ -20,8 +20,7 @@ from models.api import (
     read_media_page,
 )
 from models.media_page import DEFAULT_PATHS, PagePaths
-
-Surface = Literal["posts", "stories"]
+from models.partition import Surface
 
 ACCOUNTS: Final = "accounts.list"
 MEDIA: Final = "accounts.media.list"

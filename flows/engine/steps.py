@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from connectors.source.endpoints import Response
+from connectors.source.endpoints import CATALOGUE_SCOPE, Response
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import progress
 from connectors.warehouse.runs.account_ids import stored_statuses, unusual_spellings
@@ -68,7 +68,7 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
                 if record.account_id is not None:
                     rejected[stored_id(record.account_id)] = record.account_id, record.unknown_status
 
-    scan = PartitionScan(run, CATALOGUE, run.budget("account_catalog"), run.stop, last, slot=False, on_page=on_page)
+    scan = PartitionScan(run, CATALOGUE, run.budget(CATALOGUE_SCOPE), run.stop, last, slot=False, on_page=on_page)
     left = scan.plan.checkpoint
     # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if left.pages and began_within(left.started_at, now=scan.began, within=run.fresh_within):

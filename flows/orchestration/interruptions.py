@@ -1,7 +1,7 @@
 """Flow runs that did not end normally: stopped with `up`, found dead at its next start, or missed in between."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +23,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Cancelled, Cancelling, Crashed
 
 from flows.orchestration.schedules import PLANS, Plan
+from flows.reporting.words import Say
 
 
 class RunEnd(Enum):
@@ -77,8 +78,6 @@ _PATIENCE = 12.0
 _PAUSE = 0.2
 # The maximum number of results of Prefect's API.
 _LIMIT = 200
-
-Say = Callable[[str], None]
 
 
 async def _runs(

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
-from flows.reporting.headline import LOST, media, moment, numbers, run_title, verdict
+from flows.reporting.headline import LOST, media, numbers, run_title, verdict
 from flows.reporting.summary import Drift, Field, Freshness, RunFacts, Summary, Token, Truncated
-from flows.reporting.words import code, count, fix_for, span
+from flows.reporting.words import code, count, fix_for, moment, span
 from models.runs import OutcomeKind
 
 T = TypeVar("T")

@@ -1,19 +1,13 @@
 """A run in one line: its result and whether it needs action. Text from outside is included only through `plain`."""
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from flows.reporting import words
 from flows.reporting.summary import RunFacts, Summary
-from flows.reporting.words import count, plain, shortfall, span
+from flows.reporting.words import count, moment, plain, shortfall, span
 from models.runs import OutcomeKind, RunState
 
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
-
-
-def moment(at: datetime | None) -> str:
-    """Return a time to the minute, UTC; empty for None."""
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
 
 
 def run_title(run: RunFacts) -> str:

@@ -1,7 +1,7 @@
 """Formatting of numbers, durations, sizes, changes, and text from outside."""
 
 from collections.abc import Callable, Iterable
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from connectors.source.errors import hint_for
@@ -32,6 +32,11 @@ def span(seconds: float) -> str:
     parts = [(whole.days, "d"), (hours, "h"), (minutes, "min"), (left, "s")]
     shown = [f"{value} {unit}" for value, unit in parts if value]
     return " ".join(shown[:2]) or "0 s"
+
+
+def moment(at: datetime | None, *, seconds: bool = False) -> str:
+    """Return a time to the minute or to the second, UTC; empty for None."""
+    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
 def shortfall(tally: Tally, warnings: Iterable[RunWarning]) -> str:

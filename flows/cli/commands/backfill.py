@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.commands.listing import plain_table
 from flows.cli.fast_import import importing
 from flows.cli.options import RunArguments, SurfaceNames, with_run_arguments
-from flows.cli.output.terminal import clean, moment, out, print_json
+from flows.cli.output.plain_table import plain_table
+from flows.cli.output.terminal import clean, out, print_json
 from flows.cli.surfaces import to_surfaces
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import moment
 
 if TYPE_CHECKING:
     from flows.reporting.dry_run import Forecast

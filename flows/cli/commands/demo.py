@@ -17,13 +17,13 @@ from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from flows.cli.commands.snapshot import print_answer
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, moment, out
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
 from flows.engine.clock import SystemClock
 from flows.orchestration.processes import PREFECT_QUIET, ProcessError, free_port, prefect, sandbox
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count
+from flows.reporting.words import count, moment
 
 _KEY = "sandbox-demo-key"
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current_run import current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import WARN, clean, err, moment, out, print_json
+from flows.cli.output.plain_table import plain_table
+from flows.cli.output.terminal import WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import load
-from flows.reporting.words import count, run_title, span
+from flows.reporting.words import count, moment, run_title, span
 
 _SQL = statements(__name__)
 
@@ -36,16 +36,6 @@ def _what(run: Mapping[str, Any]) -> str:
     what = run_title(run["kind"], run["selection"])
     is_short = len(what) <= _ROOM_FOR_WHAT or not out.is_terminal
     return clean(what if is_short else f"{what[: _ROOM_FOR_WHAT - 1]}…")
-
-
-def plain_table(columns: Mapping[str, str]) -> Table:
-    """Return a table without lines; `columns` maps names to `right` or an empty string."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, side in columns.items():
-        # On a narrow terminal only the id is truncated; --json prints all of it.
-        no_wrap = name != "account id"
-        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=no_wrap, overflow="ellipsis")
-    return table
 
 
 def accounts(

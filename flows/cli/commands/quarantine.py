@@ -7,11 +7,11 @@ import typer
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, clean, moment, out, print_json, reporting
+from flows.cli.output.terminal import DONE, WARN, clean, out, print_json, reporting
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, file_size
+from flows.reporting.words import count, file_size, moment
 from models.api import one_line
 
 if TYPE_CHECKING:

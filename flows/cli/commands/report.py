@@ -7,14 +7,14 @@ import typer
 
 from connectors.warehouse.storage.paths import local
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
-from flows.cli.output.terminal import DONE, WARN, clean, err, moment, out, print_json
+from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.page.reader import SURFACES, WEEKS, Audience, Scope
 from flows.reporting.page.write import default_path, write
-from flows.reporting.words import count, file_size
+from flows.reporting.words import count, file_size, moment
 
 _MOST_WEEKS = 57
 

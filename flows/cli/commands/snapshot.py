@@ -19,8 +19,8 @@ from connectors.warehouse.snapshot.export import export as write_export
 from connectors.warehouse.snapshot.reader import Answer, Snapshot, Stream, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
-from flows.cli.commands.listing import plain_table
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
+from flows.cli.output.plain_table import plain_table
 from flows.cli.output.query_json import Destination, Document
 from flows.cli.output.terminal import (
     DONE,
@@ -28,7 +28,6 @@ from flows.cli.output.terminal import (
     clean,
     err,
     failure,
-    moment,
     out,
     print_json,
     without_control_characters,
@@ -37,7 +36,7 @@ from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, file_size
+from flows.reporting.words import count, file_size, moment
 
 _SHOWN = 200
 

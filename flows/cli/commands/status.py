@@ -20,14 +20,14 @@ from flows.cli.current_run import Current, current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.incremental_status import incremental, incremental_lines
 from flows.cli.output.openmetrics import metrics, unreadable
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.headline import LOST
-from flows.reporting.words import count, run_title, span
+from flows.reporting.words import count, moment, run_title, span
 from models.runs import RunState
 
 _SQL = statements(__name__)

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from flows.cli.commands.listing import plain_table
+from flows.cli.output.plain_table import plain_table
 from flows.cli.output.terminal import out, print_json
 from flows.config.settings import Settings
 from flows.reporting.dry_run import CATALOGUE, RECENT, STORIES, Estimate, estimate

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from connectors.warehouse.snapshot.reader import Snapshot
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment
-from flows.reporting.words import count, span
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean
+from flows.reporting.words import count, moment, span
 from models.incremental import OVERDUE
 
 # The number of accounts named on a line, and of lines of gaps; --json has all of them.

@@ -7,10 +7,10 @@ from rich.table import Table
 from connectors.source.errors import Failure
 from connectors.warehouse.merge.run_counts import RunCounts
 from connectors.warehouse.runs.failure_groups import FailureGroup
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out
 from flows.engine.pipeline import RunReport
 from flows.reporting.report import landed, outcomes, recommendation, requests_made
-from flows.reporting.words import changes, count, file_size, fix_for, span
+from flows.reporting.words import changes, count, file_size, fix_for, moment, span
 from models.runs import OutcomeKind, RunState, RunWarning
 
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}

@@ -5,7 +5,6 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -95,8 +94,3 @@ def reporting() -> Iterator[None]:
     except OSError as error:
         drop_output()
         err.print(f"{WARN} Cannot write the report to standard output: {error.strerror or error}.")
-
-
-def moment(at: datetime | None, *, seconds: bool = False) -> str:
-    """Return a time to the minute or to the second, UTC; empty for None."""
-    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")

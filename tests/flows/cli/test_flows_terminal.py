@@ -8,7 +8,8 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from flows.cli.output.terminal import clean, moment, without_control_characters
+from flows.cli.output.terminal import clean, without_control_characters
+from flows.reporting.words import moment
 from tests.cli_runner import Cli
 
 HOSTILE = [
