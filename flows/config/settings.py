@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from connectors.source.base_url import check_base_url
 from connectors.store.address import check_url, is_cloud
 from connectors.warehouse.storage.paths import database, local
+from flows.config.cron import check_cron
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import (
@@ -25,7 +26,6 @@ from flows.config.setting_sources import (
     unknown_variables,
 )
 from flows.config.wrong_value import fix, why
-from flows.orchestration.schedules import check_cron
 from models.api import one_line
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.media_page import PagePaths

@@ -14,6 +14,7 @@ import typer
 from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.options import LogFormat
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
+from flows.config.cron import fires, gap_warning
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load, prefect_api_url
 from flows.orchestration.processes import (
@@ -28,7 +29,7 @@ from flows.orchestration.processes import (
     private,
     process,
 )
-from flows.orchestration.schedules import NOTE, PLANS, READY, REPORT_PATH, fires, gap_warning
+from flows.orchestration.schedules import NOTE, PLANS, READY, REPORT_PATH
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.page.write import default_path
 

@@ -1,110 +1,17 @@
-"""Schedules, computed without a clock: cron, the interval between runs of stories, and missed runs."""
+"""Plans and missed runs, computed without a clock."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from uuid import UUID
 
 import pytest
-from prefect.server.schemas.schedules import CronSchedule
 
-from flows.config.errors import SettingsError
+from flows.config.cron import check_cron
 from flows.config.settings import load
 from flows.orchestration.interruptions import Due, RunEnd, Verdict, catch_up
-from flows.orchestration.schedules import PLANS, check_cron, fires, gap_warning, stories_gap
+from flows.orchestration.schedules import PLANS
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-BERLIN = "Europe/Berlin"
-
-
-@pytest.mark.parametrize(
-    "expression",
-    ["* * * * *", "15 2 * * *", "15 */6 * * *", "0 3 * * mon-FRI", "0 0 29 2 *", "*/15 1,2 * JUL 7", "0 4-8/2 1 * *"],
-)
-def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
-    assert check_cron(expression) == expression
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "",
-        "x",
-        "every day",
-        "1 2 3 4",
-        "* * * * * *",
-        "60 * * * *",
-        "*/0 * * * *",
-        "0 0 30 2 *",
-        "0 0 * * L",
-        "@daily",
-        "0 0 * * 1#2",
-        "0 0 LW * *",
-        "15 2 * * ?",
-        "-5 2 * * *",
-    ],
-)
-def test_invalid_and_ambiguous_cron_expressions_are_refused(expression: str) -> None:
-    with pytest.raises(ValueError, match="it is not a valid cron expression; use five fields, such as 15 2 "):
-        check_cron(expression)
-
-
-@pytest.mark.parametrize("name", ["nightly", "stories"])
-def test_an_invalid_schedule_is_reported_in_one_line_with_its_setting(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "at two")
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert str(raised.value) == (
-        f"GRAMHOUSE_{name.upper()}: it is not a valid cron expression; use five fields, such as 15 2 * * *"
-        " (got 'at two')."
-    )
-
-
-def test_the_times_of_runs_are_shown_in_their_zone() -> None:
-    first, second = islice(fires("15 2 * * *", BERLIN, NOW), 2)
-    assert first.isoformat() == "2026-03-02T02:15:00+01:00"
-    assert second - first == timedelta(days=1)
-
-
-@pytest.mark.parametrize(
-    ("nightly", "stories", "hours"),
-    [
-        ("15 2 * * *", "15 */6 * * *", 6),
-        ("15 2 * * *", "15 2 * * *", 25),
-        ("15 2 * * *", "15 14 * * *", 13),
-        ("15 2 * * *", "0 0 1 1 *", 25),
-        ("15 2 * * 1-5", "15 2 1 * *", 73),
-        ("0 0 1 1 *", "0 0 1 1 *", 35 * 24),
-        ("* * * * *", "15 2 * * *", 1 / 60),
-    ],
-)
-def test_the_stories_gap_combines_both_schedules_and_clock_changes(nightly: str, stories: str, hours: float) -> None:
-    assert stories_gap(nightly, stories, BERLIN, NOW) == timedelta(hours=hours)
-
-
-def test_without_changes_of_the_clocks_a_day_is_a_day() -> None:
-    assert stories_gap("15 2 * * *", "15 2 * * *", "UTC", NOW) == timedelta(hours=24)
-
-
-def test_a_schedule_that_can_miss_stories_causes_a_warning() -> None:
-    assert gap_warning("15 2 * * *", "15 */6 * * *", BERLIN, NOW) is None
-    assert gap_warning("15 2 * * *", "15 2 * * *", "UTC", NOW) is None
-    warning = gap_warning("15 2 * * *", "15 2 * * *", BERLIN, NOW)
-    assert warning is not None
-    assert "up to 1 d 1 h. Fix: set GRAMHOUSE_STORIES" in warning
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("expression", ["15 2 * * *", "15 */6 * * *", "0 3 * * MON-FRI", "0 4-8/2 1 * *", "30 0 * * 7"])
-@pytest.mark.parametrize("begin", [NOW, datetime(2026, 3, 28, 1, tzinfo=UTC), datetime(2026, 10, 24, 1, tzinfo=UTC)])
-async def test_our_times_equal_those_of_prefect_except_in_a_skipped_hour(expression: str, begin: datetime) -> None:
-    theirs = await CronSchedule(cron=expression, timezone=BERLIN).get_dates(8, begin)
-    ours = islice(fires(expression, BERLIN, begin), 8)
-    apart = [abs(at.timestamp() - other.timestamp()) for at, other in zip(ours, theirs, strict=True)]
-    assert max(apart) <= 3600
-    assert sum(map(bool, apart)) <= 1
 
 
 def test_each_plan_names_an_existing_setting_and_existing_plans() -> None:
