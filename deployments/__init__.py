@@ -1,1 +1,1 @@
-"""What a Prefect server is given: automations as data."""
+"""Deployment files. The package contains automations.yaml, which `flows.orchestration.automations` applies."""

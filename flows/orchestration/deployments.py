@@ -22,7 +22,7 @@ def _flow(name: str) -> Flow[..., Any]:
     module, _, attribute = name.partition(":")
     found = getattr(import_module(module), attribute)
     if not isinstance(found, Flow):
-        message = f"{name} is no flow"
+        message = f"{name} is not a flow"
         raise TypeError(message)
     return found
 
