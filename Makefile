@@ -19,7 +19,7 @@ define install
 @touch $@
 endef
 
-# Unset: tests start hundreds of processes, and each would compile every module again.
+# Cleared, because tests start hundreds of processes, and without bytecode files each would compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -31,7 +31,7 @@ help: ## List the targets.
 demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect, one sync, some queries.
 	@$(BIN)/gramhouse demo
 
-demo-cluster: $(VENV)/.dev ## A sync on two Dask workers and an S3 server of this machine; one worker is killed on the way.
+demo-cluster: $(VENV)/.dev ## A sync on two Dask workers and an S3 server on this machine; one worker is killed during it.
 	@$(BIN)/python -m tests.e2e.demo_cluster
 
 up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.
@@ -54,7 +54,7 @@ imports: $(VENV)/.dev
 unit: $(VENV)/.dev ## Tests only.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
-# Where Pythons differ: parsing, asyncio, processes, Prefect, and what is installed.
+# The parts that can differ between Python versions: parsing, asyncio, processes, Prefect, and installed packages.
 ESSENTIAL := $(addprefix tests/,models source sandbox store flows/config flows/orchestration wheel \
   flows/engine/test_flows_pipeline.py flows/cluster/test_flows_cluster.py warehouse/merge/test_warehouse_merge_media.py \
   warehouse/snapshot/test_warehouse_snapshot.py security/test_security_dependencies.py e2e/test_e2e_sync.py)
@@ -159,7 +159,7 @@ bench-setup: $(VENV)/.bench $(DLT)/.made ## Create the environments for benchmar
 bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
 	$(BIN)/python -m benchmarks.tracking
 
-bench-cluster: $(VENV)/.dev ## Batches on Dask workers against one process, at two distances, and under a limit.
+bench-cluster: $(VENV)/.dev ## Compare batches on Dask workers with one process, at two latencies and with a rate limit.
 	$(BENCH).cluster
 	$(BENCH).cluster --latency 0.2
 	$(BENCH).loader

@@ -1,9 +1,10 @@
-# ruff: noqa: INP001 - a script beside its notebook
+# ruff: noqa: INP001 - a script next to its notebook
 """Runs the cells of first-look.ipynb without Jupyter, and saves its charts: `make notebook`.
 
     python docs/notebooks/run.py FOLDER [--frames polars pandas]
 
-The snapshot is GRAMHOUSE_SNAPSHOT. A chart's file has the name that the text before its cell links to.
+The path of the snapshot is in GRAMHOUSE_SNAPSHOT. The text before a chart's cell links to the chart's file, which
+determines the file name.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def cells() -> list[tuple[str, str]]:
 
 
 def run(folder: Path, frames: str) -> None:
-    """Run all cells in their order, as a notebook does, in one namespace; save the charts into the folder."""
+    """Run all cells in order and in one namespace, as a notebook does. Save the charts in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     namespace: dict[str, Any] = {}
     name = ""
@@ -36,7 +37,7 @@ def run(folder: Path, frames: str) -> None:
             name = found[1] if found else ""
             continue
         program = compile(text.replace(".pl()", _FRAMES[frames]), f"cell {number}", "exec")
-        exec(program, namespace)  # noqa: S102 - that is what a notebook is
+        exec(program, namespace)  # noqa: S102 - a notebook consists of code to execute
         if name:
             plt.gcf().savefig(folder / name, dpi=110, metadata={"Software": None})
             plt.close("all")
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--frames", choices=_FRAMES, default=["polars"], nargs="+")
     chosen = parser.parse_args()
-    # Drawn to files, on a machine without a display, too.
+    # A backend that writes files and needs no display.
     plt.switch_backend("agg")
     for frames in chosen.frames:
         run(chosen.folder, frames)

@@ -1,8 +1,8 @@
-# ruff: noqa: INP001 - a script beside its pictures
-"""Photographs of a snapshot's report for README.md and docs/report.md: `python docs/screenshots/report.py SNAPSHOT`.
+# ruff: noqa: INP001 - a script next to its screenshots
+"""Takes the screenshots of the report for README.md and docs/report.md: `python docs/screenshots/report.py SNAPSHOT`.
 
-It makes the report in a temporary folder and photographs it with headless Chromium: on a screen, on a dark one, and on
-a phone. Nothing of it stays but the pictures beside this file.
+It writes the report of a snapshot to a temporary folder and opens it in headless Chromium: on a desktop screen, in dark
+mode, and on a phone. It leaves only the screenshots next to this file.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from flows.reporting.page.write import write
 _SCREEN = (1200, 900)
 _PHONE = (390, 844)
 
-# Picture, size, colour scheme, and the heading that is brought to the top; empty: the top of the page.
+# Screenshot, size, colour scheme, and the heading to scroll to; empty: the top of the page.
 _PICTURES = (
     ("report", _SCREEN, "light", ""),
     ("report-growth", _SCREEN, "light", "Growth of recent posts"),
@@ -27,7 +27,7 @@ _PICTURES = (
 
 
 async def photograph(page: Path, folder: Path) -> None:
-    """Take every picture."""
+    """Take all screenshots."""
     async with browser(folder) as opened:
         await opened.open(page.as_uri(), "gramhouse report")
         for name, (width, height), scheme, heading in _PICTURES:
@@ -42,7 +42,7 @@ async def photograph(page: Path, folder: Path) -> None:
 
 
 def main(snapshot: Path) -> None:
-    """Take the pictures of a snapshot's report."""
+    """Take the screenshots of a snapshot's report."""
     with tempfile.TemporaryDirectory(prefix="gramhouse-screenshots-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         profile = folder / "browser"

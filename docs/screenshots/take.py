@@ -1,8 +1,8 @@
-# ruff: noqa: INP001 - a script beside its pictures
-"""Photographs of Prefect's UI for docs/operations.md, taken again: `make screenshots`.
+# ruff: noqa: INP001 - a script next to its screenshots
+"""Takes the screenshots of Prefect's UI for docs/operations.md: `make screenshots`.
 
-It serves the sandbox and `gramhouse up` in a temporary folder, lets a few days go by, one of them with failures, and
-photographs the pages with headless Chromium. Nothing of it stays but the pictures beside this file.
+It runs the sandbox and `gramhouse up` in a temporary folder, simulates a few days, one of them with failures, and opens
+the pages in headless Chromium. It leaves only the screenshots next to this file.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ WIDTH, HEIGHT = 1400, 900
 
 PATIENCE = 120.0
 PAUSE = 0.3
-# A page is finished when it has said what it should, and has then had time to draw its lines.
+# How long a page may draw, in seconds, after it shows the expected text.
 DRAW = 1.5
-# The timeline moves into its place, and is drawn on a canvas that says nothing.
+# The same for the timeline: it is animated, and drawn on a canvas, whose text cannot be read.
 TIMELINE = 5.0
 
-# The innermost element that begins so; the lists scroll, and not the window.
+# Scrolls to the innermost element whose text starts with WORD. The lists scroll, not the window.
 SCROLL = """
 [...document.querySelectorAll("main *, form *, h1, h2, h3, a, label")]
   .filter(each => each.innerText?.trim().startsWith(WORD))
@@ -44,15 +44,15 @@ SCROLL = """
   ?.scrollIntoView({block: "start"})
 """
 
-# Chromium's name on Debian, and elsewhere.
+# The names of Chromium's program on Debian and on other systems.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Patient(httpx.HTTPTransport):
-    """Asks again where Prefect's server says that its SQLite is busy, as Prefect's own client does."""
+    """Repeats a request while Prefect's server reports that its SQLite is busy, as Prefect's own client does."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, again and again while the answer is 503."""
+        """Send a request, and repeat it while the response is 503."""
         end = time.monotonic() + PATIENCE
         while True:
             answer = super().handle_request(request)
@@ -63,7 +63,7 @@ class Patient(httpx.HTTPTransport):
 
 
 class Rig:
-    """A sandbox and a `gramhouse up`, and what an operator does with them."""
+    """A sandbox and a `gramhouse up`, with the actions of an operator."""
 
     def __init__(self, service: str, prefect: str) -> None:
         self.prefect = prefect
@@ -71,7 +71,7 @@ class Rig:
         self._api = httpx.Client(base_url=f"{prefect}/api", timeout=30, transport=Patient())
 
     def ask(self, path: str, document: object = None) -> Any:  # noqa: ANN401 - any JSON
-        """Ask Prefect's API: POST with a document, GET without one."""
+        """Send a request to Prefect's API: POST with a document, GET without one."""
         answer = self._api.get(path) if document is None else self._api.post(path, json=document)
         answer.raise_for_status()
         return answer.json()
@@ -81,33 +81,33 @@ class Rig:
         return next(str(each["id"]) for each in self.ask("/deployments/filter", {}) if each["name"] == name)
 
     def run(self, name: str, **options: object) -> str:
-        """Run a deployment to its end; return the flow run's id."""
+        """Run a deployment, wait until it ends, and return the id of the flow run."""
         document = {"parameters": {"options": {"expert": {"busy_wait": 600}, **options}}} if options else {}
         run = str(self.ask(f"/deployments/{self.deployment(name)}/create_flow_run", document)["id"])
         until(lambda: self.ask(f"/flow_runs/{run}")["state_type"] in {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
         return run
 
     def page_of(self, run: str) -> str:
-        """Return the id of a run's summary."""
+        """Return the id of the artifact with a run's summary."""
         wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": ["gramhouse-run"]}}}
         return str(self.ask("/artifacts/filter", wanted)[0]["id"])
 
     def next_day(self) -> None:
-        """Let the catalogue change as it does from one day to the next."""
+        """Advance the catalogue of the sandbox by one day."""
         self._service.post("/_sandbox/day").raise_for_status()
 
     def faults(self, *rules: dict[str, object]) -> None:
-        """Have these faults, in place of those before."""
+        """Replace the faults of the sandbox."""
         self._service.post("/_sandbox/faults", json=rules).raise_for_status()
 
     def active(self) -> list[str]:
-        """Return the ids of the accounts whose token is good."""
+        """Return the ids of the active accounts."""
         lines = self._service.get("/_sandbox/truth").text.splitlines()
         return [each["id"] for each in map(json.loads, lines) if each["status"] == "active"]
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so; TimeoutError when it takes too long."""
+    """Wait until a condition is true. Raises TimeoutError after PATIENCE seconds."""
     end = time.monotonic() + PATIENCE
     while not true():
         if time.monotonic() > end:
@@ -117,7 +117,7 @@ def until(true: Callable[[], bool]) -> None:
 
 @contextmanager
 def rig(folder: Path) -> Iterator[Rig]:
-    """Serve the sandbox, and bring `gramhouse up` up as its user does: by settings alone."""
+    """Start the sandbox, and `gramhouse up` as a user does: with settings only."""
     api, port = free_port(), free_port()
     own = {name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))}
     settings = {
@@ -146,7 +146,7 @@ def rig(folder: Path) -> Iterator[Rig]:
 
 
 def live(at: Rig) -> str:
-    """Let five days go by; return the run of the fourth, in which things go wrong."""
+    """Simulate five days of runs. Return the nightly run of the fourth day, which has failures."""
     at.run("nightly")
     for _ in range(2):
         at.next_day()
@@ -179,14 +179,14 @@ def live(at: Rig) -> str:
 
 
 class Browser:
-    """A page of headless Chromium, by the DevTools protocol."""
+    """A page of headless Chromium, controlled with the DevTools protocol."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
         self._numbers = count(1)
 
     async def tell(self, method: str, **parameters: object) -> Any:  # noqa: ANN401 - any JSON
-        """Carry out a command of the protocol; return its result."""
+        """Send a command of the protocol and return its result."""
         number = next(self._numbers)
         await self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while (answer := json.loads(await self._socket.recv())).get("id") != number:
@@ -196,46 +196,46 @@ class Browser:
         return answer["result"]
 
     async def evaluate(self, expression: str) -> Any:  # noqa: ANN401 - any JSON
-        """Return what an expression is worth in the page."""
+        """Evaluate an expression in the page and return its value."""
         output = await self.tell("Runtime.evaluate", expression=expression, returnByValue=True)
         return output["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until an expression is true in the page; TimeoutError when it takes too long."""
+        """Wait until an expression is true in the page. Raises TimeoutError after a quarter of PATIENCE."""
         end = time.monotonic() + PATIENCE / 4
         while not await self.evaluate(expression):
             if time.monotonic() > end:
-                message = f"{expression}; the page says: {await self.evaluate('document.body.innerText')}"
+                message = f"{expression}; the page shows: {await self.evaluate('document.body.innerText')}"
                 raise TimeoutError(message)
             await asyncio.sleep(PAUSE)
 
     async def open(self, url: str, *words: str) -> None:
-        """Open a page, and wait until it says all of these words."""
+        """Open a page, and wait until it shows all of these words."""
         await self.tell("Page.navigate", url=url)
         for word in words:
             await self.until(f"document.body && document.body.innerText.includes({json.dumps(word)})")
         await asyncio.sleep(DRAW)
 
     async def scroll(self, word: str) -> None:
-        """Bring the first thing whose text begins with a word to the top."""
+        """Scroll to the innermost element whose text starts with a word."""
         await self.evaluate(SCROLL.replace("WORD", json.dumps(word)))
         await asyncio.sleep(DRAW)
 
     async def shoot(self, name: str) -> None:
-        """Photograph what is seen."""
+        """Take a screenshot of the visible part of the page."""
         picture = await self.tell("Page.captureScreenshot", format="png")
         (HERE / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
 
 
 def program() -> str:
-    """Return the browser that is installed."""
+    """Return the path of the installed browser; exit if there is none."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    return found or sys.exit(f"No Chromium: install one of {', '.join(BROWSERS)}.")
+    return found or sys.exit(f"Chromium was not found. Fix: install one of {', '.join(BROWSERS)}.")
 
 
 @asynccontextmanager
 async def browser(folder: Path) -> AsyncIterator[Browser]:
-    """Start Chromium with nothing but an empty page."""
+    """Start Chromium with an empty page, and stop it at the end."""
     arguments = [
         "--headless=new",
         "--remote-debugging-port=0",
@@ -244,7 +244,7 @@ async def browser(folder: Path) -> AsyncIterator[Browser]:
         "--hide-scrollbars",
         "--no-first-run",
         "--disable-background-networking",
-        # Its sandbox will not be started by root, as whom a container may be run; it shows our own pages only.
+        # Chromium's sandbox does not start as root, the user of many containers. Only our own pages are opened.
         *(["--no-sandbox"] if os.geteuid() == 0 else []),
         "about:blank",
     ]
@@ -270,7 +270,7 @@ async def browser(folder: Path) -> AsyncIterator[Browser]:
 
 
 async def photograph(at: Rig, trouble: str, folder: Path) -> None:
-    """Take every picture."""
+    """Take all screenshots."""
     ui = f"{at.prefect}/v2"
     async with browser(folder) as page:
         await page.open(f"{ui}/deployments", "nightly", "publish")
@@ -291,7 +291,7 @@ async def photograph(at: Rig, trouble: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Take the pictures."""
+    """Take the screenshots."""
     with tempfile.TemporaryDirectory(prefix="gramhouse-screenshots-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         profile = folder / "browser"

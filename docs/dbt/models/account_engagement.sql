@@ -1,4 +1,4 @@
--- What the present posts of each account have earned.
+-- The posts of each account that are not removed: their number, likes and comments.
 SELECT
     account_id,
     any_value(ig_username) AS ig_username,

@@ -1,4 +1,4 @@
--- Posts that are present, each with its account's status and how often its content changed.
+-- Posts that are not removed, with the status of their account and the number of versions of their content.
 SELECT
     m.account_id,
     m.media_id,
