@@ -87,7 +87,7 @@ def _snapshot(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _family("never_complete_accounts", "Those without a complete scan.", by_surface("never"))
     yield from _family("oldest_age_seconds", "Age of the oldest that should be fresh.", by_surface("age_seconds"))
     counts = ((labels, scans) for labels, scans, _ in incomplete)
-    yield from _family("undone_scans", "Scans that are not complete, by outcome and error code.", counts)
+    yield from _family("incomplete_scans", "Scans that are not complete, by outcome and error code.", counts)
     waits = ((labels, until) for labels, _, until in incomplete)
     yield from _family("cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", waits)
 

@@ -63,8 +63,8 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     assert value("stale_accounts", surface="posts") == 8
     assert value("never_complete_accounts", surface="posts") == 2
     assert value("oldest_age_seconds", surface="posts") == 48 * 3600
-    assert value("undone_scans", outcome="denied", code="api_forbidden") == 1
-    assert value("undone_scans", outcome="deferred", code="rate_limited") == 2
+    assert value("incomplete_scans", outcome="denied", code="api_forbidden") == 1
+    assert value("incomplete_scans", outcome="deferred", code="rate_limited") == 2
     until = value("cooldown_until_timestamp_seconds", outcome="deferred", code="rate_limited")
     assert until >= START.timestamp() + 9000
 
@@ -84,7 +84,7 @@ def test_any_error_code_is_escaped() -> None:
     totals = dict.fromkeys(("published_at", "accounts", "expired", "posts", "stories", "quarantined", "stale_after"))
     text = metrics({**found, "totals": totals}, [], writing=False)
     assert "\x1b" not in text
-    assert parsed(text)["gramhouse_undone_scans", (("outcome", "failed"), ("code", 'a\\"b # EOF [31m'))] == 2
+    assert parsed(text)["gramhouse_incomplete_scans", (("outcome", "failed"), ("code", 'a\\"b # EOF [31m'))] == 2
 
 
 def test_two_forms_at_once_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
