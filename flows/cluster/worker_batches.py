@@ -131,7 +131,7 @@ class WorkerBatches:
                 self._are_workers_there.clear()
                 await self._first(self._are_workers_there.wait())
         message = (
-            f"{batch}: {_ROUNDS} attempts ended without a result. What had landed is kept."
+            f"{batch}: {_ROUNDS} attempts ended without a result. Saved pages are kept."
             " Fix: look for the cause in the workers' logs, and run the same command to resume."
         )
         raise ClusterLost(message)
@@ -241,7 +241,7 @@ class WorkerBatches:
                 self._are_workers_there.set()
             elif self._clock.monotonic() - seen_at >= NO_WORKERS:
                 message = (
-                    f"{self._workers.absent} for {NO_WORKERS:.0f} s. What had landed is kept."
+                    f"{self._workers.absent} for {NO_WORKERS:.0f} s. Saved pages are kept."
                     f" Fix: {self._workers.remedy}, and run the same command to resume."
                 )
                 raise ClusterLost(message)
