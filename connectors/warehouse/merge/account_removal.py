@@ -11,13 +11,15 @@ from models.runs import RunWarning
 REMOVED = "accounts_removed"
 
 # An account that another scan has listed since this one began is not missing: it may be on a page that this scan had
-# passed already. An empty catalogue neither confirms a removal nor can be confirmed, so it sets no `missed_from`. The
-# confirming scan must begin some time after both the beginning (`missed_from`) and the end (`since`) of the first one:
-# a resumed scan may have begun many hours before it ended, and a scan directly after it confirms nothing.
+# passed already.
 _IS_MISSED = "a.removed_at IS NULL AND a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq"
 _IS_ANY_MISSED = f"""
 SELECT EXISTS (FROM core.accounts AS a JOIN finished AS w ON w.resource = 'accounts' AND {_IS_MISSED})
 """
+
+# An empty catalogue neither confirms a removal nor can be confirmed, so it sets no `missed_from`. The confirming scan
+# must begin some time after both the beginning (`missed_from`) and the end (`since`) of the first one: a resumed scan
+# may have begun many hours before it ended, and a scan directly after it confirms nothing.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed_accounts AS
 WITH ended AS (

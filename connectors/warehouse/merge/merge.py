@@ -161,13 +161,13 @@ WHERE checkpoints.scan_id = b.scan_id AND checkpoints.began_seq IS NULL
 class _Contents:
     """What the pages of a merge contain. Statements about what they do not contain are skipped.
 
-    `rejected` are records, items and pages; `rejecting` are scans with rejected media items, also of earlier merges.
+    Rejected are records, items and whole pages. A rejecting scan has a rejected media item, also of an earlier merge.
     """
 
-    accounts: bool
-    rejected: bool
-    rejecting: bool
-    unknown_fields: bool
+    has_catalogue_pages: bool
+    has_rejected: bool
+    has_rejecting_scans: bool
+    has_unknown_fields: bool
 
 
 def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> MergeStats:
@@ -190,10 +190,10 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
         db.executemany("INSERT INTO unreadable VALUES (?, ?)", records.unreadable)
     is_any_rejected = records.are_rejected or bool(records.unreadable) or media.is_any_rejected
     contents = _Contents(
-        accounts=bool(pages["accounts"]),
-        rejected=is_any_rejected,
-        rejecting=is_any_rejected or bool(value(db, _IS_ANY_REJECTING)),
-        unknown_fields=records.are_unknown,
+        has_catalogue_pages=bool(pages["accounts"]),
+        has_rejected=is_any_rejected,
+        has_rejecting_scans=is_any_rejected or bool(value(db, _IS_ANY_REJECTING)),
+        has_unknown_fields=records.are_unknown,
     )
     counts = MergeStats()
     begin = 0
@@ -226,18 +226,18 @@ def _merge_slice(connection: Connection, media: MediaMerge, contents: _Contents,
     db = raw_connection(connection)
     db.execute(f"SET VARIABLE slice_begin = {begin}")
     db.execute(f"SET VARIABLE slice_end = {end}")
-    for statement in (_LAST_CHECKPOINTS, _BEGAN, _FINISHED, *(_REJECTING if contents.rejecting else ())):
+    for statement in (_LAST_CHECKPOINTS, _BEGAN, _FINISHED, *(_REJECTING if contents.has_rejecting_scans else ())):
         db.execute(statement)
     is_first = begin == 0
-    merge_accounts(connection, are_listed=contents.accounts, are_rejected=contents.rejected)
+    merge_accounts(connection, are_listed=contents.has_catalogue_pages, are_rejected=contents.has_rejected)
     media.merge_slice(is_first=is_first)
-    collect_rejected(connection, media.mapping, is_any_rejected=contents.rejected)
-    if contents.unknown_fields:
+    collect_rejected(connection, media.mapping, is_any_rejected=contents.has_rejected)
+    if contents.has_unknown_fields:
         db.execute(_UNKNOWN_FIELDS)
     mark_gone(connection, is_first=is_first)
     counts = count_slice(connection)
     remember = _REMEMBER if value(db, _IS_ANY_UNFINISHED) else ()
-    remember_rejecting = (_REMEMBER_REJECTING,) if contents.rejecting else ()
+    remember_rejecting = (_REMEMBER_REJECTING,) if contents.has_rejecting_scans else ()
     for statement in (*remember, *remember_rejecting, *_CLOSE):
         db.execute(statement)
     return counts
