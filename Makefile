@@ -103,32 +103,32 @@ proof: long simulate stateful matrix fuzz conformance kills mutants soak ## Long
 
 BENCH := $(BIN)/python -m benchmarks
 bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with plain fetching and dlt; 30 minutes.
-	$(BENCH).cold
-	$(BENCH).cold --style spaced
-	$(BENCH).again warm
-	$(BENCH).again warm --style spaced
-	$(BENCH).again nightly --with-dlt
-	$(BENCH).again nightly --style spaced
-	$(BENCH).again urls --style spaced
-	$(BENCH).again counts --style spaced
-	$(BENCH).cold --style spaced --latency 0.015 --without-dlt
-	$(BENCH).again warm --style spaced --latency 0.015
-	$(BENCH).again nightly --style spaced --latency 0.015
-	$(BENCH).again urls --style spaced --latency 0.015
-	$(BENCH).again counts --style spaced --latency 0.015
-	$(BENCH).cold --style keys --accounts 32 --without-dlt
-	$(BENCH).again warm --style keys --accounts 32
-	$(BENCH).resume
-	$(BENCH).startup
-	$(BENCH).distance
-	$(BENCH).in_flight
-	$(BENCH).limits
-	$(BENCH).shapes
-	$(BENCH).upkeep
-	$(BENCH).queries
-	$(BENCH).report
-	$(BENCH).incremental --accounts 1000
-	$(BENCH).large --sizes 40 400 --posts 250 --scanned 20
+	$(BENCH).sync.cold
+	$(BENCH).sync.cold --style spaced
+	$(BENCH).sync.again warm
+	$(BENCH).sync.again warm --style spaced
+	$(BENCH).sync.again nightly --with-dlt
+	$(BENCH).sync.again nightly --style spaced
+	$(BENCH).sync.again urls --style spaced
+	$(BENCH).sync.again counts --style spaced
+	$(BENCH).sync.cold --style spaced --latency 0.015 --without-dlt
+	$(BENCH).sync.again warm --style spaced --latency 0.015
+	$(BENCH).sync.again nightly --style spaced --latency 0.015
+	$(BENCH).sync.again urls --style spaced --latency 0.015
+	$(BENCH).sync.again counts --style spaced --latency 0.015
+	$(BENCH).sync.cold --style keys --accounts 32 --without-dlt
+	$(BENCH).sync.again warm --style keys --accounts 32
+	$(BENCH).sync.resume
+	$(BENCH).sync.startup
+	$(BENCH).network.distance
+	$(BENCH).network.in_flight
+	$(BENCH).network.limits
+	$(BENCH).sync.shapes
+	$(BENCH).warehouse.upkeep
+	$(BENCH).warehouse.queries
+	$(BENCH).warehouse.report
+	$(BENCH).sync.incremental --accounts 1000
+	$(BENCH).warehouse.large --sizes 40 400 --posts 250 --scanned 20
 	$(BENCH).plot
 	$(BENCH).goals
 
@@ -137,17 +137,17 @@ FOLDER = --folder '$(BENCH_FOLDER)'
 M1 := --accounts 400 --posts 2500
 M10 := --accounts 4000 --posts 2500
 bench-large: $(VENV)/.bench ## Benchmarks with 1M and 10M items in BENCH_FOLDER; several hours, 20 GB.
-	$(BENCH).cold $(M1) --without-dlt $(FOLDER)
-	$(BENCH).again warm $(M1) $(FOLDER)
-	$(BENCH).again nightly $(M1) $(FOLDER)
-	$(BENCH).shapes --items 2000000 --one 1000000 --rounds 1 $(FOLDER)
-	$(BENCH).upkeep $(M1) $(FOLDER)
-	$(BENCH).queries $(M1) $(FOLDER)
-	$(BENCH).report $(M1) $(FOLDER)
-	$(BENCH).cold $(M10) --rounds 1 --without-dlt $(FOLDER)
-	$(BENCH).large $(FOLDER)
-	$(BENCH).upkeep $(M10) $(FOLDER)
-	$(BENCH).queries $(M10) $(FOLDER)
+	$(BENCH).sync.cold $(M1) --without-dlt $(FOLDER)
+	$(BENCH).sync.again warm $(M1) $(FOLDER)
+	$(BENCH).sync.again nightly $(M1) $(FOLDER)
+	$(BENCH).sync.shapes --items 2000000 --one 1000000 --rounds 1 $(FOLDER)
+	$(BENCH).warehouse.upkeep $(M1) $(FOLDER)
+	$(BENCH).warehouse.queries $(M1) $(FOLDER)
+	$(BENCH).warehouse.report $(M1) $(FOLDER)
+	$(BENCH).sync.cold $(M10) --rounds 1 --without-dlt $(FOLDER)
+	$(BENCH).warehouse.large $(FOLDER)
+	$(BENCH).warehouse.upkeep $(M10) $(FOLDER)
+	$(BENCH).warehouse.queries $(M10) $(FOLDER)
 	$(BENCH).plot
 	$(BENCH).goals
 
@@ -157,13 +157,13 @@ goals: $(VENV)/.runtime ## Compare the last benchmark results with their goals.
 bench-setup: $(VENV)/.bench $(DLT)/.made ## Create the environments for benchmarks.
 
 bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
-	$(BIN)/python -m benchmarks.tracking
+	$(BIN)/python -m benchmarks.sync.tracking
 
 bench-cluster: $(VENV)/.dev ## Compare batches on Dask workers with one process, at two latencies and with a rate limit.
-	$(BENCH).cluster
-	$(BENCH).cluster --latency 0.2
-	$(BENCH).loader
-	$(BENCH).cluster --accounts 40 --posts 1000 --latency 0.005 --per-second 10
+	$(BENCH).cluster.workers
+	$(BENCH).cluster.workers --latency 0.2
+	$(BENCH).cluster.loader
+	$(BENCH).cluster.workers --accounts 40 --posts 1000 --latency 0.005 --per-second 10
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## Check that the next DuckDB version reads our files and passes the readers' tests.
 	rm -rf $(COMPAT)/files
@@ -216,9 +216,9 @@ $(VENV)/.bench: $(VENV)/.runtime
 	$(call install,.[bench])
 
 # dlt needs a separate environment: its pins conflict with ours.
-$(DLT)/.made: $(VENV)/.made benchmarks/dlt-requirements.txt
+$(DLT)/.made: $(VENV)/.made benchmarks/candidates/dlt-requirements.txt
 	@rm -rf $(DLT) && $(BIN)/python -m venv $(DLT) && $(DLT)/bin/python -m pip install -qq \
-	  --disable-pip-version-check --no-input --requirement benchmarks/dlt-requirements.txt
+	  --disable-pip-version-check --no-input --requirement benchmarks/candidates/dlt-requirements.txt
 	@touch $@
 
 # dbt needs a separate environment, fully pinned.

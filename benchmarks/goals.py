@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.results import RESULTS
+from benchmarks.measuring.results import RESULTS
 
 Figures = Mapping[str, Mapping[str, float]]
 

@@ -14,7 +14,7 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 
 from benchmarks.goals import GOALS, Verdict, judge, read_figures
-from benchmarks.results import RESULTS
+from benchmarks.measuring.results import RESULTS
 
 _BASELINE, _DLT, _GRAMHOUSE, _ROUND = "#9aa5b1", "#d9a05b", "#2f6f9f", "#1b1b1b"
 _REACHED, _MISSED, _UNDECIDED = "#3c8d5a", "#b5473c", "#9aa5b1"

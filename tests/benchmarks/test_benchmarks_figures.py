@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import again, cold, distance, in_flight, large, limits, queries, report, resume, shapes, startup, upkeep
-from benchmarks.candidates import Job, RunFolder, clean_environment, gramhouse, measure_job
+from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job
+from benchmarks.candidates.timed_cli import Timer
 from benchmarks.goals import GOALS, Goal, format_table, judge, read_figures
-from benchmarks.machine import cpu_model, describe_machine
-from benchmarks.process import MeasuredProcess, run
-from benchmarks.results import Result, save_result, size_name, to_document
-from benchmarks.results import format_table as format_result
-from benchmarks.samples import Sample, measure_interleaved, median_sample, peak_memory, rotate, wall_ratio
-from benchmarks.timed_cli import Timer
+from benchmarks.measuring.machine import cpu_model, describe_machine
+from benchmarks.measuring.process import MeasuredProcess, run
+from benchmarks.measuring.results import Result, save_result, size_name, to_document
+from benchmarks.measuring.results import format_table as format_result
+from benchmarks.measuring.samples import Sample, measure_interleaved, median_sample, peak_memory, rotate, wall_ratio
+from benchmarks.network import distance, in_flight, limits
+from benchmarks.sync import again, cold, resume, shapes, startup
+from benchmarks.warehouse import large, queries, report, upkeep
 
 
 def test_each_field_has_its_own_median() -> None:
@@ -208,4 +210,4 @@ def test_a_timer_counts_calls() -> None:
 
     assert (timed(4), timer.calls) == (4, 1)
     with pytest.raises(LookupError):
-        timer.install(("benchmarks.timed_cli:NoSuch.thing",))
+        timer.install(("benchmarks.candidates.timed_cli:NoSuch.thing",))

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from benchmarks.floor import fetch
-from benchmarks.server import BenchServer
-from benchmarks.server_process import ServerUsage, start_server
-from benchmarks.synthetic_api import SyntheticApi
+from benchmarks.api.server import BenchServer
+from benchmarks.api.server_process import ServerUsage, start_server
+from benchmarks.api.synthetic_api import SyntheticApi
+from benchmarks.candidates.floor import fetch
 
 PATH = "/api/v1/accounts/00000001-0000-4000-8000-000000000001/media"
 
@@ -42,7 +42,7 @@ def test_a_request_for_the_usage_is_not_counted() -> None:
 
 def test_requests_before_the_end_of_retry_after_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("benchmarks.server.time.monotonic", lambda: now)
+    monkeypatch.setattr("benchmarks.api.server.time.monotonic", lambda: now)
     server = BenchServer(SyntheticApi(2, 60), 0, 2)
 
     assert [status(server.respond(PATH)) for _ in range(3)] == [200, 200, 429]

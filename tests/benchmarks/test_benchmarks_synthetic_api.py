@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.synthetic_api import PAGE_SIZE, Change, Style, SyntheticApi, account_id
+from benchmarks.api.synthetic_api import PAGE_SIZE, Change, Style, SyntheticApi, account_id
 
 
 def scan(api: SyntheticApi, account: int) -> Iterator[dict[str, Any]]:

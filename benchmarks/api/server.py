@@ -1,6 +1,6 @@
 """Serves the synthetic API from a separate process, with as little CPU time per request as possible.
 
-    python -m benchmarks.server --accounts 400 --posts 250 [--day 0] [--style spaced] [--change urls]
+    python -m benchmarks.api.server --accounts 400 --posts 250 [--day 0] [--style spaced] [--change urls]
                                 [--latency 0.05] [--per-second 10]
 
 Prints the port it listens on. `GET /usage` returns its counters: requests, CPU seconds, requests refused with a 429,
@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
-from benchmarks.synthetic_api import Change, Style, SyntheticApi
+from benchmarks.api.synthetic_api import Change, Style, SyntheticApi
 
 _HEAD = (
     b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nX-Correlation-ID: 01HZZZZZZZZZZZZZZZZZZZZZZZ\r\n%b"

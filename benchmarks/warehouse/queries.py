@@ -1,6 +1,6 @@
 """Analysts' queries on the snapshot, and on a file with the same tables sorted for these queries.
 
-    python -m benchmarks.queries [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP]
+    python -m benchmarks.warehouse.queries [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP]
 
 Each round opens each file once and runs every query: `last posts` (an account's last 100 posts) for 20 accounts, the
 others three times. `by day` groups all posts by the day of publication; `view` reads the view engagement_by_day. The
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, median_sample, rotate
-from benchmarks.saved_warehouse import load_or_create, saved_folder
-from benchmarks.synthetic_api import account_id
+from benchmarks.api.synthetic_api import account_id
+from benchmarks.candidates.saved_warehouse import load_or_create, saved_folder
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, Samples, median_sample, rotate
 
 Query = Callable[[duckdb.DuckDBPyConnection], object]
 

@@ -1,17 +1,17 @@
 """The same sync with 1, 4, 16 and 64 accounts in flight, from a server with latency.
 
-python -m benchmarks.in_flight [--accounts 100] [--posts 250] [--latency 0.01] [--concurrency 1 4 16 64]
+python -m benchmarks.network.in_flight [--accounts 100] [--posts 250] [--latency 0.01] [--concurrency 1 4 16 64]
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.candidates import RunFolder, floor, gramhouse, measure_job
-from benchmarks.options import add_latency_option, create_parser, temporary_folder
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
-from benchmarks.server_process import start_server
+from benchmarks.api.server_process import start_server
+from benchmarks.candidates.jobs import RunFolder, floor, gramhouse, measure_job
+from benchmarks.measuring.options import add_latency_option, create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable

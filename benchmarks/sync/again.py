@@ -1,9 +1,10 @@
 """Syncs again into a warehouse that has synced before, by what has changed since.
 
-    python -m benchmarks.again warm    [--accounts 400] [--posts 250] [--style spaced] [--latency 0.015] [--rounds 3]
-    python -m benchmarks.again nightly [... the same] [--with-dlt]
-    python -m benchmarks.again urls    [... the same]
-    python -m benchmarks.again counts  [... the same]
+    python -m benchmarks.sync.again warm    [--accounts 400] [--posts 250] [--style spaced] [--latency 0.015]
+                                            [--rounds 3]
+    python -m benchmarks.sync.again nightly [... the same] [--with-dlt]
+    python -m benchmarks.sync.again urls    [... the same]
+    python -m benchmarks.sync.again counts  [... the same]
 
 warm: nothing has changed. nightly: 1 % of the items have changed and 2 % are new. urls: every media URL has a new
 signature. counts: every item's like_count has changed. Except in warm, each round is the next day, also for the fetch
@@ -15,8 +16,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.candidates import dlt, floor, gramhouse, measure_job
-from benchmarks.options import (
+from benchmarks.api.server_process import ServerProcess, start_server
+from benchmarks.api.synthetic_api import Change, SyntheticApi
+from benchmarks.candidates.jobs import dlt, floor, gramhouse, measure_job
+from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
+from benchmarks.measuring.options import (
     add_dlt_options,
     add_latency_option,
     create_parser,
@@ -25,11 +29,8 @@ from benchmarks.options import (
     size_of,
     temporary_folder,
 )
-from benchmarks.results import Result, log, result_name, save_result
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
-from benchmarks.saved_warehouse import copy_to, load_or_create
-from benchmarks.server_process import ServerProcess, start_server
-from benchmarks.synthetic_api import Change, SyntheticApi
+from benchmarks.measuring.results import Result, log, result_name, save_result
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 
 _CHANGE_TEXTS = {
     "warm": "nothing has changed",

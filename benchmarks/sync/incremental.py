@@ -1,6 +1,6 @@
 """Daily incremental syncs compared with daily full scans: requests, seconds, and posts missed.
 
-    python -m benchmarks.incremental [--accounts 100] [--posts 500] [--days 30] [--full-days 2]
+    python -m benchmarks.sync.incremental [--accounts 100] [--posts 500] [--days 30] [--full-days 2]
 
 Each account publishes two posts a day, and the counts of a post change for 28 days. The scenario simulates the clock,
 so all runs are in this process, with a fake API and no network: the requests are exact, the seconds only useful as a
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.machine import describe_machine
-from benchmarks.results import RESULTS, size_name
+from benchmarks.measuring.machine import describe_machine
+from benchmarks.measuring.results import RESULTS, size_name
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots

@@ -1,9 +1,9 @@
 """The same sync with dlt: every account's posts into DuckDB. Runs in dlt's virtual environment.
 
-    python -m benchmarks.dlt_sync URL FOLDER append|merge
+    python -m benchmarks.candidates.dlt_sync URL FOLDER append|merge
 
 Tuned as dlt's documentation recommends: whole pages are yielded, scans run in parallel threads, extraction, normalizing
-and loading have several workers (set by environment variables, see benchmarks.candidates), and files are Parquet.
+and loading have several workers (set by environment variables, see benchmarks.candidates.jobs), and files are Parquet.
 """
 
 import json

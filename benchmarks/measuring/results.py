@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.machine import describe_machine
-from benchmarks.samples import Sample, Samples, median_sample, peak_memory
-from benchmarks.synthetic_api import Style
+from benchmarks.api.synthetic_api import Style
+from benchmarks.measuring.machine import describe_machine
+from benchmarks.measuring.samples import Sample, Samples, median_sample, peak_memory
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 
 _COLUMNS = ("wall s", "vs first", "cpu s", "peak MB", "pages", "server cpu s")
 

@@ -1,6 +1,6 @@
 """The first sync into an empty warehouse, compared with the fetch alone and with dlt.
 
-    python -m benchmarks.cold [--accounts 400] [--posts 250] [--style spaced|keys] [--latency 0.015] [--rounds 3]
+    python -m benchmarks.sync.cold [--accounts 400] [--posts 250] [--style spaced|keys] [--latency 0.015] [--rounds 3]
                               [--without-dlt] [--folder KEEP]
 
 With --folder, the warehouse of the last round is saved there, for the scenarios that start with a filled warehouse.
@@ -11,8 +11,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.candidates import RunFolder, dlt, floor, gramhouse, measure_job
-from benchmarks.options import (
+from benchmarks.api.server_process import ServerProcess, start_server
+from benchmarks.candidates.jobs import RunFolder, dlt, floor, gramhouse, measure_job
+from benchmarks.candidates.saved_warehouse import save, saved_folder
+from benchmarks.measuring.options import (
     add_dlt_options,
     add_latency_option,
     create_parser,
@@ -21,10 +23,8 @@ from benchmarks.options import (
     size_of,
     temporary_folder,
 )
-from benchmarks.results import Result, log, result_name, save_result
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
-from benchmarks.saved_warehouse import save, saved_folder
-from benchmarks.server_process import ServerProcess, start_server
+from benchmarks.measuring.results import Result, log, result_name, save_result
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable

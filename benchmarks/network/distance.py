@@ -1,17 +1,17 @@
 """A sync from a server with latency, compared with the time that latency alone costs.
 
-    python -m benchmarks.distance [--accounts 40] [--posts 200] [--latency 0.05] [--in-flight 16]
+    python -m benchmarks.network.distance [--accounts 40] [--posts 200] [--latency 0.05] [--in-flight 16]
 
 The lower bound is the longest chain of pages, because each page contains the cursor of the next, or all pages divided
 by the requests in flight, whichever is longer. The start-up is added to it: a sync without accounts and latency.
 """
 
-from benchmarks.candidates import RunFolder, floor, gramhouse, measure_job
-from benchmarks.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Samples, measure_interleaved, median_sample, wall_ratio
-from benchmarks.server_process import start_server
-from benchmarks.synthetic_api import PAGE_SIZE
+from benchmarks.api.server_process import start_server
+from benchmarks.api.synthetic_api import PAGE_SIZE
+from benchmarks.candidates.jobs import RunFolder, floor, gramhouse, measure_job
+from benchmarks.measuring.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Samples, measure_interleaved, median_sample, wall_ratio
 
 
 def bound(accounts: int, posts: int, in_flight: int, latency: float) -> float:

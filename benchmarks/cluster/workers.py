@@ -1,6 +1,7 @@
 """Batches on Dask workers of this machine, against one process.
 
-    python -m benchmarks.cluster [--accounts 200] [--posts 250] [--latency 0.05] [--per-second N] [--workers 1 2 4]
+    python -m benchmarks.cluster.workers [--accounts 200] [--posts 250] [--latency 0.05] [--per-second N]
+                                         [--workers 1 2 4]
 
 Each worker keeps `--in-flight` requests in flight, and so does the one process, so more workers send more requests at
 once. The time includes the start of the cluster. `even` is two workers with half of the requests each: its difference
@@ -9,11 +10,11 @@ from the one process is the overhead of the shared store.
 
 from dataclasses import replace
 
-from benchmarks.candidates import Job, RunFolder, floor, gramhouse, measure_job
-from benchmarks.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Samples, measure_interleaved, wall_ratio
-from benchmarks.server_process import start_server
+from benchmarks.api.server_process import start_server
+from benchmarks.candidates.jobs import Job, RunFolder, floor, gramhouse, measure_job
+from benchmarks.measuring.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Samples, measure_interleaved, wall_ratio
 
 
 def on_workers(job: Job, workers: int) -> Job:

@@ -1,6 +1,6 @@
 """The gramhouse command line with timers around its merges; the last line on stderr is their total as JSON.
 
-    python -m benchmarks.timed_cli backfill --account ID ... --json
+    python -m benchmarks.candidates.timed_cli backfill --account ID ... --json
 
 A run merges while it fetches, so the cost of merging cannot be derived from the time of the whole process.
 """

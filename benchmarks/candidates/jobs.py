@@ -3,13 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.process import ProcessResult, run
-from benchmarks.samples import Sample
-from benchmarks.server_process import ROOT, ServerProcess
+from benchmarks.api.server_process import ROOT, ServerProcess
+from benchmarks.measuring.process import ProcessResult, run
+from benchmarks.measuring.samples import Sample
 
 # The user's own settings must not affect the measurement.
 _REMOVED_PREFIXES = ("GRAMHOUSE_", "PREFECT_", "PYTHON")
@@ -54,7 +54,7 @@ def clean_environment(**settings: str) -> dict[str, str]:
 
 def floor(url: str, folder: Path, in_flight: int) -> Job:
     """Fetch the pages and discard them."""
-    command = (sys.executable, "-m", "benchmarks.floor", url, "--concurrency", str(in_flight))
+    command = (sys.executable, "-m", "benchmarks.candidates.floor", url, "--concurrency", str(in_flight))
     return Job(command, clean_environment(), folder)
 
 
@@ -75,7 +75,7 @@ def gramhouse(url: str, run_folder: RunFolder, in_flight: int, *arguments: str, 
 
 
 def dlt(url: str, folder: Path, in_flight: int, python: Path, disposition: str = "append") -> Job:
-    """Load the same data into DuckDB with dlt, tuned as its documentation recommends; see benchmarks.dlt_sync."""
+    """Load the same data into DuckDB with dlt, tuned as its documentation recommends; see `dlt_sync`."""
     folder.mkdir(parents=True, exist_ok=True)
     cores = str(os.cpu_count() or 1)
     env = clean_environment(
@@ -90,7 +90,8 @@ def dlt(url: str, folder: Path, in_flight: int, python: Path, disposition: str =
         DLT_DATA_DIR=str(folder / "dlt"),
     )
     # Absolute but not resolved: python is a symlink, and its own location selects the virtual environment.
-    return Job((str(python.absolute()), "-m", "benchmarks.dlt_sync", url, str(folder), disposition), env, folder)
+    command = (str(python.absolute()), "-m", "benchmarks.candidates.dlt_sync", url, str(folder), disposition)
+    return Job(command, env, folder)
 
 
 def parse_report(result: ProcessResult) -> dict[str, object]:
@@ -103,6 +104,15 @@ def parse_report(result: ProcessResult) -> dict[str, object]:
         message = f"no report: {result.stdout[-500:]}"
         raise TypeError(message)
     return report
+
+
+def measure_process(job: Job, exit_codes: Container[int] = (0,)) -> Sample:
+    """Run a job that prints no report, and measure it; raise RuntimeError if it exits with another code."""
+    result = run(job.command, job.env, job.folder)
+    if result.exit_code not in exit_codes:
+        message = f"{' '.join(job.command)} exited with {result.exit_code}: {result.stderr[-2000:]}"
+        raise RuntimeError(message)
+    return Sample(result.wall, result.cpu, result.peak_mb)
 
 
 def measure_job(job: Job, server: ServerProcess | None = None, *, items: int | None = None) -> Sample:

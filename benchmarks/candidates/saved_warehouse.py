@@ -7,11 +7,11 @@ from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.candidates import RunFolder, gramhouse, measure_job
-from benchmarks.results import log
-from benchmarks.samples import Sample
-from benchmarks.server_process import ROOT, start_server
-from benchmarks.synthetic_api import Style
+from benchmarks.api.server_process import ROOT, start_server
+from benchmarks.api.synthetic_api import Style
+from benchmarks.candidates.jobs import RunFolder, gramhouse, measure_job
+from benchmarks.measuring.results import log
+from benchmarks.measuring.samples import Sample
 
 # Written last: a folder without this file is incomplete.
 _COMPLETE = "complete.json"

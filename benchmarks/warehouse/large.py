@@ -1,10 +1,11 @@
 """A daily scan of the same number of accounts in warehouses of different sizes: the cost of its merges.
 
-    python -m benchmarks.large [--sizes 400 4000] [--posts 2500] [--scanned 40] [--rounds 3] --folder KEEP
+    python -m benchmarks.warehouse.large [--sizes 400 4000] [--posts 2500] [--scanned 40] [--rounds 3] --folder KEEP
 
 Every round is the next day, on which 1 % of the items have changed and 2 % are new, and scans a few accounts with
 `gramhouse backfill`; the rest of the warehouse is not scanned. Merges are timed inside the process
-(benchmarks.timed_cli), and `wall` of a sample is their time. Publishing, which copies the file, is reported separately.
+(benchmarks.candidates.timed_cli), and `wall` of a sample is their time. Publishing, which copies the file, is reported
+separately.
 """
 
 import argparse
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from benchmarks.candidates import RunFolder, gramhouse, parse_report
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.process import run
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory
-from benchmarks.saved_warehouse import copy_to, load_or_create
-from benchmarks.server_process import start_server
-from benchmarks.synthetic_api import account_id
+from benchmarks.api.server_process import start_server
+from benchmarks.api.synthetic_api import account_id
+from benchmarks.candidates.jobs import RunFolder, gramhouse, parse_report
+from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.process import run
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,7 @@ def scan_next_day(
             "--surface",
             "posts",
             *selected,
-            module="benchmarks.timed_cli",
+            module="benchmarks.candidates.timed_cli",
         )
         result = run(job.command, job.env, job.folder)
         usage = server.usage()

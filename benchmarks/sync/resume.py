@@ -1,6 +1,6 @@
 """A sync that is killed halfway and run again: its total page requests, compared with an uninterrupted run.
 
-    python -m benchmarks.resume [--accounts 400] [--posts 250] [--rounds 3]
+    python -m benchmarks.sync.resume [--accounts 400] [--posts 250] [--rounds 3]
 
 It is killed when the server has received half of the page requests. Both snapshots must have the same contents.
 """
@@ -11,12 +11,13 @@ import shutil
 import time
 from pathlib import Path
 
-from benchmarks.candidates import Job, RunFolder, gramhouse, measure_job, parse_report
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.process import MeasuredProcess, run
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample
-from benchmarks.server_process import ServerProcess, start_server
+from benchmarks.api.server_process import ServerProcess, start_server
+from benchmarks.api.synthetic_api import PAGE_SIZE
+from benchmarks.candidates.jobs import Job, RunFolder, gramhouse, measure_job, parse_report
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.process import MeasuredProcess, run
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample
 
 _POLL_INTERVAL = 0.005
 _CONTENTS = """
@@ -92,7 +93,7 @@ def measure(args: argparse.Namespace, folder: Path, server: ServerProcess) -> Sa
 def main() -> None:
     """Run the benchmark and save the result."""
     args = create_parser(__doc__).parse_args()
-    args.pages = -(-args.accounts // 50) + args.accounts * -(-args.posts // 50)
+    args.pages = -(-args.accounts // PAGE_SIZE) + args.accounts * -(-args.posts // PAGE_SIZE)
     with temporary_folder(args) as folder, start_server(args.accounts, args.posts) as server:
         samples = measure(args, folder, server)
     items = args.accounts * args.posts

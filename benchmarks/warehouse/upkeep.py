@@ -1,17 +1,17 @@
 """Commands that process a whole warehouse: publish, rebuild and compact, compared with a copy of the warehouse file.
 
-python -m benchmarks.upkeep [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP] [--without-rebuild]
+python -m benchmarks.warehouse.upkeep [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP] [--without-rebuild]
 """
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.candidates import Job, RunFolder, clean_environment, gramhouse, measure_job
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
-from benchmarks.saved_warehouse import copy_to, load_or_create
+from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job, measure_process
+from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 
 _UNUSED_URL = "http://127.0.0.1:9"
 
@@ -30,8 +30,8 @@ def figures(samples: Samples) -> dict[str, float]:
 def measure_copy(source: Path, folder: Path) -> Sample:
     """Measure a plain copy of a file; remove the copy."""
     target = folder / "copy"
-    command = (sys.executable, "-m", "benchmarks.copy_file", str(source), str(target))
-    sample = measure_job(Job(command, clean_environment(), folder))
+    command = (sys.executable, "-m", "benchmarks.candidates.copy_file", str(source), str(target))
+    sample = measure_process(Job(command, clean_environment(), folder))
     target.unlink()
     return sample
 

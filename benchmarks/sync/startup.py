@@ -1,19 +1,17 @@
 """The overhead of a command: the help, status, and a sync of one account with nothing new.
 
-    python -m benchmarks.startup [--rounds 9]
+    python -m benchmarks.sync.startup [--rounds 9]
 
 Compared with a Python process that does nothing and one that only imports Typer, which show the machine's speed.
 """
 
 import sys
-from collections.abc import Callable
 
-from benchmarks.candidates import Job, RunFolder, clean_environment, gramhouse, measure_job
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.process import run
-from benchmarks.results import Result, log, save_result
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample
-from benchmarks.server_process import start_server
+from benchmarks.api.server_process import start_server
+from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job, measure_process
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result
+from benchmarks.measuring.samples import Samples, measure_interleaved, median_sample
 
 # `status` exits with 3 if stories were never scanned, as in this benchmark.
 _EXPECTED_EXIT_CODES = {0, 3}
@@ -31,17 +29,6 @@ def figures(samples: Samples) -> dict[str, float]:
     }
 
 
-def _measure(job: Job) -> Callable[[int], Sample]:
-    def candidate(_: int) -> Sample:
-        result = run(job.command, job.env, job.folder)
-        if result.exit_code not in _EXPECTED_EXIT_CODES:
-            message = f"{' '.join(job.command)} exited with {result.exit_code}: {result.stderr[-2000:]}"
-            raise RuntimeError(message)
-        return Sample(result.wall, result.cpu, result.peak_mb)
-
-    return candidate
-
-
 def main() -> None:
     """Run the benchmark and save the result."""
     args = create_parser(__doc__, accounts=1, posts=60, rounds=9).parse_args()
@@ -56,9 +43,11 @@ def main() -> None:
             "status": gramhouse(server.url, run_folder, args.in_flight, "status"),
             "sync": gramhouse(server.url, run_folder, args.in_flight),
         }
-        samples = measure_interleaved(
-            {name: _measure(job) for name, job in {**python, **commands}.items()}, args.rounds, log
-        )
+        candidates = {
+            name: lambda _, job=job: measure_process(job, _EXPECTED_EXIT_CODES)
+            for name, job in {**python, **commands}.items()
+        }
+        samples = measure_interleaved(candidates, args.rounds, log)
     items = args.accounts * args.posts
     size = {"accounts": args.accounts, "posts": args.posts, "items": items}
     description = "a Python that does nothing, one that imports Typer; the help, status, a sync with nothing new"

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
-from benchmarks.synthetic_api import Change, Style
+from benchmarks.api.synthetic_api import Change, Style
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 _DIRECT = build_opener(ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUsage:
-    """Counters of a server since its start: requests, CPU seconds, rate-limited requests; see benchmarks.server."""
+    """Counters of a server since its start: requests, CPU seconds, rate-limited requests; see benchmarks.api.server."""
 
     requests: int
     cpu_seconds: float
@@ -57,8 +57,8 @@ def start_server(
     latency: float = 0.0,
     per_second: int | None = None,
 ) -> Iterator[ServerProcess]:
-    """Serve `accounts` accounts with `posts` posts each until the block exits; see benchmarks.server."""
-    command = [sys.executable, "-m", "benchmarks.server", "--accounts", str(accounts), "--posts", str(posts)]
+    """Serve `accounts` accounts with `posts` posts each until the block exits; see benchmarks.api.server."""
+    command = [sys.executable, "-m", "benchmarks.api.server", "--accounts", str(accounts), "--posts", str(posts)]
     command += ["--day", str(day), "--style", style, "--change", change, "--latency", str(latency)]
     if per_second is not None:
         command += ["--per-second", str(per_second)]

@@ -1,17 +1,15 @@
 """The time of `gramhouse report`, compared with a Python process that opens the same snapshot and counts its media.
 
-python -m benchmarks.report [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP]
+python -m benchmarks.warehouse.report [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP]
 """
 
 import sys
-from functools import partial
 
-from benchmarks.candidates import Job, clean_environment
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.process import run
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
-from benchmarks.saved_warehouse import load_or_create
+from benchmarks.candidates.jobs import Job, clean_environment, measure_process
+from benchmarks.candidates.saved_warehouse import load_or_create
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Samples, measure_interleaved, median_sample, wall_ratio
 
 _COUNT = "import duckdb, sys; duckdb.connect(sys.argv[1], read_only=True).sql('SELECT count(*) FROM media').fetchall()"
 
@@ -22,14 +20,6 @@ def figures(samples: Samples) -> dict[str, float]:
         "report_seconds": median_sample(samples["report"]).wall,
         "report_over_count": wall_ratio(samples, "report", "count"),
     }
-
-
-def _measure(job: Job, _: int) -> Sample:
-    result = run(job.command, job.env, job.folder)
-    if result.exit_code:
-        message = f"{' '.join(job.command)} exited with {result.exit_code}: {result.stderr[-2000:]}"
-        raise RuntimeError(message)
-    return Sample(result.wall, result.cpu, result.peak_mb)
 
 
 def main() -> None:
@@ -43,7 +33,8 @@ def main() -> None:
             "report": (sys.executable, "-m", "flows.cli", "report", page, "--snapshot", snapshot),
         }
         jobs = {name: Job(command, clean_environment(), folder) for name, command in commands.items()}
-        samples = measure_interleaved({name: partial(_measure, job) for name, job in jobs.items()}, args.rounds, log)
+        candidates = {name: lambda _, job=job: measure_process(job) for name, job in jobs.items()}
+        samples = measure_interleaved(candidates, args.rounds, log)
     items = args.accounts * args.posts
     size = {"accounts": args.accounts, "posts": args.posts, "items": items}
     description = f"the report of {items:,} items, seconds of the whole process"

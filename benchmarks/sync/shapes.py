@@ -1,6 +1,6 @@
 """The same number of items in few large accounts and in many small ones, and one very large account.
 
-    python -m benchmarks.shapes [--items 200000] [--large 2500] [--small 20] [--one 100000] [--rounds 3]
+    python -m benchmarks.sync.shapes [--items 200000] [--large 2500] [--small 20] [--one 100000] [--rounds 3]
 
 A page of a small account contains fewer items, so the cost of a page is compared. The pages of the one account can only
 be requested one after the other, also by the fetch alone.
@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from benchmarks.candidates import RunFolder, floor, gramhouse, measure_job
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
-from benchmarks.server_process import ServerProcess, start_server
+from benchmarks.api.server_process import ServerProcess, start_server
+from benchmarks.candidates.jobs import RunFolder, floor, gramhouse, measure_job
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 
 
 def shapes(items: int, large: int, small: int, one: int) -> dict[str, tuple[int, int]]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.results import RESULTS
-from benchmarks.server_process import ROOT
-from benchmarks.synthetic_api import Style
+from benchmarks.api.server_process import ROOT
+from benchmarks.api.synthetic_api import Style
+from benchmarks.measuring.results import RESULTS
 
 
 def _absolute(name: str) -> Path:

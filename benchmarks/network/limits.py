@@ -1,6 +1,6 @@
 """A server with a rate limit for each account: is a request sent too early, and what do the waits cost.
 
-    python -m benchmarks.limits [--accounts 40] [--posts 2500] [--per-second 10] [--rounds 3]
+    python -m benchmarks.network.limits [--accounts 40] [--posts 2500] [--per-second 10] [--rounds 3]
 
 The server responds with 429 and `Retry-After: 1` if an account's pages are requested more than `--per-second` times in
 a second, and counts requests that come before that wait is over. Other accounts must not wait meanwhile.
@@ -8,12 +8,12 @@ a second, and counts requests that come before that wait is over. Other accounts
 
 from functools import partial
 
-from benchmarks.candidates import RunFolder, gramhouse, measure_job
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample
-from benchmarks.server_process import ServerProcess, start_server
-from benchmarks.synthetic_api import PAGE_SIZE
+from benchmarks.api.server_process import ServerProcess, start_server
+from benchmarks.api.synthetic_api import PAGE_SIZE
+from benchmarks.candidates.jobs import RunFolder, gramhouse, measure_job
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample
 
 
 def bound(posts: int, per_second: int) -> float:

@@ -1,6 +1,6 @@
 """How fast the loader merges the logs of workers: the logs of one sync, into a new warehouse, in one process.
 
-    python -m benchmarks.loader [--accounts 400] [--posts 250] [--rounds 3]
+    python -m benchmarks.cluster.loader [--accounts 400] [--posts 250] [--rounds 3]
 
 The baseline (`read`) reads and decompresses the same logs without merging. Rows are media items; seconds and CPU are
 those of loading, without the start of the process.
@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 
-from benchmarks.candidates import Job, RunFolder, clean_environment, gramhouse, measure_job, parse_report
-from benchmarks.cluster import on_workers
-from benchmarks.options import create_parser, temporary_folder
-from benchmarks.process import run
-from benchmarks.results import Result, log, save_result, size_name
-from benchmarks.samples import Sample, measure_interleaved, median_sample
-from benchmarks.server_process import start_server
+from benchmarks.api.server_process import start_server
+from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job, parse_report
+from benchmarks.cluster.workers import on_workers
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.process import run
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample, measure_interleaved, median_sample
 from connectors.store.opening import open_store
 from connectors.warehouse.warehouse import open_warehouse
 from flows.cluster.batch_log import BatchLog
@@ -56,7 +56,7 @@ def _print_usage(began: float, cpu_began: float) -> None:
 
 def _measure(mode: str, store: Path, folder: Path) -> Sample:
     folder.mkdir()
-    command = (sys.executable, "-m", "benchmarks.loader", mode, str(store), str(folder))
+    command = (sys.executable, "-m", "benchmarks.cluster.loader", mode, str(store), str(folder))
     usage = parse_report(run(command, clean_environment(), folder))
     wall, cpu, peak_mb = (float(str(usage[name])) for name in ("wall", "cpu", "peak_mb"))
     return Sample(wall, cpu, peak_mb)

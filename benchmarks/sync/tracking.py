@@ -1,6 +1,6 @@
 """The overhead of tracking a sync with Prefect: the same sync, alternately tracked and direct, as whole processes.
 
-    python -m benchmarks.tracking [--accounts 1000] [--posts 20 100] [--rounds 3] [--json FILE]
+    python -m benchmarks.sync.tracking [--accounts 1000] [--posts 20 100] [--rounds 3] [--json FILE]
 
 For each number of posts per account, it starts a sandbox API and a Prefect server. Every round syncs into a new
 warehouse twice, once direct and once tracked. Prints the times, and the difference and ratio of their medians.

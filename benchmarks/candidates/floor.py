@@ -1,6 +1,6 @@
 """The fetch alone: the same pages in the same order, fetched with httpx over aiohttp and discarded.
 
-    python -m benchmarks.floor URL [--concurrency 16]
+    python -m benchmarks.candidates.floor URL [--concurrency 16]
 
 Scans the catalogue and the posts of up to `--concurrency` accounts at once; it searches each page only for the next
 cursor. Prints the number of pages and bytes as JSON. No sync that uses httpx can be faster on one core.
