@@ -32,7 +32,7 @@ demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect
 	@$(BIN)/gramhouse demo
 
 demo-cluster: $(VENV)/.dev ## A sync on two Dask workers and an S3 server on this machine; one worker is killed during it.
-	@$(BIN)/python -m tests.e2e.demo_cluster
+	@$(BIN)/python -m tests.e2e.cluster.demo
 
 up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.
 	@$(BIN)/gramhouse up
@@ -57,7 +57,7 @@ unit: $(VENV)/.dev ## Tests only.
 # The parts that can differ between Python versions: parsing, asyncio, processes, Prefect, and installed packages.
 ESSENTIAL := $(addprefix tests/,models source sandbox store flows/config flows/orchestration wheel \
   flows/engine/test_flows_pipeline.py flows/cluster/test_flows_cluster.py warehouse/merge/test_warehouse_merge_media.py \
-  warehouse/snapshot/test_warehouse_snapshot.py security/test_security_dependencies.py e2e/test_e2e_sync.py)
+  warehouse/snapshot/test_warehouse_snapshot.py security/test_security_dependencies.py e2e/sync/test_e2e_sync.py)
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)
 
@@ -81,7 +81,7 @@ fuzz: $(VENV)/.dev ## Fuzz the parsers, with more examples than `make unit`.
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest -q -n auto --dist worksteal tests/fuzz
 
 kills: $(VENV)/.dev ## Kill real processes at random moments, hundreds of times.
-	$(BIN)/pytest -q -n auto --dist worksteal tests/e2e/test_e2e_chaos.py
+	$(BIN)/pytest -q -n auto --dist worksteal tests/e2e/faults/test_e2e_chaos.py
 
 CONFORMANCE_EXAMPLES ?= 300
 conformance: $(VENV)/.dev ## Check the sandbox against its OpenAPI description, with more examples than `make unit`.

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import free_port, prefect
-from tests.e2e.conftest import TIMEOUT
+from tests.e2e.processes import TIMEOUT
 from tests.prefect_api import ask
 from tests.security.canary import holding, tells
 from tests.security.echoing import WAYS, Service, echoing

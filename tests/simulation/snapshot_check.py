@@ -10,8 +10,8 @@ import duckdb
 
 from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
-from tests.e2e.days import counts
 from tests.model import reading
+from tests.model.days import counts
 from tests.model.recent import Key
 from tests.simulation.events import CATALOGUE, Partition
 from tests.simulation.model import Model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from tests.e2e.conftest import SandboxProcess
+from tests.e2e.processes import SandboxProcess
 from tests.soak.rig import BadRun, soak
 from tests.soak.samples import Sample
 

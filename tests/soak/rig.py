@@ -11,7 +11,7 @@ from flows.config.settings import Settings, load
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from models.runs import RunState
-from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess
 from tests.soak.measuring import files, rows, vitals
 from tests.soak.samples import Sample, Vitals
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.e2e.conftest import Operator, SandboxProcess
+from tests.e2e.processes import Operator, SandboxProcess
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from connectors.warehouse.storage.holder import holder
-from tests.e2e.conftest import TIMEOUT, Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -5,8 +5,9 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import KEY, TIMEOUT, Operator, assert_matches_api, killed_on_exit, start_sandboxes, wait_until
+from tests.e2e.cluster.dask_cluster import Cluster
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit, start_sandboxes, wait_until
 from tests.store.s3 import s3_server
 
 SIZE = ("--accounts", "300", "--posts", "120", "--seed", "5")

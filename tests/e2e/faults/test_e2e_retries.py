@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from flows.orchestration.processes import free_port
-from tests.e2e.conftest import TIMEOUT, Operator, SandboxProcess, killed_on_exit
+from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,7 @@ import duckdb
 
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e.conftest import Operator
+from tests.e2e.processes import Operator
 from tests.model import reading
 from tests.model.reading import Item
 

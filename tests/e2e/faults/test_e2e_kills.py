@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import (
-    TIMEOUT,
-    Operator,
-    SandboxProcess,
-    assert_matches_api,
-    assert_matches_api_above_depths,
-    killed_on_exit,
-    wait_until,
-)
+from tests.e2e.expected import assert_matches_api, assert_matches_api_above_depths
+from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import free_port
-from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]

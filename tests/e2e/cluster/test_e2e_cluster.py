@@ -11,17 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import Cli
-from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import (
-    KEY,
-    TIMEOUT,
-    Operator,
-    SandboxProcess,
-    assert_matches_api,
-    killed_on_exit,
-    start_sandboxes,
-    wait_until,
-)
+from tests.e2e.cluster.dask_cluster import Cluster
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit, start_sandboxes, wait_until
 from tests.store.s3 import s3_server
 
 pytestmark = pytest.mark.e2e
@@ -199,7 +191,7 @@ def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Op
     with subprocess.Popen(
         [sys.executable, "-m", "flows.cli", "sync"],
         env=there.environment(),
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from flows.orchestration.processes import free_port
-from tests.e2e.conftest import TIMEOUT, Operator
+from tests.e2e.processes import TIMEOUT, Operator
 
 
 @contextmanager

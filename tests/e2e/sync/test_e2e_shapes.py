@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e.conftest import KEY, Operator, SandboxProcess, expected_media, media_id
-from tests.e2e.registered import Registry, assert_every_value_has_its_column, json_types_met, registry, rows_of
+from tests.e2e.expected import expected_media, media_id
+from tests.e2e.processes import KEY, Operator, SandboxProcess
+from tests.e2e.sync.registered import Registry, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
 from tests.model.reading import Item
 

@@ -7,15 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import (
-    EIGHT_ACCOUNTS,
-    TIMEOUT,
-    Operator,
-    SandboxProcess,
-    assert_matches_api,
-    killed_on_exit,
-    wait_until,
-)
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import EIGHT_ACCOUNTS, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 

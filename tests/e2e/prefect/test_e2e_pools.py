@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import core_superseded
-from tests.e2e.conftest import KEY, Operator, SandboxProcess
-from tests.e2e.days import Account, Days, Media, Moment
-from tests.e2e.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
+from tests.e2e.processes import KEY, Operator, SandboxProcess
+from tests.e2e.sync.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
+from tests.model.days import Account, Days, Media, Moment
 from tests.model.reading import Item
 
 pytestmark = pytest.mark.e2e

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess, wait_until
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 MAKE_BLOCKS_AND_APPLY = """
 import asyncio, json, sys
@@ -80,14 +80,14 @@ def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
 @pytest.fixture
 def python(operator: Operator, api: str, home: Path) -> Callable[..., str]:
     operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
-    environment = operator.environment(PYTHONPATH=str(HOUSE), PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30")
+    environment = operator.environment(PYTHONPATH=str(ROOT), PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30")
 
     def run(*arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, *arguments],
             check=False,
             env=environment,
-            cwd=HOUSE,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=TIMEOUT,

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from flows.orchestration.processes import free_port, prefect, sandbox
-from tests.e2e import conftest
-from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess
+from tests.e2e import processes
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
 
 # Prefect's server needs up to ten milliseconds for a response: polling without a pause would overload it.
-wait_until = partial(conftest.wait_until, pause=0.2)
+wait_until = partial(processes.wait_until, pause=0.2)
 
 
 @dataclass

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.e2e.conftest import Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import Operator, SandboxProcess, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Operator, SandboxProcess, assert_matches_api
+from tests.e2e.expected import assert_matches_api
+from tests.e2e.processes import Operator, SandboxProcess
 
 pytestmark = pytest.mark.e2e
 

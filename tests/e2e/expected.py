@@ -1,0 +1,68 @@
+"""What the sandbox serves, compared with the contents of a snapshot."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from models.schema.mapping_built_in import BUILT_IN
+from tests.e2e.processes import Operator, SandboxProcess
+from tests.model import reading
+
+_PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
+ID_PATHS = ("id", "media_id", "mediaId", "pk")
+
+
+def media_id(item: Mapping[str, Any]) -> str:
+    return str(next(item[name] for name in ID_PATHS if name in item))
+
+
+def expected_media(service: SandboxProcess) -> dict[tuple[str, str, str], Any]:
+    """Return the items that the API lists today for active accounts, by key."""
+    skipped = service.expired()
+    return {
+        (line["account_id"], line["surface"], media_id(line["item"])): line["item"]
+        for line in service.media()
+        if line["account_id"] not in skipped
+    }
+
+
+def _stored(operator: Operator) -> dict[tuple[str, str, str], Any]:
+    rows = operator.ask(
+        "SELECT account_id, surface, media_id, raw_media.payload"
+        " FROM media JOIN raw_media USING (account_id, surface, media_id) WHERE removed_at IS NULL"
+        " AND account_id IN (SELECT account_id FROM accounts WHERE removed_at IS NULL)"
+    )
+    stored = {(account_id, surface, item_id): json.loads(payload) for account_id, surface, item_id, payload in rows}
+    assert len(stored) == len(rows)
+    return stored
+
+
+def assert_matches_api_above_depths(operator: Operator, service: SandboxProcess) -> None:
+    """Assert that the snapshot has all items the API lists above the depths in `freshness`, and no gaps."""
+    assert operator.ask("SELECT account_id, surface FROM gaps") == []
+    depths = dict(operator.ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts'"))
+    stored = _stored(operator)
+    for key, item in expected_media(service).items():
+        depth = depths[key[0]] if key[1] == "posts" else None
+        if depth is None or reading.canonical(item, _PUBLISHED) > depth:
+            assert key in stored, (key, depth)
+            assert _without_url_parameters(stored[key]) == _without_url_parameters(item), (key, depth)
+
+
+def assert_matches_api(operator: Operator, service: SandboxProcess) -> None:
+    """Assert that the snapshot has exactly the accounts and items that the API lists."""
+    accounts = operator.ask("SELECT account_id, ig_username, public_id, status FROM accounts WHERE removed_at IS NULL")
+    shown = [(a["id"], a["ig_username"], a["public_id"], a["status"]) for a in service.accounts()]
+    assert sorted(accounts) == sorted(shown)
+    expired = service.expired()
+    stored = {key: _without_url_parameters(item) for key, item in _stored(operator).items() if key[0] not in expired}
+    assert stored == {key: _without_url_parameters(item) for key, item in expected_media(service).items()}
+
+
+def _without_url_parameters(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Remove the query strings of URLs: if only they differ, a row is not rewritten."""
+    if isinstance(value, dict):
+        return {name: _without_url_parameters(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_url_parameters(inner) for inner in value]
+    return value.split("?")[0] if isinstance(value, str) and value.startswith("https://") else value

@@ -1,0 +1,22 @@
+"""A Prefect server that runs for all tests of a module."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.prefect_api import prefect_server
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, prefect_template: Path) -> Path:
+    """The home folder of a Prefect server."""
+    return shutil.copytree(prefect_template, tmp_path_factory.mktemp("prefect") / "home")
+
+
+@pytest.fixture(scope="module")
+def api(home: Path) -> Iterator[str]:
+    """The API of a Prefect server that runs for all tests of a module."""
+    with prefect_server(home) as api:
+        yield api
