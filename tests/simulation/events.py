@@ -90,5 +90,5 @@ Event = (
 
 
 def scope_of(partition: Partition) -> str:
-    """Return the tenant scope of a partition (API 4)."""
+    """Return the rate-limit scope of a partition (API 4)."""
     return "account_catalog" if partition == CATALOGUE else f"selected_account:{partition[0]}"

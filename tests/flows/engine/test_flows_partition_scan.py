@@ -325,7 +325,7 @@ async def test_a_wait_over_the_budget_defers_both_surfaces_with_the_correlation_
     assert report.state is RunState.PARTIAL
     assert report.outcomes[OutcomeKind.DEFERRED] == 2
     for surface in ("stories", "posts"):
-        # Both surfaces are one tenant scope, so the other one is deferred by the same response.
+        # Both surfaces are one rate-limit scope, so the other one is deferred by the same response.
         assert outcomes[uuid(1), surface] == ("deferred", 0, 0, "rate_limited", 429, CORRELATION_ID, "No.")
     assert sum(account_of(request) == 1 for request in service.requests) == 1
     early = FakeApi(accounts=2, clock=service.clock)
