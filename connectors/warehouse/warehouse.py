@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.ingest.item_part import PartData
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
 from connectors.warehouse.ingest.landing.page_commit import last_seq, load, numbered
@@ -146,10 +147,15 @@ class Warehouse:
         batch, after = self._pending.batch_before(sum(len(entry.commits) for entry in entries))
 
         def work() -> tuple[int, MergeStats]:
-            landings = [landing for entry in new_entries(connection, entries) for landing in entry.commits]
+            landings: list[PageCommit] = []
+            parts: list[PartData] = []
+            for entry in new_entries(connection, entries):
+                if entry.part is not None:
+                    parts.append(PartData(after + len(landings), entry.part))
+                landings += entry.commits
             load(connection, numbered(landings, after=after), bodies)
             last = last_seq(connection)
-            return last, merge(connection, bodies)
+            return last, merge(connection, bodies, parts)
 
         merged = self._having_staged(connection, batch, work, bodies)
         release_memory(raw_connection(connection))

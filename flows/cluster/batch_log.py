@@ -4,7 +4,7 @@ Two attempts at a batch cannot write the same entry: the attempt whose next numb
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -41,10 +41,16 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Commits that an attempt landed together. `stop`: an error found by the attempt that ends the run."""
+    """Commits that an attempt landed together. `stop`: an error found by the attempt that ends the run.
+
+    `part` has the items of the pages whose body is empty. `seen`: the ids of the items of these pages, for scans that
+    are unfinished at the end of the entry, by scan.
+    """
 
     attempt: str
     commits: tuple[PageCommit, ...] = ()
+    part: bytes | None = None
+    seen: dict[str, list[str]] = field(default_factory=dict)
     requests: Requests = Requests()
     end: End | None = None
     stop: StopMark | None = None

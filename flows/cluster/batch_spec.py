@@ -14,6 +14,8 @@ from flows.engine.run_context import ScanMode
 from models.checkpoint import Checkpoint, RunKind
 from models.incremental import ClosedScan
 from models.media_page import PagePaths
+from models.partition import Partition
+from models.schema.fields import Field
 from models.schema.mapping import Mapping
 
 
@@ -39,7 +41,8 @@ class KnownBefore:
     """The warehouse's data about a batch's accounts: see `flows.engine.run_context.ScanStore`.
 
     `cooldowns`: the end of each tenant scope's cooldown. `seen`: the ids that unfinished scans have received, by scan.
-    `closed` and `known`: the last closed scans, and the posts that a recent scan may stop at, by account.
+    `closed` and `known`: the last closed scans, and the posts that a recent scan may stop at, by account. `registry`:
+    the fields of media items. `hashes`: the hashes of the stored items of a partition, 16 bytes each, joined.
     """
 
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -47,6 +50,8 @@ class KnownBefore:
     seen: dict[str, frozenset[str]] = field(default_factory=dict)
     closed: dict[str, ClosedScan] = field(default_factory=dict)
     known: dict[str, frozenset[str]] = field(default_factory=dict)
+    registry: tuple[Field, ...] = ()
+    hashes: tuple[tuple[Partition, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from models.partition import Partition
 from models.runs import Outcome, OutcomeKind, Tally
 
 # Entries are merged when their pages have this many bytes, or when the first has waited for this many seconds.
-_MERGE_BYTES = 16 * 1024 * 1024
+_MERGE_BYTES = 48 * 1024 * 1024
 _MERGE_AFTER = 15.0
 
 # Seconds between polls of all logs: initially, and the maximum to which it grows while there are no new entries.
@@ -137,8 +137,10 @@ class Loader:
     def _keep(self, batch: int, number: int, entry: Entry) -> None:
         if not self._waiting:
             self._waiting_since = self._clock.monotonic()
-        self._waiting.append(LogEntry(self._sequence, batch, number, entry.commits, last=entry.end is not None))
-        self._waiting_bytes += sum(len(commit.page.body) for commit in entry.commits if commit.page is not None)
+        self._waiting.append(
+            LogEntry(self._sequence, batch, number, entry.commits, entry.part, last=entry.end is not None)
+        )
+        self._waiting_bytes += len(entry.part or b"")
 
     def _is_due(self) -> bool:
         waited = self._clock.monotonic() - self._waiting_since >= _MERGE_AFTER

@@ -12,6 +12,7 @@ from connectors.source.retry import Send
 from connectors.store.object_store import ObjectStore
 from connectors.store.opening import open_store
 from flows.cluster.batch_log import BatchLog, End, Entry, Requests
+from flows.cluster.batch_part import BatchParts
 from flows.cluster.batch_spec import BatchSpec, read_spec
 from flows.cluster.stop_mark import StopMark, read_stop
 from flows.config.errors import SettingsError
@@ -27,6 +28,7 @@ from models.page_commit import PageCommit
 from models.page_items import ids_of, post_reader
 from models.partition import Partition
 from models.runs import Outcome
+from models.schema.mapping import Mapping as MediaMapping
 
 # An entry is written after this many pages, this many bytes of pages, or this many seconds.
 _PAGES = 100
@@ -41,25 +43,29 @@ _STOP_EVERY = 2.0
 class Progress:
     """The state of a batch according to its log: checkpoints, pages and items landed, outcomes, cooldowns.
 
-    `bodies` are the landed pages of unfinished scans, by scan.
+    `seen` are the ids of the items that unfinished scans have received, by scan.
     """
 
     checkpoints: dict[Partition, Checkpoint] = field(default_factory=dict)
     landed: dict[Partition, Landed] = field(default_factory=dict)
     outcomes: dict[Partition, Outcome] = field(default_factory=dict)
     cooldowns: dict[str, datetime] = field(default_factory=dict)
-    bodies: dict[str, list[str]] = field(default_factory=dict)
+    seen: dict[str, set[str]] = field(default_factory=dict)
 
-    def add(self, commit: PageCommit) -> None:
-        """Add the next commit of the log."""
-        if commit.page is not None and commit.page.scan_id:
-            self.bodies.setdefault(commit.page.scan_id, []).append(commit.page.body)
+    def add(self, entry: Entry) -> None:
+        """Add the next entry of the log."""
+        for commit in entry.commits:
+            self._add(commit)
+        for scan_id, ids in entry.seen.items():
+            self.seen.setdefault(scan_id, set()).update(ids)
+
+    def _add(self, commit: PageCommit) -> None:
         if (checkpoint := commit.checkpoint) is not None:
             self._count(checkpoint)
             self.checkpoints[checkpoint.partition] = checkpoint
             if checkpoint.state is not ScanState.SCANNING:
-                # The bodies are only needed for scans that are resumed.
-                self.bodies.pop(checkpoint.scan_id, None)
+                # The ids are only needed for scans that are resumed.
+                self.seen.pop(checkpoint.scan_id, None)
         for outcome in commit.outcomes:
             self.outcomes[outcome.partition] = outcome
         if (cooldown := commit.cooldown) is not None:
@@ -84,6 +90,20 @@ def remaining(batch: Batch, outcomes: Collection[Partition]) -> Batch:
     return Batch(batch.first, tuple(accounts))
 
 
+def unfinished_ids(commits: Sequence[PageCommit], mapping: MediaMapping) -> dict[str, list[str]]:
+    """Return the ids of the items of pages whose scan does not end in these commits, by scan."""
+    ended = {
+        commit.checkpoint.scan_id
+        for commit in commits
+        if commit.checkpoint is not None and commit.checkpoint.state is not ScanState.SCANNING
+    }
+    found: dict[str, list[str]] = {}
+    for page in (commit.page for commit in commits):
+        if page is not None and page.scan_id and page.scan_id not in ended:
+            found.setdefault(page.scan_id, []).extend(ids_of(page.body, mapping))
+    return found
+
+
 class LoggedScans:
     """Lands the scans of a batch on a worker in the batch's log. See `flows.engine.run_context.ScanStore`.
 
@@ -101,6 +121,12 @@ class LoggedScans:
         self._waiting: list[PageCommit] = []
         self._bytes = 0
         self._lock = asyncio.Lock()
+        self._parts = BatchParts(
+            spec.api.stored_mapping,
+            {(one.resource, one.path): one for one in spec.before.registry},
+            # An earlier attempt may have sent other bytes of the same items.
+            {partition: hashes for partition, hashes in spec.before.hashes if partition not in progress.landed},
+        )
 
     async def land(self, landing: PageCommit) -> None:
         """Buffer a commit, and write the next entry if it is due. Raises Fenced and StoreError."""
@@ -117,8 +143,10 @@ class LoggedScans:
             commits, self._waiting, self._bytes = tuple(self._waiting), [], 0
             made = Requests(**{name: getattr(self._counters, name) for name in Requests.__slots__})
             since = {name: getattr(made, name) - getattr(self._reported, name) for name in Requests.__slots__}
+            without_items, part = self._parts.move_items(commits)
+            seen = unfinished_ids(commits, self._spec.api.mapping)
             try:
-                await self._log.append(Entry(self._attempt, commits, Requests(**since), end, stop))
+                await self._log.append(Entry(self._attempt, without_items, part, seen, Requests(**since), end, stop))
             except BaseException:
                 # The task that writes the next entry must not omit the commits of this one.
                 self._waiting = [*commits, *self._waiting]
@@ -135,10 +163,7 @@ class LoggedScans:
 
     async def seen(self, scan_id: str) -> Collection[str]:
         """Return the ids of the items that an unfinished scan has received, in earlier runs and attempts."""
-        seen = set(self._spec.before.seen.get(scan_id, ()))
-        for body in self._progress.bodies.get(scan_id, ()):
-            seen.update(ids_of(body, self._spec.api.mapping))
-        return seen
+        return self._progress.seen.get(scan_id, set()).union(self._spec.before.seen.get(scan_id, ()))
 
     async def closed_scans(self, account_ids: Sequence[str]) -> Mapping[str, ClosedScan]:
         """Return the last closed scans of posts, by account."""
@@ -176,8 +201,7 @@ async def scan_logged(
     async for entry in log.read():
         if entry.end is not None:
             return
-        for commit in entry.commits:
-            progress.add(commit)
+        progress.add(entry)
     api, counters = spec.api, Counters()
     scans = LoggedScans(log, spec, progress, new_id(), counters)
     resources = ScanResources(

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from connectors.source.endpoints import account_scope
 from connectors.store.object_store import ObjectStore, StoreError
 from connectors.store.opening import open_store
-from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.runs.stored_hashes import joined_hashes
+from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_log import Fenced
 from flows.cluster.batch_spec import ApiAccess, BatchSpec, KnownBefore, batch_prefix, run_prefix, write_spec
@@ -39,6 +40,10 @@ NO_WORKERS = 120.0
 
 # Timeout, in seconds, of the question whether there are workers.
 _ANSWER = 10.0
+
+# The most hashes of stored items in the specification of a batch, 16 bytes each. Items of further accounts are sent to
+# the loader even if they are unchanged.
+_HASHES = 2_000_000
 
 # Seconds between two checks for workers.
 _WATCH_EVERY = 1.0
@@ -192,6 +197,8 @@ class WorkerBatches:
             {scan_id: frozenset(await warehouse.seen(scan_id)) for scan_id in unfinished},
             dict(closed),
             dict(known),
+            tuple((await warehouse.read(read_registry)).values()),
+            tuple(await warehouse.read(joined_hashes, ids, most=_HASHES)),
         )
 
     async def _attempt(self, followed: FollowedBatch, prefix: str, attempt: int) -> BaseException | None:

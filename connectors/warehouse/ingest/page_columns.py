@@ -27,6 +27,18 @@ def of_pages(order_keys: Any, pages: Any) -> Any:  # noqa: ANN401 - pyarrow has 
     return pa.table({"order_key": order_keys, "seq": seqs, **columns})
 
 
+def by_account(cells: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return the cells without `payload`, sorted by account and surface, otherwise in the same order.
+
+    DuckDB takes eight times as long, because it sorts whole rows.
+    """
+    sorted_columns = cells.drop_columns(["payload"]).combine_chunks()
+    accounts, surfaces = (sorted_columns[name].cast(pa.string()) for name in ("account_id", "surface"))
+    keys = pa.table({"account_id": accounts, "surface": surfaces})
+    index = pc.sort_indices(keys, sort_keys=[("account_id", "ascending"), ("surface", "ascending")])
+    return sorted_columns.take(index)
+
+
 def by_order_key(table: Any, name: str, order_keys: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return a column of a table in the order of these keys; each key occurs once in the table's `order_key`."""
     found = table["order_key"].combine_chunks()

@@ -37,6 +37,10 @@ class ArrowTables:
             self._sources[name] = _Source(table)
             self._db.register(name, self._sources[name])
 
+    def get(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Return the last table of this name."""
+        return self._sources[name].table
+
     def clear(self) -> None:
         """Empty all tables."""
         for source in self._sources.values():

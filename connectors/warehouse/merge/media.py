@@ -11,7 +11,8 @@ from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import decoded_children, observations, read_columns, register_cells
 from connectors.warehouse.ingest.columns import columns_select, media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
-from connectors.warehouse.ingest.page_columns import by_order_key, of_pages
+from connectors.warehouse.ingest.item_part import PartData, PartItems, read_part
+from connectors.warehouse.ingest.page_columns import by_account, by_order_key, of_pages
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
 from connectors.warehouse.merge.comparing import (
@@ -105,16 +106,13 @@ _HOW_MANY_FOUND = """
 SELECT (SELECT count(*) FROM media_to_compare), count(media_id), count(*) FROM media_found
 """
 
-# New items with their cells.
+# New items with their cells: in the order of landing, and sorted by account.
 _NEW = """
-CREATE OR REPLACE TEMP VIEW new_items AS
-FROM (SELECT *, {media_id} AS media_id FROM media_cells) WHERE media_id IS NOT NULL
-"""
-_NEW_IN_SLICE = """
-CREATE OR REPLACE TEMP VIEW new_in_slice AS
-FROM new_items WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+CREATE OR REPLACE TEMP VIEW {view} AS
+FROM (SELECT *, {media_id} AS media_id FROM {cells}) WHERE media_id IS NOT NULL
 """
 _NOT_COMPARED = " AND order_key NOT IN (SELECT order_key FROM media_to_compare)"
+_IN_SLICE = " AND seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')"
 
 _DECODED = """
 CREATE OR REPLACE TEMP TABLE media_decoded AS
@@ -289,23 +287,25 @@ class MediaMerge:
         self._is_any_new = False
         self.is_any_rejected = False
 
-    def read(self, pages: Sequence[Page]) -> list[Page]:
+    def read(self, pages: Sequence[Page], parts: Sequence[PartData] = ()) -> list[Page]:
         """Split pages into items, decode those whose bytes are not stored, and find new and changed items.
 
-        Writes the bytes of these to the raw store durably, before any row is written. Returns the pages that could not
-        be split.
+        `parts` are the items of other pages. Writes the bytes of new and changed items to the raw store durably, before
+        any row is written. Returns the pages that could not be split.
         """
-        items, unreadable = split(pages)
+        of_pages_here, unreadable = split(pages)
         # Frees memory: the items have copies of the bytes.
         del pages
+        blocks: list[Items | PartItems] = [of_pages_here, *(read_part(part, self.mapping) for part in parts)]
         staged = self._db.execute(_PAGES).to_arrow_table()
-        hashes = array_of(items.hashes, pa.binary())
-        arrived = of_pages(array_of(items.order_keys, pa.int64()), staged).append_column("payload_hash", hashes)
+        hashes = pa.concat_tables([items.hashes_by_key() for items in blocks]).combine_chunks()
+        order_keys = hashes["order_key"].combine_chunks()
+        arrived = of_pages(order_keys, staged).append_column("payload_hash", hashes["payload_hash"])
         self._db.register("arrived_items", arrived)
         self._read_stored()
-        decoded, payloads = self._decode(items, staged)
+        decoded, payloads = self._decode(blocks, staged)
         self._register(decoded, arrived, payloads, staged)
-        del items
+        del blocks
         self._find_changes(decoded, payloads)
         self._register_rejected(payloads)
         if decoded.media.num_rows:
@@ -320,31 +320,25 @@ class MediaMerge:
         for statement in (_STORED, _KNOWN):
             self._db.execute(statement)
 
-    def _decode(self, items: Items, staged: pa.Table) -> tuple[Decoded, pa.Table]:
+    def _decode(self, blocks: Sequence[Items | PartItems], staged: pa.Table) -> tuple[Decoded, pa.Table]:
         """Decode the items whose bytes are not stored; return the cells, and the items' text by order key."""
         known = read_registry(self._connection)
         received = dict(zip(staged["seq"].to_pylist(), instants_of(staged["received_at"]), strict=True))
         decoder = Decoder(
             self.mapping, known, own_names(self.mapping), lambda order_key: received[order_key >> POSITION_BITS]
         )
-        order_keys, raw = items.order_keys, items.raw
-        bytes_of: dict[int, bytes] = {}
         stored = set(self._db.execute("SELECT order_key FROM media_known").to_arrow_table()["order_key"].to_pylist())
-        if stored:
-            bytes_of = dict(zip(order_keys, raw, strict=True))
-            order_keys = [order_key for order_key in order_keys if order_key not in stored]
-            raw = [bytes_of[order_key] for order_key in order_keys]
-        decoder.add(order_keys, raw)
+        texts = pa.concat_tables([items.decode(decoder, stored=stored) for items in blocks])
         decoded = self._checked(decoder)
-        again: list[int] = []
-        if bytes_of and order_keys:
-            met = _KNOWN_AND_MET.format(media_id=self._media_id(decoded))
-            again = [order_key for (order_key,) in self._db.execute(met).fetchall()]
-        if again:
-            more = [bytes_of[order_key] for order_key in again]
-            decoder.add(again, more)
+        again = texts.slice(0, 0)
+        if stored and texts.num_rows:
+            query = _KNOWN_AND_MET.format(media_id=self._media_id(decoded))
+            met = {order_key for (order_key,) in self._db.execute(query).fetchall()}
+            if met:
+                again = pa.concat_tables([items.texts_of(met) for items in blocks])
+        if again.num_rows:
+            decoder.add(again["order_key"].to_pylist(), again["payload"].cast(pa.binary()).to_pylist())
             decoded = self._checked(decoder)
-            order_keys, raw = order_keys + again, raw + more
         self._schemas = table_schemas(self.mapping, decoded.registry)
         if decoded.registry != known:
             alter(self._connection, self.mapping, self._schemas, known, decoded.registry)
@@ -354,10 +348,9 @@ class MediaMerge:
             self._cells.clear()
             self._cells = ArrowTables(self._db)
             register_cells(self._cells, decoded)
-        if again:
+        if again.num_rows:
             self._db.execute(_NOT_KNOWN)
-        texts = {"order_key": array_of(order_keys, pa.int64()), "payload": array_of(raw, pa.string())}
-        return decoded, pa.table(texts)
+        return decoded, pa.concat_tables([texts, again])
 
     def _register(self, decoded: Decoded, arrived: pa.Table, payloads: pa.Table, staged: pa.Table) -> None:
         """Register the items' cells with DuckDB, together with their text, its hash, and columns of their pages."""
@@ -411,9 +404,12 @@ class MediaMerge:
         [(to_compare, valid, found)] = self._db.execute(_HOW_MANY_FOUND).fetchall()
         self._is_any_to_compare, self._is_any_new = to_compare > 0, valid > to_compare
         self.is_any_rejected = found > valid
-        self._db.execute(_NEW.format(media_id=media_id) + (_NOT_COMPARED if to_compare else ""))
+        not_compared = _NOT_COMPARED if to_compare else ""
+        self._db.execute(_NEW.format(view="new_items", cells="media_cells", media_id=media_id) + not_compared)
         if self._is_any_new:
-            self._db.execute(_NEW_IN_SLICE)
+            new = _NEW.format(view="new_in_slice", cells="media_cells_by_account", media_id=media_id)
+            self._cells.put("media_cells_by_account", by_account(self._cells.get("media_cells")))
+            self._db.execute(new + not_compared + _IN_SLICE)
         if not self._is_any_to_compare:
             for statement in (_NOTHING_TO_COMPARE, *_NOTHING_CHANGED):
                 self._db.execute(statement)

@@ -1,11 +1,13 @@
 """Merges staged pages into rows in one transaction; rows are never Python objects."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
+from connectors.warehouse.ingest.item_part import PartData
 from connectors.warehouse.ingest.records import create_records
 from connectors.warehouse.ingest.split import Page
 from connectors.warehouse.merge.accounts import merge_accounts
@@ -170,10 +172,11 @@ class _Contents:
     has_unknown_fields: bool
 
 
-def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> MergeStats:
+def merge(connection: Connection, bodies: dict[int, bytes] | None = None, parts: Sequence[PartData] = ()) -> MergeStats:
     """Merge all staged pages in the open transaction, and delete them from staging; return the counts of changes.
 
-    `bodies` are the bodies that are not in the table, by landing number; they are removed from it.
+    `bodies` are the bodies that are not in the table, by landing number; they are removed from it. `parts` have the
+    items of the pages that have no body.
 
     The resulting rows do not depend on how the pages are divided into merges.
     """
@@ -184,7 +187,7 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
     db.execute(_UNREADABLE)
     pages = _pages(db, {} if bodies is None else bodies)
     media = MediaMerge(connection)
-    unreadable_media = media.read(pages.pop("media", []))
+    unreadable_media = media.read(pages.pop("media", []), parts)
     records = create_records(db, pages["accounts"], unreadable_media)
     if records.unreadable:
         db.executemany("INSERT INTO unreadable VALUES (?, ?)", records.unreadable)
@@ -207,10 +210,11 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
 
 
 def _pages(db: DuckDBPyConnection, bodies: dict[int, bytes]) -> dict[str, list[Page]]:
-    """Return the staged pages by resource, in the order of landing; removes them from `bodies`."""
+    """Return the staged pages with a body by resource, in the order of landing; removes them from `bodies`."""
     found: dict[str, list[Page]] = defaultdict(list)
-    for seq, resource, body in db.execute(_PAGES).fetchall():
-        found[resource].append((seq, body or bodies.pop(seq)))
+    for seq, resource, staged in db.execute(_PAGES).fetchall():
+        if body := staged or bodies.pop(seq, b""):
+            found[resource].append((seq, body))
     return found
 
 

@@ -17,7 +17,6 @@ SELECT
     n.received_at AS first_seen_at, n.received_at AS written_at, n.seq AS written_seq, n.received_at AS changed_at,
     n.received_at AS content_changed_at
 FROM new_in_slice AS n
-ORDER BY n.account_id, n.surface, published_at
 """
 
 _METRICS = """
@@ -32,7 +31,6 @@ SELECT * FROM (
     ) AS r
 )
 WHERE value IS NOT NULL
-ORDER BY account_id, surface, media_id, metric
 """
 
 _CHILDREN = """
@@ -44,7 +42,10 @@ ORDER BY n.account_id, n.surface, n.media_id, c.position
 
 
 def insert_new(db: DuckDBPyConnection, table_schemas: Sequence[TableSchema], layout: Layout) -> None:
-    """Append the items of `new_in_slice`, whose cells are registered: their rows, first counts and children."""
+    """Append the items of `new_in_slice`, whose cells are registered: their rows, first counts and children.
+
+    Their order is kept.
+    """
     media, *children = table_schemas
     columns = columns_select(media, layout.media.cells)
     db.execute(_MEDIA.format(columns=columns))

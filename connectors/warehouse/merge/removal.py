@@ -31,7 +31,7 @@ _COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
 _WITH_UNSEEN = """
 CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
 WITH seen AS (
-    SELECT scan_id, stored FROM media_sightings
+    SELECT scan_id, stored FROM media_sightings WHERE stored IS NOT NULL
     UNION ALL
     SELECT b.scan_id, p.stored
     FROM ops.seen AS b SEMI JOIN finished USING (scan_id) JOIN media_stored AS p USING (account_id, surface, media_id)

@@ -11,12 +11,16 @@ from models.tables import ops_batch_logs
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """An entry of a batch's log in run `run_sequence`, numbered from 1; the `last` one closes the log."""
+    """An entry of a batch's log in run `run_sequence`, numbered from 1; the `last` one closes the log.
+
+    `part` has the items of its pages that have no body.
+    """
 
     run_sequence: int
     batch: int
     number: int
     commits: tuple[PageCommit, ...]
+    part: bytes | None = None
     last: bool = False
 
 
