@@ -61,8 +61,9 @@ ESSENTIAL := $(addprefix tests/,models source sandbox store flows/config flows/o
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)
 
-long: $(VENV)/.dev $(DBT)/.made ## Slow tests.
+long: $(VENV)/.dev $(DBT)/.made ## Slow tests, and the tests of merging with the items of all pages from workers.
 	$(BIN)/pytest -m long
+	ITEMS_IN_PARTS=1 $(BIN)/pytest -q -n auto --dist worksteal tests/warehouse/merge tests/model
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a separate environment.
 	rm -rf dist

@@ -1,5 +1,6 @@
 """Merges pages of media: new items are appended, stored ones are rewritten only if they changed."""
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ from models.schema.table_schemas import TableSchema, table_schemas
 
 if TYPE_CHECKING:
     from connectors.warehouse.ingest.layout import Layout
+
+_log = logging.getLogger(__name__)
 
 _KEY = "account_id, surface, media_id"
 
@@ -77,7 +80,8 @@ FROM (SELECT order_key, seq, scan_id, received_at, account_id, surface, {media_i
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
 """
 
-# Items that could not be decoded have no id either.
+# Items that could not be decoded have no id either, nor have those that a worker did not send because they were stored
+# at the time, if they were deleted since.
 _NOT_DECODED = """
 INSERT INTO media_found BY NAME
 SELECT order_key, seq, scan_id, received_at, account_id, surface FROM arrived_items
@@ -306,7 +310,10 @@ class MediaMerge:
         decoded, payloads = self._decode(blocks, staged)
         self._register(decoded, arrived, payloads, staged)
         del blocks
-        self._find_changes(decoded, payloads)
+        missing = arrived.num_rows - payloads.num_rows - value(self._db, "SELECT count(*) FROM media_known")
+        if missing:
+            _log.warning("%d items of workers are not stored any more. Fix: gramhouse sync --full", missing)
+        self._find_changes(decoded, payloads, missing)
         self._register_rejected(payloads)
         if decoded.media.num_rows:
             self._layout = decoded.layout
@@ -388,8 +395,8 @@ class MediaMerge:
     def _media_id(self, decoded: Decoded) -> str:
         return media_id_of(self.mapping.media_id, decoded.layout.media.cells)
 
-    def _find_changes(self, decoded: Decoded, payloads: pa.Table) -> None:
-        if not payloads.num_rows:
+    def _find_changes(self, decoded: Decoded, payloads: pa.Table, missing: int) -> None:
+        if not payloads.num_rows and not missing:
             for statement in (*_NOTHING_FOUND, _SIGHTINGS, _NOTHING_TO_COMPARE, *_NOTHING_CHANGED):
                 self._db.execute(statement)
             return
@@ -397,7 +404,7 @@ class MediaMerge:
         media_id = self._media_id(decoded)
         read_columns(self._db, decoded.layout, children)
         self._db.execute(_FOUND.format(media_id=media_id))
-        if decoded.media.num_rows < payloads.num_rows:
+        if decoded.media.num_rows < payloads.num_rows + missing:
             self._db.execute(_NOT_DECODED)
         for statement in (_SIGHTINGS, _TO_COMPARE):
             self._db.execute(statement)
