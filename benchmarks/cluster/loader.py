@@ -1,6 +1,6 @@
 """How fast the loader merges the logs of workers: the logs of one sync, into a new warehouse, in one process.
 
-    python -m benchmarks.cluster.loader [--accounts 400] [--posts 250] [--rounds 3]
+    python -m benchmarks.cluster.loader [--accounts 1600] [--posts 250] [--rounds 3]
 
 The baseline (`read`) reads and decompresses the same logs without merging. Rows are media items; seconds and CPU are
 those of loading, without the start of the process.
@@ -64,7 +64,7 @@ def _measure(mode: str, store: Path, folder: Path) -> Sample:
 
 def main() -> None:
     """Run the benchmark and save the result."""
-    args = create_parser(__doc__).parse_args()
+    args = create_parser(__doc__, accounts=1600, posts=250).parse_args()
     rows = args.accounts * args.posts
     with temporary_folder(args) as folder, start_server(args.accounts, args.posts) as server:
         job: Job = on_workers(gramhouse(server.url, RunFolder(folder / "sync"), args.in_flight), 2)

@@ -14,12 +14,12 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.ingest.item_part import PartData
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
 from connectors.warehouse.ingest.landing.page_commit import last_seq, load, numbered
 from connectors.warehouse.ingest.landing.pending_pages import PendingPages
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
+from connectors.warehouse.ingest.typed_part import TypedPart
 from connectors.warehouse.maintenance.compact import remove_left_over
 from connectors.warehouse.maintenance.opening import make_ready
 from connectors.warehouse.merge.merge import merge
@@ -148,10 +148,10 @@ class Warehouse:
 
         def work() -> tuple[int, MergeStats]:
             landings: list[PageCommit] = []
-            parts: list[PartData] = []
+            parts: list[TypedPart] = []
             for entry in new_entries(connection, entries):
                 if entry.part is not None:
-                    parts.append(PartData(after + len(landings), entry.part))
+                    parts.append(TypedPart(after + len(landings), entry.part))
                 landings += entry.commits
             load(connection, numbered(landings, after=after), bodies)
             last = last_seq(connection)

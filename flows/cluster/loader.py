@@ -17,8 +17,9 @@ from models.clock import Clock
 from models.partition import Partition
 from models.runs import Outcome, OutcomeKind, Tally
 
-# Entries are merged when their pages have this many bytes, or when the first has waited for this many seconds.
-_MERGE_BYTES = 48 * 1024 * 1024
+# Entries are merged when their items have this many bytes (about 140,000 items), or when the first has waited for this
+# many seconds. DuckDB writes more than 122,880 new rows directly to the file, and smaller merges also to its log.
+_MERGE_BYTES = 128 * 1024 * 1024
 _MERGE_AFTER = 15.0
 
 # Seconds between polls of all logs: initially, and the maximum to which it grows while there are no new entries.

@@ -12,9 +12,9 @@ from connectors.source.retry import Send
 from connectors.store.object_store import ObjectStore
 from connectors.store.opening import open_store
 from flows.cluster.batch_log import BatchLog, End, Entry, Requests
-from flows.cluster.batch_part import BatchParts
 from flows.cluster.batch_spec import BatchSpec, read_spec
 from flows.cluster.stop_mark import StopMark, read_stop
+from flows.cluster.typed_parts import TypedPartWriter
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.engine.batches import Batch, scan_batch
@@ -121,7 +121,7 @@ class LoggedScans:
         self._waiting: list[PageCommit] = []
         self._bytes = 0
         self._lock = asyncio.Lock()
-        self._parts = BatchParts(
+        self._parts = TypedPartWriter(
             spec.api.stored_mapping,
             {(one.resource, one.path): one for one in spec.before.registry},
             # An earlier attempt may have sent other bytes of the same items.

@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Dialect
 from sqlalchemy.schema import CreateTable, DropTable, ExecutableDDLElement, SetColumnComment, SetTableComment
 
-from connectors.warehouse.ingest.item_part import PartData
 from connectors.warehouse.ingest.landing.page_commit import load, numbered
+from connectors.warehouse.ingest.typed_part import TypedPart
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of
@@ -23,7 +23,7 @@ from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.runs.stored_hashes import joined_hashes
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.storage.connection import connect, raw_connection
-from flows.cluster.batch_part import BatchParts
+from flows.cluster.typed_parts import TypedPartWriter
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, StagedPage
 from models.partition import CATALOGUE, Partition, media
@@ -112,27 +112,27 @@ class Rig:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.seq = 0
-        self._parts: list[PartData] = []
-        self._worker: BatchParts | None = None
+        self._parts: list[TypedPart] = []
+        self._worker: TypedPartWriter | None = None
 
-    def land(self, *landings: PageCommit, worker: BatchParts | None = None) -> None:
+    def land(self, *landings: PageCommit, worker: TypedPartWriter | None = None) -> None:
         """Land commits, the items of media pages in a part if a worker lands them."""
         if ON_WORKER and worker is None:
             # A worker knows the items that were merged before its batch.
             worker = self._worker = self._worker if self._parts else self.worker()
         if worker is not None:
             landings, part = worker.move_items(landings)
-            self._parts += [] if part is None else [PartData(self.seq, part)]
+            self._parts += [] if part is None else [TypedPart(self.seq, part)]
         with self.connection.begin():
             load(self.connection, numbered(landings, after=self.seq))
         self.seq += len(landings)
 
-    def worker(self) -> BatchParts:
+    def worker(self) -> TypedPartWriter:
         """Return what a worker that begins a batch now uses to make parts."""
         with self.connection.begin():
             accounts = {one for (one,) in self.connection.exec_driver_sql("SELECT DISTINCT account_id FROM core.media")}
             stored = dict(joined_hashes(self.connection, accounts, most=10_000))
-            return BatchParts(read_mapping(self.connection), read_registry(self.connection), stored)
+            return TypedPartWriter(read_mapping(self.connection), read_registry(self.connection), stored)
 
     def merge(self) -> MergeStats:
         parts, self._parts = self._parts, []

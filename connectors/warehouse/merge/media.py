@@ -12,10 +12,10 @@ from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import decoded_children, observations, read_columns, register_cells
 from connectors.warehouse.ingest.columns import columns_select, media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
-from connectors.warehouse.ingest.item_part import PartData, PartItems, read_part
 from connectors.warehouse.ingest.page_columns import by_account, by_order_key, of_pages
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
+from connectors.warehouse.ingest.typed_part import TypedItems, TypedPart, read_items
 from connectors.warehouse.merge.comparing import (
     content_of,
     counts_hash,
@@ -291,7 +291,7 @@ class MediaMerge:
         self._is_any_new = False
         self.is_any_rejected = False
 
-    def read(self, pages: Sequence[Page], parts: Sequence[PartData] = ()) -> list[Page]:
+    def read(self, pages: Sequence[Page], parts: Sequence[TypedPart] = ()) -> list[Page]:
         """Split pages into items, decode those whose bytes are not stored, and find new and changed items.
 
         `parts` are the items of other pages. Writes the bytes of new and changed items to the raw store durably, before
@@ -300,7 +300,7 @@ class MediaMerge:
         of_pages_here, unreadable = split(pages)
         # Frees memory: the items have copies of the bytes.
         del pages
-        blocks: list[Items | PartItems] = [of_pages_here, *(read_part(part, self.mapping) for part in parts)]
+        blocks: list[Items | TypedItems] = [of_pages_here, *(read_items(part, self.mapping) for part in parts)]
         staged = self._db.execute(_PAGES).to_arrow_table()
         hashes = pa.concat_tables([items.hashes_by_key() for items in blocks]).combine_chunks()
         order_keys = hashes["order_key"].combine_chunks()
@@ -327,7 +327,7 @@ class MediaMerge:
         for statement in (_STORED, _KNOWN):
             self._db.execute(statement)
 
-    def _decode(self, blocks: Sequence[Items | PartItems], staged: pa.Table) -> tuple[Decoded, pa.Table]:
+    def _decode(self, blocks: Sequence[Items | TypedItems], staged: pa.Table) -> tuple[Decoded, pa.Table]:
         """Decode the items whose bytes are not stored; return the cells, and the items' text by order key."""
         known = read_registry(self._connection)
         received = dict(zip(staged["seq"].to_pylist(), instants_of(staged["received_at"]), strict=True))

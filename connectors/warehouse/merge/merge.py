@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.ingest.item_part import PartData
 from connectors.warehouse.ingest.records import create_records
 from connectors.warehouse.ingest.split import Page
+from connectors.warehouse.ingest.typed_part import TypedPart
 from connectors.warehouse.merge.accounts import merge_accounts
 from connectors.warehouse.merge.media import MediaMerge
 from connectors.warehouse.merge.quarantine import collect_rejected
@@ -172,7 +172,9 @@ class _Contents:
     has_unknown_fields: bool
 
 
-def merge(connection: Connection, bodies: dict[int, bytes] | None = None, parts: Sequence[PartData] = ()) -> MergeStats:
+def merge(
+    connection: Connection, bodies: dict[int, bytes] | None = None, parts: Sequence[TypedPart] = ()
+) -> MergeStats:
     """Merge all staged pages in the open transaction, and delete them from staging; return the counts of changes.
 
     `bodies` are the bodies that are not in the table, by landing number; they are removed from it. `parts` have the

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from connectors.warehouse.ingest.decode import Decoder
-from connectors.warehouse.ingest.item_part import PartData, PartPage, encode_part, read_part
 from connectors.warehouse.ingest.split import POSITION_BITS, hash_of
-from flows.cluster.batch_part import BatchParts
+from connectors.warehouse.ingest.typed_part import PageItems, TypedPart, encode_items, read_items
+from flows.cluster.typed_parts import TypedPartWriter
 from models.schema.fields import Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
@@ -20,13 +20,13 @@ from tests.warehouse.rig import POSTS, Rig, Scan, at
 ANOTHER = Mapping(("/key",), (), (), (), (), ())
 
 
-def page(index: int, items: Sequence[bytes], unsent: Sequence[int] = ()) -> PartPage:
+def page(index: int, items: Sequence[bytes], unsent: Sequence[int] = ()) -> PageItems:
     sent = [b"" if position in unsent else one for position, one in enumerate(items)]
-    return PartPage(index, T0, sent, [hash_of(one) for one in items])
+    return PageItems(index, T0, sent, [hash_of(one) for one in items])
 
 
-def part_of(*pages: PartPage, registry: Registry | None = None) -> PartData:
-    return PartData(6, encode_part(pages, registry or {}, BUILT_IN, OWN)[0])
+def part_of(*pages: PageItems, registry: Registry | None = None) -> TypedPart:
+    return TypedPart(6, encode_items(pages, registry or {}, BUILT_IN, OWN)[0])
 
 
 def key(seq: int, position: int) -> int:
@@ -43,11 +43,11 @@ def test_the_loader_reads_the_values_that_a_worker_decoded(
     before: list[dict[str, Any]], now: list[dict[str, Any]]
 ) -> None:
     lines = raw([*before, *now])
-    first, registry = encode_part([page(0, raw(before))], {}, BUILT_IN, OWN)
-    second, _ = encode_part([page(0, raw(now))], registry, BUILT_IN, OWN)
+    first, registry = encode_items([page(0, raw(before))], {}, BUILT_IN, OWN)
+    second, _ = encode_items([page(0, raw(now))], registry, BUILT_IN, OWN)
     decoder = Decoder(BUILT_IN, {}, OWN, lambda _: T0)
     for data in (first, second):
-        read_part(PartData(0, data), BUILT_IN).decode(decoder, stored=())
+        read_items(TypedPart(0, data), BUILT_IN).decode(decoder, stored=())
     found = decoder.finish()
     rows = [{**row, "order_key": 0} for row in plain(found.media)]
     wanted = [{**row, "order_key": 0} for row in read_carefully(lines, found.layout)["media"]]
@@ -61,20 +61,20 @@ def test_the_fields_found_on_a_worker_are_those_found_here(items: list[dict[str,
     here = Decoder(BUILT_IN, {}, OWN, lambda _: T0)
     here.add(range(len(lines)), lines)
     there = Decoder(BUILT_IN, {}, OWN, lambda _: T0)
-    read_part(part_of(page(0, lines)), BUILT_IN).decode(there, stored=())
+    read_items(part_of(page(0, lines)), BUILT_IN).decode(there, stored=())
     assert types(there.finish().registry) == types(here.finish().registry)
 
 
 def test_items_are_numbered_by_the_landing_of_their_page() -> None:
     items = raw([{"id": "1"}, {"id": "2"}])
-    found = read_part(part_of(page(0, items), page(3, items[:1])), BUILT_IN)
+    found = read_items(part_of(page(0, items), page(3, items[:1])), BUILT_IN)
     assert found.order_keys.to_pylist() == [key(7, 0), key(7, 1), key(10, 0)]
     assert found.hashes.to_pylist() == [hash_of(one) for one in (*items, items[0])]
 
 
 def test_items_that_were_not_sent_or_are_stored_are_not_decoded() -> None:
     items = raw([{"id": str(number)} for number in range(4)])
-    found = read_part(part_of(page(0, items, unsent=[1])), BUILT_IN)
+    found = read_items(part_of(page(0, items, unsent=[1])), BUILT_IN)
     decoder = Decoder(BUILT_IN, {}, OWN, lambda _: T0)
     texts = found.decode(decoder, stored={key(7, 3)})
     assert texts["payload"].to_pylist() == ['{"id": "0"}', '{"id": "2"}']
@@ -83,7 +83,7 @@ def test_items_that_were_not_sent_or_are_stored_are_not_decoded() -> None:
 
 
 def test_values_decoded_with_another_mapping_are_decoded_again() -> None:
-    found = read_part(part_of(page(0, raw([{"id": "1", "key": "2"}]))), ANOTHER)
+    found = read_items(part_of(page(0, raw([{"id": "1", "key": "2"}]))), ANOTHER)
     assert found.decoded is None
 
 
@@ -91,7 +91,7 @@ def test_values_that_do_not_fit_into_the_loader_s_columns_are_decoded_again() ->
     part = part_of(page(0, raw([{"id": "1", "n": 5}])))
     decoder = Decoder(BUILT_IN, {}, OWN, lambda _: T0)
     decoder.add([1], raw([{"id": "0", "n": {"deep": 1}, "m": [{"a": 1}]}]))
-    read_part(part, BUILT_IN).decode(decoder, stored=())
+    read_items(part, BUILT_IN).decode(decoder, stored=())
     found = decoder.finish()
     name = next(cell.name for cell in found.layout.media.cells.values() if cell.path == "/n")
     assert {row["order_key"]: row[name] for row in plain(found.media)}[key(7, 0)] == "5"
@@ -104,7 +104,7 @@ def test_an_unsent_item_that_is_not_stored_is_reported_and_removes_nothing(
     deleted = hash_of(b'{"id":"2"}')
     for hour in (24, 48):
         scan = Scan(POSTS, f"scan-{hour}", at(hour))
-        rig.land(scan.page([{"id": "2"}], at(hour), last=True), worker=BatchParts(BUILT_IN, {}, {POSTS: deleted}))
+        rig.land(scan.page([{"id": "2"}], at(hour), last=True), worker=TypedPartWriter(BUILT_IN, {}, {POSTS: deleted}))
         rig.merge()
     assert rig.rows("SELECT media_id, removed_at FROM core.media") == [("1", None)]
     assert "1 items of workers are not stored any more" in caplog.text

@@ -1,12 +1,13 @@
-"""Moves the items of a log entry's pages to a part: decoded, and without those whose bytes the warehouse has."""
+"""Moves the items of a log entry's pages to a typed part, without the texts that the warehouse has."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from connectors.warehouse.ingest.item_part import PartPage, encode_part
 from connectors.warehouse.ingest.split import NotAPage, hash_of, raw_items
+from connectors.warehouse.ingest.typed_part import PageItems, encode_items
 from connectors.warehouse.runs.stored_hashes import HASH
 from connectors.warehouse.schema.field_registry import own_names
+from models.checkpoint import ScanState
 from models.page_commit import PageCommit
 from models.page_items import ids_of
 from models.partition import Partition
@@ -20,8 +21,8 @@ def hashes_in(joined: bytes) -> frozenset[bytes]:
 
 
 @dataclass(slots=True)
-class BatchParts:
-    """Makes the parts of one attempt at a batch, in the order of its entries.
+class TypedPartWriter:
+    """Makes the typed parts of one attempt at a batch, in the order of its entries.
 
     `stored`: the joined hashes of the stored items of a partition. An item is left out of the part only while nothing
     else was sent for its id: then its stored row is still the one with this hash when the loader merges the part.
@@ -56,11 +57,14 @@ class BatchParts:
                 continue
             hashes = list(map(hash_of, raw))
             sent = self._sent_of(page.partition, page.body, raw, hashes)
-            pages.append(PartPage(index, page.received_at, sent, hashes))
+            pages.append(PageItems(index, page.received_at, sent, hashes))
             rest.append(replace(commit, page=replace(page, body="")))
+            if commit.checkpoint is not None and commit.checkpoint.state is not ScanState.SCANNING:
+                # Frees memory. If the partition is scanned again in this batch, they are read again.
+                self._hashes.pop(page.partition, None)
         if not pages:
             return commits, None
-        part, self.registry = encode_part(pages, self.registry, self.mapping, self._own)
+        part, self.registry = encode_items(pages, self.registry, self.mapping, self._own)
         return tuple(rest), part
 
     def _sent_of(

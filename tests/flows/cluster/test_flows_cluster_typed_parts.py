@@ -9,7 +9,7 @@ import pytest
 
 from connectors.warehouse.ingest.split import hash_of
 from flows.cluster.batch_log import decode
-from flows.cluster.batch_part import BatchParts
+from flows.cluster.typed_parts import TypedPartWriter
 from flows.cluster.worker import unfinished_ids
 from models.page_commit import PageCommit
 from models.schema.mapping_built_in import BUILT_IN
@@ -60,19 +60,19 @@ OLD, NEW, OTHER = {"id": "1", "n": 1}, {"id": "1", "n": 2}, {"id": "2"}
 
 
 async def test_an_item_that_changed_and_changed_back_is_sent_both_times() -> None:
-    parts = BatchParts(BUILT_IN, {}, {POSTS: stored(OLD, OTHER)})
+    parts = TypedPartWriter(BUILT_IN, {}, {POSTS: stored(OLD, OTHER)})
     _, part = parts.move_items(tuple(pages([OLD, OTHER], [NEW], [OLD, OTHER])))
     assert list(map(bool, payloads(part))) == [False, False, True, True, False]
 
 
 async def test_items_of_a_partition_without_stored_hashes_are_sent() -> None:
-    parts = BatchParts(BUILT_IN, {}, {STORIES: stored(OLD)})
+    parts = TypedPartWriter(BUILT_IN, {}, {STORIES: stored(OLD)})
     _, part = parts.move_items(tuple(pages([OLD])))
     assert all(payloads(part))
 
 
 async def test_pages_without_items_to_move_stay_as_they_are() -> None:
-    parts = BatchParts(BUILT_IN, {}, {})
+    parts = TypedPartWriter(BUILT_IN, {}, {})
     [broken] = pages([OLD])
     assert broken.page is not None
     text = Scan(POSTS, "scan", at(0)).page([], at(1), text='{"items":1}')

@@ -1,8 +1,9 @@
-"""Parts: the items of several pages as Arrow data, hashed and decoded on a worker, for the loader to merge.
+"""Typed parts: the items of several pages as Arrow data, hashed and decoded on a worker.
 
-A part is an Arrow stream with one row for each item: `page` (its index among the commits of the log entry), `position`
-(on the page), `payload_hash`, `payload` (empty if the warehouse has these bytes) and `values` (of the Arrow decoder;
-NULL if it rejected the item). Its metadata are the field registry and the mapping with which the items were decoded.
+A typed part is an Arrow stream with one row for each item: `page` (its index among the commits of the log entry),
+`position` (on the page), `payload_hash`, `payload` (empty if the warehouse has these bytes) and `values` (of the Arrow
+decoder; NULL if it rejected the item). Its metadata are the field registry and the mapping with which the items were
+decoded.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,7 +27,7 @@ _REGISTRY, _MAPPING = b"registry", b"mapping"
 
 
 @dataclass(frozen=True, slots=True)
-class PartPage:
+class PageItems:
     """The items of a page: their hashes, and their bytes, empty for those that need not be sent.
 
     `index` is the page's among the commits of its log entry.
@@ -38,8 +39,8 @@ class PartPage:
     hashes: Sequence[bytes]
 
 
-def encode_part(
-    pages: Iterable[PartPage], registry: Registry, mapping: Mapping, own: OwnNames
+def encode_items(
+    pages: Iterable[PageItems], registry: Registry, mapping: Mapping, own: OwnNames
 ) -> tuple[bytes, Registry]:
     """Decode the items of pages; return the part, and the registry with the fields that were found."""
     found = list(pages)
@@ -82,7 +83,7 @@ def _layout(mapping: Mapping, registry: bytes) -> Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class PartData:
+class TypedPart:
     """A part of a log entry whose commits have the landing numbers from `after` + 1."""
 
     after: int
@@ -90,7 +91,7 @@ class PartData:
 
 
 @dataclass(frozen=True, slots=True)
-class PartItems:
+class TypedItems:
     """The items of a part, as Arrow arrays; see `split.Items`."""
 
     order_keys: Any
@@ -122,7 +123,7 @@ class PartItems:
         return found.filter(wanted)
 
 
-def read_part(part: PartData, mapping: Mapping) -> PartItems:
+def read_items(part: TypedPart, mapping: Mapping) -> TypedItems:
     """Return the items of a part; without decoded values if they were decoded with another mapping."""
     with pa.ipc.open_stream(pa.py_buffer(part.data)) as reader:
         batch = reader.read_next_batch()
@@ -133,4 +134,4 @@ def read_part(part: PartData, mapping: Mapping) -> PartItems:
     if "values" in batch.schema.names and metadata[_MAPPING] == mapping.to_json().encode():
         text = metadata[_REGISTRY]
         decoded = DecodedItems(batch["values"], _layout(mapping, text), _registry(text))
-    return PartItems(order_keys, batch["payload"], batch["payload_hash"], decoded)
+    return TypedItems(order_keys, batch["payload"], batch["payload_hash"], decoded)
