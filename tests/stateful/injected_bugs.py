@@ -44,7 +44,7 @@ def _into_the_table(connection: Connection, bodies: dict[int, bytes]) -> None:
 def _doubles(patch: pytest.MonkeyPatch) -> None:
     """Items that occur twice are stored twice."""
 
-    def keep_both(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
+    def keep_both(connection: Connection, bodies: dict[int, bytes], _: object) -> MergeStats:
         _into_the_table(connection, bodies)
         twice = connection.exec_driver_sql(_TWICE).all()
         counts = merge.merge(connection)
@@ -78,7 +78,7 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 def _cleared_before_it_is_merged(patch: pytest.MonkeyPatch) -> None:
     """Staged pages are deleted in one transaction and merged in another."""
 
-    def merge_twice(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
+    def merge_twice(connection: Connection, bodies: dict[int, bytes], _: object) -> MergeStats:
         _into_the_table(connection, bodies)
         for table in ("staging", "checkpoints"):
             connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
