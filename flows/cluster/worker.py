@@ -17,7 +17,8 @@ from flows.cluster.stop_mark import StopMark, read_stop
 from flows.cluster.typed_parts import TypedPartWriter
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.engine.batches import Batch, scan_batch
+from flows.engine.batch_scan import scan_batch
+from flows.engine.batches import Batch
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.run_context import Counters, Landed, ScanContext, ScanResources, StopSignal

@@ -21,7 +21,8 @@ from flows.cluster.stop_mark import StopMark, write_stop
 from flows.cluster.worker import stop_scans
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.settings import Settings
-from flows.engine.batches import Batch, BatchReport, expected_items
+from flows.engine.batch_scan import expected_items
+from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_context import RunContext
 from flows.reporting.words import Say
 from models.checkpoint import ScanState
@@ -86,7 +87,7 @@ class Workers(Protocol):
 
 
 class WorkerBatches:
-    """Scans the batches of one run on workers. See `flows.engine.batches.BatchEngine`."""
+    """Scans the batches of one run on workers. See `flows.engine.run_context.BatchEngine`."""
 
     def __init__(
         self,

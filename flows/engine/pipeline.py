@@ -24,9 +24,9 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.snapshot.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.batches import ListedAccount, batcher_for
+from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import fail_fast_group
-from flows.engine.run_context import Counters, RunContext, RunResources
+from flows.engine.run_context import BatchEngine, Counters, RunContext, RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.scan_depth import scan_mode
 from flows.engine.steps import DIRECT, Steps, all_listed, longest_waiting, open_run
@@ -251,9 +251,13 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
         mode=mode,
         read_posts=post_reader(mapping),
         max_requests=request.max_requests,
-        batcher=batcher_for(resources.batches, in_turn=request.max_requests is not None),
+        batcher=AccountBatcher.in_turn() if request.max_requests is not None else _batcher(resources.batches),
         say=say,
     )
+
+
+def _batcher(engine: BatchEngine | None) -> AccountBatcher:
+    return AccountBatcher() if engine is None else AccountBatcher(engine.least, engine.most)
 
 
 async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence[str]) -> RunReport:

@@ -5,13 +5,14 @@ from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from connectors.source.errors import Failure
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, Send
 from connectors.store.snapshot_bucket import SnapshotBucket
 from connectors.warehouse.warehouse import Warehouse
+from flows.engine.batches import AccountBatcher, Batch, BatchReport
 from flows.engine.concurrency import Slots
 from flows.reporting.words import Say
 from models.checkpoint import Checkpoint, RunKind
@@ -22,9 +23,6 @@ from models.page_items import post_reader
 from models.partition import Partition
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-
-if TYPE_CHECKING:
-    from flows.engine.batches import AccountBatcher, BatchEngine
 
 
 class ScanStore(Protocol):
@@ -73,6 +71,20 @@ class ScanResources:
     base_url: str | None = None
     policy: BackoffPolicy = field(default_factory=BackoffPolicy)
     mapping: Mapping = BUILT_IN
+
+
+class BatchEngine(Protocol):
+    """Scans batches of `least` to `most` accounts; only the last one may be smaller."""
+
+    @property
+    def least(self) -> int: ...  # noqa: D102
+
+    @property
+    def most(self) -> int: ...  # noqa: D102
+
+    async def sync_batch(self, run: "RunContext", batch: Batch) -> BatchReport:
+        """Scan a batch's accounts, and land an outcome for each of its partitions."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,5 +277,5 @@ class RunContext(ScanContext):
 
     resources: RunResources
     accept_removals: bool = False
-    batcher: "AccountBatcher" = field(kw_only=True)
+    batcher: AccountBatcher = field(kw_only=True)
     say: Say = field(kw_only=True)

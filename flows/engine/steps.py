@@ -12,7 +12,8 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import progress
 from connectors.warehouse.runs.account_ids import stored_statuses, unusual_spellings
 from connectors.warehouse.runs.closed_scans import waiting_since
-from flows.engine.batches import Batch, BatchReport, ListedAccount, scan_batch
+from flows.engine.batch_scan import scan_batch
+from flows.engine.batches import Batch, BatchReport, ListedAccount
 from flows.engine.partition_scan import PartitionScan
 from flows.engine.run_context import RunContext
 from flows.engine.run_request import RunRequest

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
-from flows.reporting.headline import LOST, media, numbers, run_title, verdict
+from flows.reporting.headline import LOST, numbers, run_title, verdict
 from flows.reporting.summary import Drift, Field, Freshness, RunFacts, Summary, Token, Truncated
-from flows.reporting.words import code, count, fix_for, moment, span
+from flows.reporting.words import changes, code, count, fix_for, moment, span
 from models.runs import OutcomeKind
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ def _run(summary: Summary) -> Iterator[str]:
     if summary.resumed:
         yield "Counted for the earlier runs that landed them, not for this run:\n\n" + "\n".join(
             f"- {run_title(each)} UTC ({each.state.value}): {count(each.pages, 'page')}, {count(each.items, 'record')};"
-            f" media: {media(each)}"
+            f" media: {changes(each)}"
             for each in summary.resumed
         )
     if run.accounts_removed:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from flows.reporting import words
 from flows.reporting.summary import RunFacts, Summary
-from flows.reporting.words import count, moment, plain, shortfall, span
+from flows.reporting.words import changes, count, moment, plain, shortfall, span
 from models.runs import OutcomeKind, RunState
 
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
@@ -43,22 +43,6 @@ def verdict(summary: Summary) -> str:
     return f"{state}. Needs attention: {needs}" if needs else state
 
 
-def media(run: RunFacts) -> str:
-    """Return the changes that a run made to the media, as text."""
-    parts = ", ".join(
-        f"{number:,} {word}"
-        for number, word in (
-            (run.added, "new"),
-            (run.changed, "changed"),
-            (run.removed, "removed"),
-            (run.expired, "expired"),
-            (run.returned, "returned"),
-        )
-        if number
-    )
-    return parts or "nothing changed"
-
-
 def numbers(summary: Summary) -> str:
     """Return the numbers of a run as a sentence."""
     run = summary.run
@@ -68,7 +52,7 @@ def numbers(summary: Summary) -> str:
     made = (
         f"; {count(run.requests, 'request')} of {run.full_requests:,} a full refresh would make" if run.requests else ""
     )
-    return f"The {run_title(run)} UTC{took} saw {scanned}{made}; media: {media(run)}."
+    return f"The {run_title(run)} UTC{took} saw {scanned}{made}; media: {changes(run)}."
 
 
 def headline(summary: Summary) -> str:

@@ -2,16 +2,11 @@
 
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from connectors.source.errors import hint_for
 from models.api import one_line
 from models.runs import INCOMPLETE, RunWarning, Tally
-
-if TYPE_CHECKING:
-    # Its module imports SQLAlchemy, which is not needed to format text.
-    from connectors.warehouse.merge.run_counts import MergeStats
-
 
 # A function that shows a line to the user.
 Say = Callable[[str], None]
@@ -70,10 +65,23 @@ def fix_for(error_code: str) -> str:
     return hint and f"Fix: {hint}."
 
 
-def changes(media: "MergeStats") -> str:
+class MediaChanges(Protocol):
+    """The number of media items in which something changed, by kind of change."""
+
+    @property
+    def added(self) -> int: ...  # noqa: D102
+    @property
+    def changed(self) -> int: ...  # noqa: D102
+    @property
+    def removed(self) -> int: ...  # noqa: D102
+    @property
+    def expired(self) -> int: ...  # noqa: D102
+    @property
+    def returned(self) -> int: ...  # noqa: D102
+
+
+def changes(media: MediaChanges) -> str:
     """Return the changes of media items as text."""
-    if media.untouched:
-        return "nothing changed"
     numbers = {
         "new": media.added,
         "changed": media.changed,
@@ -81,7 +89,7 @@ def changes(media: "MergeStats") -> str:
         "expired": media.expired,
         "returned": media.returned,
     }
-    return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
+    return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number) or "nothing changed"
 
 
 # Prefect's two UIs treat escapes differently: one shows entities literally, the other turns an escaped address into a

@@ -461,7 +461,7 @@ MUTANTS = (
     ),
     Mutant(
         "media of expired accounts are asked for",
-        "flows/engine/batches.py",
+        "flows/engine/batch_scan.py",
         "(resources.scan_expired or not account.expired)",
         "(not resources.scan_expired or not account.expired)",
         ("tests/flows/engine/test_flows_pipeline.py",),

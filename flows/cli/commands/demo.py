@@ -13,6 +13,7 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 
+from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
@@ -24,8 +25,6 @@ from flows.engine.clock import SystemClock
 from flows.orchestration.processes import PREFECT_QUIET, ProcessError, free_port, prefect, sandbox
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment
-
-_KEY = "sandbox-demo-key"
 
 _QUERIES = {
     "What does the snapshot contain?": """
@@ -97,7 +96,7 @@ def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]
             "PREFECT_HOME": str((folder / "prefect").resolve()),
             "PREFECT_API_URL": f"http://127.0.0.1:{tracker}/api",
             "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api}",
-            "GRAMHOUSE_API_KEY": _KEY,
+            "GRAMHOUSE_APIDEMO_KEY": DEMO_KEY,
             "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
             "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
             "GRAMHOUSE_REPORT": str(folder / "report.html"),

@@ -102,12 +102,12 @@ def _undecided(snapshot: Snapshot, before: datetime) -> list[dict[str, Any]]:
     return snapshot.query(_UNDECIDED, [before]).records() if "removals_undecided_since" in columns else []
 
 
-def attention(found: Mapping[str, Any], state: Current) -> list[str]:
-    """Return the reasons that require attention, as words for programs; empty if there are none."""
+def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
+    """Return each possible reason for attention, as a word for programs, and whether it holds."""
     last = found["last_run"]
     ends = {run["state"] for run in (*filter(None, [last]), *found["unresolved"])}
     other = state.other()
-    reasons = {
+    return {
         "interrupted": "interrupted" in ends or (other is not None and other.state is RunState.INTERRUPTED),
         "failed": "failed" in ends
         or any(each["outcome"] in LOST for each in found["failures"])
@@ -119,7 +119,6 @@ def attention(found: Mapping[str, Any], state: Current) -> list[str]:
         "status_file": state.is_damaged,
         "snapshot_log": found.get("snapshot_problem") is not None,
     }
-    return [reason for reason, holds in reasons.items() if holds]
 
 
 def _run(run: Mapping[str, Any], *, is_last: bool = True, is_checked: bool = True) -> str:
@@ -251,13 +250,14 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
     found["snapshot_problem"] = problem
     reasons = attention(found, state)
     if as_json:
-        others = {"status_file": state.problem, "writing": str(writing) if writing else None, "attention": reasons}
+        given = [reason for reason, holds in reasons.items() if holds]
+        others = {"status_file": state.problem, "writing": str(writing) if writing else None, "attention": given}
         print_json({**found, **others})
     elif as_metrics:
         out.out(metrics(found, reasons, writing=writing is not None))
     else:
         _print(found, state, writing)
-    return ExitCode.PARTIAL if reasons else ExitCode.COMPLETE
+    return ExitCode.PARTIAL if any(reasons.values()) else ExitCode.COMPLETE
 
 
 def status(

@@ -13,17 +13,6 @@ from models.runs import RunState
 # Labels and a value; samples with None are omitted.
 Sample = tuple[Mapping[str, str], float | None]
 
-REASONS = (
-    "interrupted",
-    "failed",
-    "warning",
-    "stale",
-    "removals_undecided",
-    "full_overdue",
-    "status_file",
-    "snapshot_log",
-)
-
 _RUN_COUNTS = ("accounts", "pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
 
 
@@ -92,10 +81,9 @@ def _snapshot(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _family("cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", waits)
 
 
-def metrics(found: Mapping[str, Any], reasons: Iterable[str], *, writing: bool) -> str:
-    """Return the status as an OpenMetrics exposition; `reasons` are the reasons that require attention."""
-    given = set(reasons)
-    why = (({"reason": reason}, int(reason in given)) for reason in REASONS)
+def metrics(found: Mapping[str, Any], reasons: Mapping[str, bool], *, writing: bool) -> str:
+    """Return the status as an OpenMetrics exposition; `reasons` are those of `attention`."""
+    why = (({"reason": reason}, int(holds)) for reason, holds in reasons.items())
     unresolved = len(found["unresolved"])
     lines = [
         *_family("snapshot_readable", "1 if there is a snapshot that can be read.", _plain(int(bool(found["totals"]))))
