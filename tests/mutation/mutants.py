@@ -581,8 +581,8 @@ MUTANTS = (
     Mutant(
         "a closed log is scanned on",
         "flows/cluster/worker.py",
-        "        if entry.end is not None:\n            return\n        for commit",
-        "        for commit",
+        "        if entry.end is not None:\n            return\n        progress",
+        "        progress",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
     Mutant(
@@ -770,16 +770,30 @@ MUTANTS = (
     Mutant(
         "a worker does not know what earlier runs have seen",
         "flows/cluster/worker.py",
-        "        seen = set(self._spec.before.seen.get(scan_id, ()))\n",
-        "        seen = set[str]()\n",
+        ".union(self._spec.before.seen.get(scan_id, ()))",
+        "",
         ("tests/flows/cluster/test_flows_cluster_modes.py",),
     ),
     Mutant(
         "a worker does not know what earlier attempts have seen",
         "flows/cluster/worker.py",
-        "            seen.update(ids_of(body, self._spec.api.mapping))\n",
-        "            pass\n",
+        "self._progress.seen.get(scan_id, set())",
+        "set()",
         ("tests/flows/cluster/test_flows_cluster_modes.py",),
+    ),
+    Mutant(
+        "an item that changed back is not sent",
+        "flows/cluster/typed_parts.py",
+        "if digest in known and media_id not in sent:",
+        "if digest in known:",
+        ("tests/flows/cluster/test_flows_cluster_typed_parts.py",),
+    ),
+    Mutant(
+        "the loader decodes with the worker's column types",
+        "connectors/warehouse/ingest/decode.py",
+        "if not _holds(chunk.layout, self._layout)]",
+        "if False]",
+        ("tests/warehouse/ingest/test_warehouse_typed_part.py",),
     ),
     Mutant(
         "a backfill on workers goes on where the sync is",
