@@ -96,7 +96,7 @@ def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]
             "PREFECT_HOME": str((folder / "prefect").resolve()),
             "PREFECT_API_URL": f"http://127.0.0.1:{tracker}/api",
             "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api}",
-            "GRAMHOUSE_APIDEMO_KEY": DEMO_KEY,
+            "GRAMHOUSE_API_KEY": DEMO_KEY,
             "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
             "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
             "GRAMHOUSE_REPORT": str(folder / "report.html"),
