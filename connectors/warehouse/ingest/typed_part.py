@@ -20,6 +20,7 @@ from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.decode import DecodedItems, Decoder
 from connectors.warehouse.ingest.layout import Layout, layout
 from connectors.warehouse.ingest.split import POSITION_BITS
+from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from models.schema.fields import Field, OwnNames, Registry
 from models.schema.mapping import Mapping
 
@@ -124,9 +125,23 @@ class TypedItems:
 
 
 def read_items(part: TypedPart, mapping: Mapping) -> TypedItems:
-    """Return the items of a part; without decoded values if they were decoded with another mapping."""
+    """Return the items of a part; without decoded values if they were decoded with another mapping.
+
+    Raises WarehouseUnusable if the part cannot be read, for example because another version wrote it.
+    """
+    try:
+        return _items(part, mapping)
+    except (pa.ArrowException, KeyError, StopIteration, msgspec.MsgspecError) as error:
+        message = (
+            f"the items of a worker cannot be read ({first_line(error)}). Fix: install the same version everywhere."
+        )
+        raise WarehouseUnusable(message) from error
+
+
+def _items(part: TypedPart, mapping: Mapping) -> TypedItems:
     with pa.ipc.open_stream(pa.py_buffer(part.data)) as reader:
         batch = reader.read_next_batch()
+    batch.validate()
     seqs = pc.add(pc.cast(batch["page"], pa.int64()), pa.scalar(part.after + 1, pa.int64()))
     order_keys = pc.add(pc.shift_left(seqs, POSITION_BITS), pc.cast(batch["position"], pa.int64()))
     metadata = batch.schema.metadata

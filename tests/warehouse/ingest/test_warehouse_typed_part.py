@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
 from connectors.warehouse.ingest.decode import Decoder
 from connectors.warehouse.ingest.split import POSITION_BITS, hash_of
 from connectors.warehouse.ingest.typed_part import PageItems, TypedPart, encode_items, read_items
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.cluster.typed_parts import TypedPartWriter
 from models.schema.fields import Registry
 from models.schema.json_types import JsonType
@@ -85,6 +87,16 @@ def test_items_that_were_not_sent_or_are_stored_are_not_decoded() -> None:
 def test_values_decoded_with_another_mapping_are_decoded_again() -> None:
     found = read_items(part_of(page(0, raw([{"id": "1", "key": "2"}]))), ANOTHER)
     assert found.decoded is None
+
+
+def test_a_part_of_another_version_is_refused_in_one_line() -> None:
+    other = pa.record_batch({"rows": [1]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, other.schema) as writer:
+        writer.write_batch(other)
+    for data in (b"", b"no Arrow", sink.getvalue().to_pybytes()):
+        with pytest.raises(WarehouseUnusable, match="Fix: install the same version everywhere"):
+            read_items(TypedPart(0, data), BUILT_IN)
 
 
 def test_values_that_do_not_fit_into_the_loader_s_columns_are_decoded_again() -> None:
