@@ -180,7 +180,9 @@ sys.exit(3)
 
 
 def test_a_killed_process_has_exited(tmp_path: Path) -> None:
-    with MeasuredProcess((sys.executable, "-c", "import signal; signal.pause()"), clean_environment(), tmp_path) as process:
+    with MeasuredProcess(
+        (sys.executable, "-c", "import signal; signal.pause()"), clean_environment(), tmp_path
+    ) as process:
         process.kill()
         assert process.wait().exit_code == -9
 
