@@ -112,7 +112,7 @@ bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with p
 	$(BENCH).sync.again nightly --style spaced
 	$(BENCH).sync.again urls --style spaced
 	$(BENCH).sync.again counts --style spaced
-	$(BENCH).sync.cold --style spaced --latency 0.015 --without-dlt
+	$(BENCH).sync.cold --style spaced --latency 0.015
 	$(BENCH).sync.again warm --style spaced --latency 0.015
 	$(BENCH).sync.again nightly --style spaced --latency 0.015
 	$(BENCH).sync.again urls --style spaced --latency 0.015

@@ -65,6 +65,7 @@ GOALS = (
     Goal("all URLs signed again, 100k: time over the fetch alone", "urls-spaced-100k", "wall_over_floor", 1.6),
     Goal("all counts changed, 100k: time over the fetch alone", "counts-spaced-100k", "wall_over_floor", 1.8),
     Goal("first sync, 100k, 15 ms away: time over the fetch alone", "cold-spaced-100k-15ms", "wall_over_floor", 1.8),
+    Goal("first sync, 100k, 15 ms away: dlt's time", "cold-spaced-100k-15ms", "dlt_wall_over_ours", 3.6, at_least=True),
     Goal("nothing changed, 100k, 15 ms away: time over the fetch", "warm-spaced-100k-15ms", "wall_over_floor", 1.25),
     Goal("1 % changed, 2 % new, 100k, 15 ms away", "nightly-spaced-100k-15ms", "wall_over_floor", 1.4),
     Goal("all URLs signed again, 100k, 15 ms away", "urls-spaced-100k-15ms", "wall_over_floor", 1.6),
