@@ -14,104 +14,15 @@ import json
 import tempfile
 import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from itertools import count
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 
+from benchmarks.api.dated_api import PER_DAY, DatedApi, ShiftedClock, run_day
 from benchmarks.measuring.machine import describe_machine
 from benchmarks.measuring.results import RESULTS, size_name
-from connectors.source.endpoints import ApiRequest, Response, read_response
-from connectors.warehouse.warehouse import open_warehouse
-from flows.engine.concurrency import Slots
-from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunResources
-from flows.engine.run_request import RunRequest
 from models.incremental import SyncMode
-
-_START = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)
-_PER_DAY = 2
-_COUNTS_CHANGE_FOR = 28
-_CAPTION = "A caption of the usual length, with a few words on what is to be seen here. " * 3
-
-
-class _Clock:
-    """The system clock, shifted by a number of days."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self.days = 0
-
-    def now(self) -> datetime:
-        return _START + timedelta(days=self.days, seconds=self.monotonic())
-
-    def monotonic(self) -> float:
-        return time.monotonic() - self._began
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-@dataclass
-class _FakeApi:
-    """Accounts with `posts` posts each on day 0, and two more each day."""
-
-    accounts: int
-    posts: int
-    clock: _Clock
-    requests: int = 0
-
-    def likes(self, post: int) -> int:
-        """Return the like count of a post, which grows for 28 days."""
-        age = (self.posts + _PER_DAY * self.clock.days - 1 - post) // _PER_DAY
-        return 3 * min(age, _COUNTS_CHANGE_FOR) + post % 7
-
-    def published_at(self, post: int) -> datetime:
-        """Return when a post was published."""
-        return _START - timedelta(hours=1) + timedelta(hours=24 / _PER_DAY * (post + 1 - self.posts))
-
-    async def send(self, request: ApiRequest) -> Response:
-        """Return the response to a request."""
-        self.requests += 1
-        params = dict(request.params)
-        begin, limit = int(params.get("cursor", "0")), int(params["limit"])
-        if request.operation == "accounts.list":
-            items, total = self._accounts(begin, limit), self.accounts
-        elif params["surface"] == "stories":
-            items, total = [], 0
-        else:
-            total = self.posts + _PER_DAY * self.clock.days
-            account = int(request.scope[-12:])
-            items = [self._post(account, total - 1 - index) for index in range(begin, min(begin + limit, total))]
-        cursor = str(begin + limit) if begin + limit < total else None
-        body = json.dumps({"items": items, "next_cursor": cursor}).encode()
-        headers = {"x-correlation-id": "01HZZZZZZZZZZZZZZZZZZZZZZZ"}
-        return read_response(request, 200, headers, body, now=self.clock.now())
-
-    def _accounts(self, begin: int, limit: int) -> list[dict[str, object]]:
-        return [
-            {
-                "id": _uuid(number),
-                "ig_username": f"account_{number}",
-                "public_id": f"p{number:012d}",
-                "status": "active",
-            }
-            for number in range(begin, min(begin + limit, self.accounts))
-        ]
-
-    def _post(self, account: int, post: int) -> dict[str, object]:
-        media_id = f"{account:06d}{post:08d}"
-        return {
-            "id": media_id,
-            "caption": _CAPTION,
-            "media_type": "IMAGE",
-            "permalink": f"https://example.com/p/{media_id}",
-            "media_url": f"https://cdn.example.com/{media_id}.jpg",
-            "timestamp": self.published_at(post).isoformat(),
-            "like_count": self.likes(post),
-            "comments_count": post % 11,
-        }
 
 
 @dataclass(frozen=True)
@@ -125,13 +36,9 @@ class Day:
     missed: int
 
 
-def _uuid(number: int) -> str:
-    return f"00000000-0000-4000-8000-{number:012d}"
-
-
-def _missed(snapshot: Path, api: _FakeApi) -> int:
+def _missed(snapshot: Path, api: DatedApi) -> int:
     """Return how many posts are missing or have outdated counts; of the posts after `covered_from`, where it is set."""
-    total = api.posts + _PER_DAY * api.clock.days
+    total = api.posts + PER_DAY * api.clock.days
     with duckdb.connect(str(snapshot), read_only=True) as db:
         db.execute("CREATE TEMP TABLE truth (post BIGINT, likes BIGINT, published_at TIMESTAMPTZ)")
         rows = [(post, api.likes(post), api.published_at(post)) for post in range(total)]
@@ -148,27 +55,16 @@ WHERE f.surface = 'posts' AND coalesce(t.published_at > f.covered_from, true)
     return int(missed)
 
 
-async def _day(folder: Path, api: _FakeApi, mode: SyncMode, every: timedelta) -> Day:
-    ids = count()
+async def _day(folder: Path, api: DatedApi, mode: SyncMode, every: timedelta) -> Day:
     requests_before, began = api.requests, time.perf_counter()
-    request = RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
-    async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=api.clock.now()) as warehouse:
-        resources = RunResources(
-            send=api.send,
-            warehouse=warehouse,
-            clock=api.clock,
-            random=lambda: 0.5,
-            new_id=lambda: f"{api.clock.days}-{next(ids)}",
-            slots=Slots.for_requests(16),
-        )
-        report = await run_sync(request, resources)
+    report = await run_day(folder, api, mode, every)
     seconds = time.perf_counter() - began
-    with duckdb.connect(str(request.snapshot), read_only=True) as db:
+    with duckdb.connect(str(report.snapshot), read_only=True) as db:
         [(of_posts, full)] = db.execute(
             "SELECT sum(pages), count(*) FILTER (outcome = 'complete') FROM run_outcomes"
             f" WHERE run_id = '{report.run_id}' AND surface = 'posts'"
         ).fetchall()
-    missed = _missed(request.snapshot, api)
+    missed = _missed(report.snapshot, api)
     return Day(api.requests - requests_before, int(of_posts), int(full), seconds, missed)
 
 
@@ -179,7 +75,7 @@ async def measure(
     found: dict[str, list[Day]] = {}
     modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", full_days), ("incremental", days))
     for mode, mode_days in modes:
-        api = _FakeApi(accounts, posts, _Clock())
+        api = DatedApi(accounts, posts, ShiftedClock())
         mode_folder = folder / mode
         mode_folder.mkdir()
         found[mode] = []
@@ -217,7 +113,7 @@ def main() -> None:
     }
     result = {
         "name": f"incremental-{size_name(args.accounts * args.posts)}",
-        "what": f"{args.accounts:,} accounts x {args.posts:,} posts, {_PER_DAY} new a day, {len(recent)} days",
+        "what": f"{args.accounts:,} accounts x {args.posts:,} posts, {PER_DAY} new a day, {len(recent)} days",
         "size": {"accounts": args.accounts, "posts": args.posts, "days": len(recent), "every": args.every},
         "machine": describe_machine(),
         "days": {mode: [asdict(day) for day in days] for mode, days in found.items()},

@@ -22,9 +22,9 @@ from benchmarks.measuring.samples import Sample, Samples, median_sample, rotate
 
 Query = Callable[[duckdb.DuckDBPyConnection], object]
 
-_QUERIED_ACCOUNTS = 20
+QUERIED_ACCOUNTS = 20
 
-_LAST_POSTS = """
+LAST_POSTS = """
 SELECT media_id, published_at, media_type, caption, permalink, like_count, comments_count
 FROM media WHERE account_id = ? AND surface = 'posts' ORDER BY published_at DESC LIMIT 100
 """
@@ -88,7 +88,8 @@ def figures(samples: Samples) -> dict[str, float]:
     return ratios
 
 
-def _execute(sql: str, parameters: Sequence[object], db: duckdb.DuckDBPyConnection) -> object:
+def execute(sql: str, parameters: Sequence[object], db: duckdb.DuckDBPyConnection) -> object:
+    """Run a query and fetch its rows."""
     return db.execute(sql, parameters).fetchall()
 
 
@@ -102,11 +103,11 @@ def main() -> None:
         sorted_file = saved_folder(folder, accounts, posts).path / "by_hand.duckdb"
         if not sorted_file.exists():
             write_sorted(snapshot, sorted_file)
-        queried = [account_id(index * accounts // _QUERIED_ACCOUNTS) for index in range(_QUERIED_ACCOUNTS)]
+        queried = [account_id(index * accounts // QUERIED_ACCOUNTS) for index in range(QUERIED_ACCOUNTS)]
         queries = {
-            "last posts": [partial(_execute, _LAST_POSTS, [account]) for account in queried],
-            "by day": [partial(_execute, _BY_DAY, [])] * 3,
-            "view": [partial(_execute, _VIEW, [])] * 3,
+            "last posts": [partial(execute, LAST_POSTS, [account]) for account in queried],
+            "by day": [partial(execute, _BY_DAY, [])] * 3,
+            "view": [partial(execute, _VIEW, [])] * 3,
         }
         files = {"by hand": sorted_file, "snapshot": snapshot}
         samples: dict[str, list[Sample]] = {f"{name}: {file}": [] for name in queries for file in files}

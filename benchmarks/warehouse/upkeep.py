@@ -1,5 +1,7 @@
 """Commands that process a whole warehouse: publish, rebuild and compact, compared with a copy of the warehouse file.
 
+A rebuild is also compared with decoding the items alone.
+
 python -m benchmarks.warehouse.upkeep [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP] [--without-rebuild]
 """
 
@@ -7,9 +9,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job, measure_process
+from benchmarks.candidates.jobs import (
+    Job,
+    RunFolder,
+    clean_environment,
+    gramhouse,
+    measure_job,
+    measure_process,
+    parse_report,
+)
 from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
 from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.process import run
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 
@@ -24,6 +35,8 @@ def figures(samples: Samples) -> dict[str, float]:
             ratios[f"{name}_over_copy"] = wall_ratio(samples, name, "copy of the warehouse")
             ratios[f"{name}_seconds"] = median_sample(samples[name]).wall
             ratios[f"{name}_peak_mb"] = peak_memory(samples[name])
+    if "decode" in samples:
+        ratios["rebuild_over_decode"] = wall_ratio(samples, "rebuild", "decode")
     return ratios
 
 
@@ -34,6 +47,13 @@ def measure_copy(source: Path, folder: Path) -> Sample:
     sample = measure_process(Job(command, clean_environment(), folder))
     target.unlink()
     return sample
+
+
+def measure_decode(run_folder: RunFolder) -> Sample:
+    """Measure how long decoding takes within a process that decodes all items."""
+    command = (sys.executable, "-m", "benchmarks.candidates.decode", str(run_folder.warehouse))
+    result = run(command, clean_environment(), run_folder.path)
+    return Sample(float(str(parse_report(result)["seconds"])), result.cpu, result.peak_mb)
 
 
 def main() -> None:
@@ -52,11 +72,12 @@ def main() -> None:
         candidates: dict[str, Callable[[int], Sample]] = {
             "copy of the warehouse": lambda _: measure_copy(run_folder.warehouse, folder),
             "publish": command("publish"),
+            "decode": lambda _: measure_decode(run_folder),
             "rebuild": command("rebuild"),
             "compact": command("compact"),
         }
         if args.without_rebuild:
-            del candidates["rebuild"]
+            del candidates["rebuild"], candidates["decode"]
         samples = measure_interleaved(candidates, args.rounds, log)
         sizes = {path.stem: path.stat().st_size for path in (run_folder.warehouse, run_folder.snapshot)}
     items = args.accounts * args.posts
