@@ -7,16 +7,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
 
 from connectors.sandbox.faults.rules import Action, Rule
 from connectors.sandbox.faults.script import ACTIONS
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.http.serve import LendingProtocol, TidyServer, in_thread
 from tests.sandbox.asgi_client import ACCOUNTS
 
 AUTHORIZED = {"Authorization": f"Bearer {DEMO_KEY}"}
@@ -229,3 +231,28 @@ def test_a_signal_ends_it_cleanly(number: signal.Signals) -> None:
     finally:
         process.kill()
     assert (process.returncode, out, err) == (0, "returned", "")
+
+
+# How far the event loop has come with accepting the connection depends on the version of Python.
+@pytest.mark.parametrize("steps", range(6))
+def test_a_connection_that_is_being_accepted_is_closed_when_the_server_stops(steps: int) -> None:
+    async def accept_and_stop() -> None:
+        config = uvicorn.Config(Sandbox(), http=LendingProtocol, ws="none", lifespan="off", log_config=None)
+        config.load()
+        server = TidyServer(config)
+        server.lifespan = config.lifespan_class(config)
+        server.force_exit = True
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            await server.startup(sockets=[listener])
+            with socket.create_connection(listener.getsockname(), timeout=10) as client:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+
+                await server.shutdown([listener])
+
+                assert not server.server_state.connections
+                # It ends; or it is reset, if it was not accepted.
+                with suppress(ConnectionResetError):
+                    assert client.recv(1) == b""
+
+    asyncio.run(accept_and_stop())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import sys
@@ -17,11 +18,11 @@ from connectors.sandbox.faults.delivery import TRANSPORT, header_fields
 from connectors.sandbox.http.app import Sandbox
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Generator, Iterator
 
 _LOOPBACK = "127.0.0.1"
 _PATIENCE = 10.0
+_STEPS_OF_ACCEPTING = 3
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -51,7 +52,18 @@ class LendingProtocol(H11Protocol):
 
 
 class TidyServer(uvicorn.Server):
-    """A server that returns when it is stopped by a signal, and does not raise the signal again."""
+    """A server that returns when it is stopped by a signal, does not raise it again, and leaves no socket open."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop accepting connections, and close all of them."""
+        loop = asyncio.get_running_loop()
+        for listener in (listener for server in self.servers for listener in server.sockets):
+            loop.remove_reader(listener)
+        # A connection that is being accepted is known, and can be closed, only a few steps of the event loop later. If
+        # its server were closed before, asyncio would leave the socket open.
+        for _ in range(_STEPS_OF_ACCEPTING):
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
