@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = parser.parse_args(arguments)
     sound = True
     # DuckDB's client would import pandas, whose memory is not part of the measurement.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    for name in ("numpy", "pandas"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     with served(*WORLD) as service, tempfile.TemporaryDirectory() as home:
         for name, runs in (("in one process", output.runs), ("each in its own", output.fresh)):
             if not runs:
