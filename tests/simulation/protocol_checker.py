@@ -177,6 +177,17 @@ class ProtocolChecker:
         )
         scan.restarts = scan.restarts or refused or round_
 
+    def _list_accounts(self, session: Session, items: Sequence[object]) -> None:
+        for item in items:
+            if not isinstance(item, dict):
+                continue
+            account_id = str(item.get("id"))
+            if is_account(item):
+                session.listed.setdefault(account_id, item["status"])
+            elif known := self.model.accounts.rows.get(account_id):
+                # A known account whose record is malformed is scanned with its last valid status.
+                session.listed.setdefault(account_id, known.status)
+
     def _page_landed(self, session: Session, landed: PageLanded) -> None:
         response = session.responses.get(landed.correlation_id or "")
         require(response is not None, f"a page landed that was never received: {landed}")
@@ -199,9 +210,7 @@ class ProtocolChecker:
         page = parsed(response.body)
         # A scan that began too long ago is out of date; the catalogue is scanned again immediately.
         if response.partition == CATALOGUE and session.begun - scan.started <= WITHIN:
-            for item in page["items"]:
-                if is_account(item):
-                    session.listed.setdefault(item["id"], item["status"])
+            self._list_accounts(session, page["items"])
         if scan.day != session.number and scan.pages:
             if response.partition[1] == "posts":
                 scan.feed.resume({key[2] for key in scan.seen})
