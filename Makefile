@@ -149,8 +149,8 @@ bench-large: $(VENV)/.bench ## Benchmarks with 1M and 10M items in BENCH_FOLDER;
 	$(BENCH).warehouse.large $(FOLDER)
 	$(BENCH).warehouse.upkeep $(M10) $(FOLDER)
 	$(BENCH).warehouse.queries $(M10) $(FOLDER)
-	$(BENCH).warehouse.nights $(FOLDER)
-	$(BENCH).warehouse.nights --accounts 5000 $(FOLDER)
+	$(BENCH).warehouse.days $(FOLDER)
+	$(BENCH).warehouse.days --accounts 5000 $(FOLDER)
 	$(BENCH).plot
 	$(BENCH).goals
 

@@ -1,8 +1,8 @@
-"""A warehouse after many nights of incremental syncs: its size, and how fast an account's last posts are found.
+"""A warehouse after many days of incremental syncs: its size, and how fast an account's last posts are found.
 
-    python -m benchmarks.warehouse.nights [--accounts 500] [--posts 2000] [--nights 100]
+    python -m benchmarks.warehouse.days [--accounts 500] [--posts 2000] [--days 100]
 
-Each night every account has two new posts, and the counts of its posts of the last 28 days have changed: 3 % of 2,000
+Each day every account has two new posts, and the counts of its posts of the last 28 days have changed: 3 % of 2,000
 posts. No full scan is due. The clock is simulated and there is no network, so all syncs are in this process; each one
 publishes. Afterwards the size of the warehouse is compared with that of the compacted one.
 """
@@ -26,14 +26,14 @@ _UNUSED_URL = "http://127.0.0.1:9"
 _MB = 1024 * 1024
 
 
-async def sync_nights(folder: Path, api: DatedApi, nights: int) -> list[Sample]:
-    """Fill a warehouse, then sync it every night; return the seconds of each sync, the first one being the fill."""
+async def sync_days(folder: Path, api: DatedApi, days: int) -> list[Sample]:
+    """Fill a warehouse, then sync it every day; return the seconds of each sync, the first one being the fill."""
     samples = []
-    for night in range(nights + 1):
+    for day in range(days + 1):
         began = time.perf_counter()
         report = await run_day(folder, api, "incremental", _NO_FULL_SCANS)
         samples.append(Sample(time.perf_counter() - began, pages=report.pages))
-        log(f"night {night}: {samples[-1].wall:.1f} s, {report.pages:,} pages, {report.media}")
+        log(f"day {day}: {samples[-1].wall:.1f} s, {report.pages:,} pages, {report.media}")
         api.clock.days += 1
     return samples
 
@@ -47,14 +47,14 @@ def find_last_posts(snapshot: Path, accounts: int) -> Sample:
 
 
 def measure(args: argparse.Namespace, folder: Path) -> Result:
-    """Run the nights, then query and compact the warehouse."""
+    """Run the days, then query and compact the warehouse."""
     run_folder = RunFolder(folder)
     api = DatedApi(args.accounts, args.posts, ShiftedClock())
-    first, *nightly = asyncio.run(sync_nights(folder, api, args.nights))
+    first, *daily = asyncio.run(sync_days(folder, api, args.days))
     size = run_folder.warehouse.stat().st_size
     samples = {
         "first sync": [first],
-        "nights": nightly,
+        "days": daily,
         "last posts": [find_last_posts(run_folder.snapshot, args.accounts) for _ in range(args.rounds)],
     }
     compact = gramhouse(_UNUSED_URL, run_folder, args.in_flight, "compact")
@@ -67,19 +67,17 @@ def measure(args: argparse.Namespace, folder: Path) -> Result:
         "last_posts_compacted_ms": 1000 * median_sample(samples["last posts, compacted"]).wall,
         "file_mb": size / _MB,
         "file_over_compacted": size / compacted,
-        "last_nights_over_first": median_sample(nightly[-10:]).wall / median_sample(nightly[:10]).wall,
+        "last_days_over_first": median_sample(daily[-10:]).wall / median_sample(daily[:10]).wall,
     }
     items = args.accounts * args.posts
-    dimensions = {"accounts": args.accounts, "posts": args.posts, "items": items, "nights": args.nights}
-    return Result(
-        f"nights-{size_name(items)}", f"{items:,} items after {args.nights} nights", dimensions, samples, figures
-    )
+    dimensions = {"accounts": args.accounts, "posts": args.posts, "items": items, "days": args.days}
+    return Result(f"days-{size_name(items)}", f"{items:,} items after {args.days} days", dimensions, samples, figures)
 
 
 def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__, accounts=500, posts=2000)
-    parser.add_argument("--nights", type=int, default=100)
+    parser.add_argument("--days", type=int, default=100)
     args = parser.parse_args()
     with temporary_folder(args) as folder:
         save_result(measure(args, folder), args.results)
