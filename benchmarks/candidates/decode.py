@@ -25,10 +25,11 @@ def main() -> None:
     opening = writer(Path(sys.argv[1]), "a benchmark", since=now.isoformat(timespec="seconds"), pause=time.sleep)
     with opening as connection, connection.begin():
         mapping, registry = read_mapping(connection), read_registry(connection)
+        own = own_names(mapping)
         for rows in stored_payloads(connection, "core.media", "changed_at"):
             order_keys, payloads = rows["order_key"].to_pylist(), rows["payload"].cast(pa.binary()).to_pylist()
             began = time.perf_counter()
-            decoder = Decoder(mapping, registry, own_names(mapping), lambda _: now)
+            decoder = Decoder(mapping, registry, own, lambda _: now)
             decoder.add(order_keys, payloads)
             items += decoder.finish().media.num_rows
             seconds += time.perf_counter() - began
