@@ -40,6 +40,10 @@ _LIFE = (
 )
 _PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
 
+_IS_ANY_WITHOUT_BYTES = """
+SELECT EXISTS (FROM core.media WHERE raw_landed IS NULL) OR EXISTS (FROM core.media_superseded WHERE raw_landed IS NULL)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
@@ -66,12 +70,6 @@ def _renamed(registry: Registry, own: OwnNames) -> Registry:
     return fields
 
 
-def _registry(connection: Connection, mapping: Mapping) -> Registry:
-    own = own_names(mapping)
-    known = _renamed(read_registry(connection), own)
-    return learn_stored(connection, mapping, known, own)
-
-
 def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
     """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
     before = f"{table.name}_before"
@@ -91,15 +89,20 @@ def _decode_again(
     schema: TableSchema,
     kept: str,
     children: Sequence[TableSchema] = (),
-) -> int:
+) -> int | None:
     """Decode the payloads of a table into a new table, and its children; return the number of rows.
 
-    `kept` are the columns that are copied from the old table.
+    `kept` are the columns that are copied from the old table. If a payload has fields or types that are not in the
+    registry, the table is left as it was, its children are incomplete, and None is returned.
     """
     table = WAREHOUSE.tables[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
     for decoded in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
+        if decoded.registry != registry:
+            connection.exec_driver_sql(f"DROP TABLE {table.fullname}")
+            connection.exec_driver_sql(f"ALTER TABLE {before} RENAME TO {table.name}")
+            return None
         columns = columns_select(schema, decoded.layout.media.cells)
         ((written,),) = (
             raw_connection(connection)
@@ -183,16 +186,31 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     before.
     """
     with on_all_cores(raw_connection(connection)):
-        return _rebuild(connection, mapping)
+        own = own_names(mapping)
+        registry = _renamed(read_registry(connection), own)
+        # Usually the registry has all fields and types, and one pass over the payloads is enough. Rows without bytes
+        # could lose values if they were converted twice.
+        if not value(raw_connection(connection), _IS_ANY_WITHOUT_BYTES) and (
+            result := _rebuild(connection, mapping, registry)
+        ):
+            return result
+        result = _rebuild(connection, mapping, learn_stored(connection, mapping, registry, own))
+        if result is None:
+            message = "the stored items have fields that were not found in them"
+            raise AssertionError(message)
+        return result
 
 
-def _rebuild(connection: Connection, mapping: Mapping) -> RebuildResult:
-    registry = _registry(connection, mapping)
+def _rebuild(connection: Connection, mapping: Mapping, registry: Registry) -> RebuildResult | None:
+    """Rebuild with this registry; return None if a payload has fields or types that are not in it."""
     media, *children = table_schemas(mapping, registry)
     for child in children:
         create_children(connection, child)
     items = _decode_again(connection, mapping, registry, PRESENT, media, _LIFE, children)
-    _decode_again(connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD)
+    if items is None or (
+        _decode_again(connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD) is None
+    ):
+        return None
     declared = {table.name for table in WAREHOUSE.sorted_tables}
     wanted = {schema.table for schema in children}
     present = connection.exec_driver_sql(

@@ -1,8 +1,10 @@
 """Decodes stored items again, in batches of a few thousand: for new or widened columns, and for a rebuild."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import xxhash
@@ -34,11 +36,12 @@ SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
 
 def _batches(
     connection: Connection, stored: StoredItems, tables: ArrowTables
-) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
+) -> Iterator[tuple[list[int], list[bytes], Any]]:
+    """Yield order keys in ascending order, payloads, and when these were received, as an Arrow array."""
     for rows in stored_payloads(connection, stored.table, stored.at):
         tables.put("stored_payloads", rows)
         order_keys, payloads, times = (rows.column(name) for name in ("order_key", "payload", "received_at"))
-        yield order_keys.to_pylist(), payloads.cast(pa.binary()).to_pylist(), instants_of(times)
+        yield order_keys.to_pylist(), payloads.cast(pa.binary()).to_pylist(), times
 
 
 def decode_stored(
@@ -52,8 +55,12 @@ def decode_stored(
     db = raw_connection(connection)
     tables = ArrowTables(db)
     for order_keys, payloads, times in _batches(connection, stored, tables):
-        received = dict(zip(order_keys, times, strict=True))
-        decoder = Decoder(mapping, registry, own, received.__getitem__)
+
+        def received_at(order_key: int, order_keys: list[int] = order_keys, times: Any = times) -> datetime:  # noqa: ANN401 - pyarrow has no types
+            (found,) = instants_of(times.slice(bisect_left(order_keys, order_key), 1))
+            return found
+
+        decoder = Decoder(mapping, registry, own, received_at)
         decoder.add(order_keys, payloads)
         while True:
             decoded = decoder.finish()

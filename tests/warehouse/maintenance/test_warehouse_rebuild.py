@@ -78,6 +78,34 @@ def test_rebuilding_by_the_same_mapping_changes_nothing(rig: Rig) -> None:
     assert everything(rig) == before
 
 
+def test_one_pass_over_the_payloads_is_enough_if_the_registry_has_all_fields(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, about={"picture": "a cat"}, children=[{"id": "c"}]), item(2)])
+    rig.scan(POSTS, "q", 24, [item(1, about={"picture": "a dog"}, children=[{"id": "c"}]), item(2)])
+    before = everything(rig)
+    monkeypatch.setattr(rebuilding, "learn_stored", lambda *_: pytest.fail("the payloads are decoded twice"))
+    rebuild(rig, BUILT_IN)
+    assert everything(rig) == before
+
+
+@pytest.mark.parametrize("found_in", ["item", "version", "child"])
+def test_a_field_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig, found_in: str) -> None:
+    more = {"children": [{"id": "c", "frame": "f"}]} if found_in == "child" else {"frame": "f"}
+    rig.scan(POSTS, "p", 0, [item(1), item(2)])
+    rig.scan(POSTS, "q", 24, [item(1, **more), item(2)])
+    if found_in == "version":
+        rig.scan(POSTS, "r", 48, [item(1), item(2)])
+    before = everything(rig)
+    with rig.connection.begin():
+        resource = "media_children" if found_in == "child" else "media"
+        forget = f"DELETE FROM core.fields WHERE resource = '{resource}' AND path = '/frame'"
+        assert rig.connection.exec_driver_sql(forget).fetchall() == [(1,)]
+    assert everything(rig) != before
+    rebuild(rig, BUILT_IN)
+    assert everything(rig) == before
+
+
 def test_a_round_trip_leaves_the_same_rows(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, title="T", about={"picture": "p"}), item(2, title=5)])
     before = rig.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
