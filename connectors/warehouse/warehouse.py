@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
-from connectors.warehouse.ingest.landing.page_commit import last_seq, load, numbered
+from connectors.warehouse.ingest.landing.page_commit import Bodies, last_seq, load, numbered
 from connectors.warehouse.ingest.landing.pending_pages import PendingPages
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
 from connectors.warehouse.ingest.typed_part import TypedPart
@@ -143,7 +143,7 @@ class Warehouse:
 
     def _merge(self, entries: Sequence[LogEntry], connection: Connection) -> tuple[int, MergeStats]:
         # Bodies that are staged and merged in the same transaction need not be written to a table.
-        bodies: dict[int, bytes] = {}
+        bodies: Bodies = {}
         batch, after = self._pending.batch_before(sum(len(entry.commits) for entry in entries))
 
         def work() -> tuple[int, MergeStats]:
@@ -166,7 +166,7 @@ class Warehouse:
         connection: Connection,
         batch: Sequence[Segment],
         work: Callable[[], T],
-        bodies: dict[int, bytes] | None = None,
+        bodies: Bodies | None = None,
     ) -> T:
         """Stage segments and call `work` in one transaction; repeat it with more memory if memory ran out."""
 

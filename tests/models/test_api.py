@@ -175,7 +175,7 @@ def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(
 ) -> None:
     page = read_media_page((body % ITEM).encode(), paths)
     assert (page.items, page.next_cursor, set(page.unknown_fields), page.ids) == (1, "c", unknown, ("1",))
-    assert raw_items(page.body.encode()) == [ITEM.encode()]
+    assert list(map(bytes, raw_items(page.body.encode()))) == [ITEM.encode()]
 
 
 def test_a_sole_empty_list_is_the_list_of_items() -> None:

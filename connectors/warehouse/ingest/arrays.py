@@ -6,12 +6,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 # The type codes of `array.array`.
 _NUMBERS = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
 
+# Types of values that are joined without a conversion.
+_BYTES = {bytes, msgspec.Raw}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -58,6 +61,6 @@ def array_of(values: Sequence[Any], arrow_type: Any) -> Any:  # noqa: ANN401 - p
         buffers = [_offsets(map(len, lists))]
         children = [array_of(list(chain.from_iterable(lists)), arrow_type.value_type)]
     else:
-        texts = values if {*map(type, values)} == {bytes} else [_bytes(value) for value in values]
+        texts = values if {*map(type, values)} <= _BYTES else [_bytes(value) for value in values]
         buffers = [_offsets(map(len, texts)), pa.py_buffer(b"".join(texts))]
     return pa.Array.from_buffers(arrow_type, len(values), [validity, *buffers], children=children)

@@ -1,7 +1,7 @@
 """The fast decoder: pyarrow's JSON reader, without the GIL, for items with known fields and types.
 
-Its input must be valid JSON objects; other input crashes pyarrow. It rejects items that do not match the layout
-(docs/decisions lists these inputs and how they are handled).
+Its input must be valid JSON. It rejects items that are not objects, which would crash pyarrow, and items that do not
+match the layout (docs/decisions lists these inputs and how they are handled).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,13 @@ from models.schema.pointer import to_keys
 
 
 def read(raw: Sequence[bytes], layout: Layout) -> "ArrowItems | None":
-    """Decode items; return None if one of them does not match the layout."""
+    """Decode items, bytes or views of bytes; return None if one is not an object or does not match the layout."""
     lines = b"\n".join(raw)
     if lines.count(b"\n") >= len(raw):
         # The reader expects one item per line. Within JSON strings line breaks are escaped, so others are whitespace.
-        lines = b"\n".join([one.replace(b"\n", b" ") for one in raw])
+        lines = b"\n".join([bytes(one).replace(b"\n", b" ") for one in raw])
+    if not lines.startswith(b"{") or lines.count(b"\n{") < len(raw) - 1:
+        return None
     try:
         table = pj.read_json(
             pa.py_buffer(lines),

@@ -79,10 +79,7 @@ class Decoder:
         self._by_python: list[python_decoder.DecodedItem] = []
 
     def add(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        """Decode items; those that are not objects get no cells."""
-        if {one[:1] for one in raw} != {b"{"}:
-            objects = [(key, one) for key, one in zip(order_keys, raw, strict=True) if one.startswith(b"{")]
-            order_keys, raw = [order_key for order_key, _ in objects], [one for _, one in objects]
+        """Decode items, bytes or views of bytes; those that are not objects get no cells."""
         for begin in range(0, len(raw), _ITEMS_PER_CALL):
             self._decode(order_keys[begin : begin + _ITEMS_PER_CALL], raw[begin : begin + _ITEMS_PER_CALL])
 
@@ -141,7 +138,7 @@ class Decoder:
             self._decode(order_keys[half:], raw[half:])
 
     def _read_carefully(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        items = [python_decoder.read(order_key, one) for order_key, one in zip(order_keys, raw, strict=True)]
+        items = [python_decoder.read(order_key, bytes(one)) for order_key, one in zip(order_keys, raw, strict=True)]
         found = [item for item in items if item is not None]
         self._by_python += found
         self.learn(chain.from_iterable(python_decoder.observations(item, self._at(item.order_key)) for item in found))

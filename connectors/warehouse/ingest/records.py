@@ -96,7 +96,9 @@ def _listed_as(payload: str) -> str | None:
         return None
 
 
-def _accounts(seq: int, body: bytes, known: Collection[int | None]) -> tuple[list[_AccountRow], list[_RejectedRow]]:
+def _accounts(
+    seq: int, body: bytes | memoryview, known: Collection[int | None]
+) -> tuple[list[_AccountRow], list[_RejectedRow]]:
     """Return the valid and the malformed accounts of a page, except for the positions in `known`."""
     found: list[_AccountRow] = []
     rejected: list[_RejectedRow] = []

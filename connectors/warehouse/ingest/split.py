@@ -19,18 +19,18 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 # The number of a page's landing, and its body.
-Page = tuple[int, bytes]
+Page = tuple[int, bytes | memoryview]
 
 
 class Items(NamedTuple):
-    """Raw items as parallel lists: order keys, bytes, and the hashes of the bytes.
+    """Raw items as parallel lists: order keys, bytes (views of the pages' bodies), and the hashes of the bytes.
 
     An order key is unique among all items that ever landed, and increases in the order of landing: the page's landing
     number, shifted by `POSITION_BITS`, plus the item's position on the page, from 0.
     """
 
     order_keys: list[int]
-    raw: list[bytes]
+    raw: list[msgspec.Raw]
     hashes: list[bytes]
 
     def hashes_by_key(self) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -70,10 +70,10 @@ class NotAPage(ValueError):  # noqa: N818 - the name describes the body
     """A body that is not a JSON object with a list of items."""
 
 
-def raw_items(body: bytes) -> list[bytes]:
-    """Return the bytes of each item of a media page, unchanged. Raises NotAPage."""
+def raw_items(body: bytes | memoryview) -> list[msgspec.Raw]:
+    """Return the bytes of each item of a media page, unchanged, as views of the body. Raises NotAPage."""
     try:
-        return list(map(bytes, _items.decode(_page.decode(body)["items"])))
+        return _items.decode(_page.decode(body)["items"])
     except (msgspec.DecodeError, KeyError, RecursionError) as error:
         raise NotAPage(str(error)) from error
 
@@ -81,7 +81,7 @@ def raw_items(body: bytes) -> list[bytes]:
 def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
     """Split pages into items; return the items, and the pages that could not be split."""
     order_keys: list[int] = []
-    raw: list[bytes] = []
+    raw: list[msgspec.Raw] = []
     unreadable: list[Page] = []
     for seq, body in pages:
         try:

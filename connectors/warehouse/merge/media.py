@@ -298,8 +298,6 @@ class MediaMerge:
         any row is written. Returns the pages that could not be split.
         """
         of_pages_here, unreadable = split(pages)
-        # Frees memory: the items have copies of the bytes.
-        del pages
         blocks: list[Items | TypedItems] = [of_pages_here, *(read_items(part, self.mapping) for part in parts)]
         staged = self._db.execute(_PAGES).to_arrow_table()
         hashes = pa.concat_tables([items.hashes_by_key() for items in blocks]).combine_chunks()
@@ -308,18 +306,26 @@ class MediaMerge:
         self._db.register("arrived_items", arrived)
         self._read_stored()
         decoded, payloads = self._decode(blocks, staged)
+        # Frees the bodies, of which the items are views.
+        del pages, of_pages_here, blocks
         self._register(decoded, arrived, payloads, staged)
-        del blocks
         missing = arrived.num_rows - payloads.num_rows - value(self._db, "SELECT count(*) FROM media_known")
         if missing:
             _log.warning("%d items of workers are not stored any more. Fix: gramhouse sync --full", missing)
         self._find_changes(decoded, payloads, missing)
         self._register_rejected(payloads)
-        if decoded.media.num_rows:
-            self._layout = decoded.layout
+        # Frees the cells of children, which are rows of tables by now.
+        layout, is_any_decoded = decoded.layout, decoded.media.num_rows > 0
+        del decoded, payloads
+        if is_any_decoded:
+            self._layout = layout
             write_part(self._connection, _RAW)
-        if not self._is_any_new:
-            self._cells.clear()
+        cells = self._cells.get("media_cells")
+        self._cells.clear()
+        if self._is_any_new:
+            self._cells.put("media_cells_by_account", by_account(cells))
+            new = _NEW.format(view="new_in_slice", cells="media_cells_by_account", media_id=self._media_id(layout))
+            self._db.execute(new + self._not_compared + _IN_SLICE)
         return unreadable
 
     def _read_stored(self) -> None:
@@ -339,7 +345,7 @@ class MediaMerge:
         decoded = self._checked(decoder)
         again = texts.slice(0, 0)
         if stored and texts.num_rows:
-            query = _KNOWN_AND_MET.format(media_id=self._media_id(decoded))
+            query = _KNOWN_AND_MET.format(media_id=self._media_id(decoded.layout))
             met = {order_key for (order_key,) in self._db.execute(query).fetchall()}
             if met:
                 again = pa.concat_tables([items.texts_of(met) for items in blocks])
@@ -392,8 +398,12 @@ class MediaMerge:
             if decoder.registry == before:
                 return decoded
 
-    def _media_id(self, decoded: Decoded) -> str:
-        return media_id_of(self.mapping.media_id, decoded.layout.media.cells)
+    def _media_id(self, layout: "Layout") -> str:
+        return media_id_of(self.mapping.media_id, layout.media.cells)
+
+    @property
+    def _not_compared(self) -> str:
+        return _NOT_COMPARED if self._is_any_to_compare else ""
 
     def _find_changes(self, decoded: Decoded, payloads: pa.Table, missing: int) -> None:
         if not payloads.num_rows and not missing:
@@ -401,7 +411,7 @@ class MediaMerge:
                 self._db.execute(statement)
             return
         media, *children = self._schemas
-        media_id = self._media_id(decoded)
+        media_id = self._media_id(decoded.layout)
         read_columns(self._db, decoded.layout, children)
         self._db.execute(_FOUND.format(media_id=media_id))
         if decoded.media.num_rows < payloads.num_rows + missing:
@@ -411,12 +421,7 @@ class MediaMerge:
         [(to_compare, valid, found)] = self._db.execute(_HOW_MANY_FOUND).fetchall()
         self._is_any_to_compare, self._is_any_new = to_compare > 0, valid > to_compare
         self.is_any_rejected = found > valid
-        not_compared = _NOT_COMPARED if to_compare else ""
-        self._db.execute(_NEW.format(view="new_items", cells="media_cells", media_id=media_id) + not_compared)
-        if self._is_any_new:
-            new = _NEW.format(view="new_in_slice", cells="media_cells_by_account", media_id=media_id)
-            self._cells.put("media_cells_by_account", by_account(self._cells.get("media_cells")))
-            self._db.execute(new + not_compared + _IN_SLICE)
+        self._db.execute(_NEW.format(view="new_items", cells="media_cells", media_id=media_id) + self._not_compared)
         if not self._is_any_to_compare:
             for statement in (_NOTHING_TO_COMPARE, *_NOTHING_CHANGED):
                 self._db.execute(statement)

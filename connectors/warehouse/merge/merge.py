@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
+from connectors.warehouse.ingest.landing.page_commit import Bodies
 from connectors.warehouse.ingest.records import create_records
 from connectors.warehouse.ingest.split import Page
 from connectors.warehouse.ingest.typed_part import TypedPart
@@ -172,9 +173,7 @@ class _Contents:
     has_unknown_fields: bool
 
 
-def merge(
-    connection: Connection, bodies: dict[int, bytes] | None = None, parts: Sequence[TypedPart] = ()
-) -> MergeStats:
+def merge(connection: Connection, bodies: Bodies | None = None, parts: Sequence[TypedPart] = ()) -> MergeStats:
     """Merge all staged pages in the open transaction, and delete them from staging; return the counts of changes.
 
     `bodies` are the bodies that are not in the table, by landing number; they are removed from it. `parts` have the
@@ -192,7 +191,8 @@ def merge(
     unreadable_media = media.read(pages.pop("media", []), parts)
     records = create_records(db, pages["accounts"], unreadable_media)
     if records.unreadable:
-        db.executemany("INSERT INTO unreadable VALUES (?, ?)", records.unreadable)
+        texts = [(seq, str(body, "utf-8")) for seq, body in records.unreadable]
+        db.executemany("INSERT INTO unreadable VALUES (?, ?)", texts)
     is_any_rejected = records.are_rejected or bool(records.unreadable) or media.is_any_rejected
     contents = _Contents(
         has_catalogue_pages=bool(pages["accounts"]),
@@ -211,7 +211,7 @@ def merge(
     return counts
 
 
-def _pages(db: DuckDBPyConnection, bodies: dict[int, bytes]) -> dict[str, list[Page]]:
+def _pages(db: DuckDBPyConnection, bodies: Bodies) -> dict[str, list[Page]]:
     """Return the staged pages with a body by resource, in the order of landing; removes them from `bodies`."""
     found: dict[str, list[Page]] = defaultdict(list)
     for seq, resource, staged in db.execute(_PAGES).fetchall():

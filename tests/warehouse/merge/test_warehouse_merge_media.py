@@ -251,10 +251,10 @@ def test_an_edit_reverted_within_one_merge_counts_as_a_change(rig: Rig) -> None:
 
 def test_a_page_that_is_not_json_is_rejected_and_the_others_land(rig: Rig) -> None:
     scan = Scan(POSTS, "p", T0)
-    rig.land(scan.page([], at(0), text="<html>"), scan.page([{"id": "1"}], at(1)))
+    rig.land(scan.page([], at(0), text="<html>é"), scan.page([{"id": "1"}], at(1)))
     assert rig.merge() == MergeStats(added=1, quarantined=1)
     assert rig.row("SELECT reason, page, position, payload, correlation_id FROM core.quarantine") == (
-        "The page is not JSON.", 1, None, "<html>", "p-1",
+        "The page is not JSON.", 1, None, "<html>é", "p-1",
     )  # fmt: skip
     assert rig.value("SELECT count(*) FROM ops.staging") == 0
 

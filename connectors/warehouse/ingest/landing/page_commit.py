@@ -18,6 +18,9 @@ from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns, ops_sta
 
 Row = dict[str, Any]
 
+# The bodies of pages by landing number; views of a segment's data, or bytes.
+Bodies = dict[int, bytes | memoryview]
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -29,7 +32,7 @@ class Record:
 
     seq: int
     page: str = ""
-    body: bytes = b""
+    body: bytes | memoryview = b""
     checkpoint: str = ""
     outcomes: str = ""
     cooldowns: str = ""
@@ -124,14 +127,14 @@ def record(seq: int, landing: PageCommit) -> Record:
     )
 
 
-def load(connection: Connection, records: Sequence[Record], bodies: dict[int, bytes] | None = None) -> None:
+def load(connection: Connection, records: Sequence[Record], bodies: Bodies | None = None) -> None:
     """Append records to the tables, in an open transaction.
 
-    With `bodies`, the pages' bodies are added to it, by landing number, and the table gets empty texts instead.
+    With `bodies`, the pages' bodies are added to it, and the table gets empty texts instead.
     """
     paged = [one for one in records if one.page]
     if bodies is None:
-        texts = [one.body.decode() for one in paged]
+        texts = [str(one.body, "utf-8") for one in paged]
     else:
         bodies.update((one.seq, one.body) for one in paged)
         texts = [""] * len(paged)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.ingest.landing.page_commit import last_seq, numbered
+from connectors.warehouse.ingest.landing.page_commit import Bodies, last_seq, numbered
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
 from models.page_commit import PageCommit
 
@@ -50,7 +50,7 @@ class PendingPages:
             self._last += landings
             return self._segments.batch(), after
 
-    def stage(self, connection: Connection, batch: Sequence[Segment], bodies: dict[int, bytes] | None = None) -> None:
+    def stage(self, connection: Connection, batch: Sequence[Segment], bodies: Bodies | None = None) -> None:
         """Append a batch to the tables, in the open transaction; see `page_commit.load`. Also raises duckdb.Error."""
         self._segments.take_in(connection, batch, bodies)
 

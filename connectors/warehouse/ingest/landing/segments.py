@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select
 
-from connectors.warehouse.ingest.landing.page_commit import Record, load
+from connectors.warehouse.ingest.landing.page_commit import Bodies, Record, load
 from connectors.warehouse.storage.connection import explain
 from connectors.warehouse.storage.durable import open_without_symlinks, sync, write
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
@@ -78,10 +78,12 @@ def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, 
             return
         parts = []
         for length in lengths:
-            parts.append(data[offset : offset + length])
+            parts.append(slice(offset, offset + length))
             offset += length
         page, body, *others = parts
-        yield Record(seq, page.decode(), body, *map(bytes.decode, others)), end
+        # A view, because a copy of every body would double the memory of a merge.
+        texts = (data[part].decode() for part in (page, *others))
+        yield Record(seq, next(texts), memoryview(data)[body], *texts), end
         begin = end
 
 
@@ -131,7 +133,7 @@ def _take_in(
     connection: Connection,
     segments: Sequence[Segment],
     session: str,
-    bodies: dict[int, bytes] | None = None,
+    bodies: Bodies | None = None,
     *,
     summed: bool,
     last: Segment | None = None,
@@ -269,9 +271,7 @@ class Segments:
             full, self._full = tuple(self._full), []
         return full
 
-    def take_in(
-        self, connection: Connection, segments: Sequence[Segment], bodies: dict[int, bytes] | None = None
-    ) -> None:
+    def take_in(self, connection: Connection, segments: Sequence[Segment], bodies: Bodies | None = None) -> None:
         """Append the contents of segments to the tables, in the open transaction; see `page_commit.load`."""
         _take_in(connection, segments, self._session, bodies, summed=False)
 
