@@ -1,8 +1,10 @@
-"""Validates the service address: which addresses the API key may be sent to."""
+"""Validates the API key and the service address: which addresses the key may be sent to."""
 
 import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
+
+from pydantic import SecretStr
 
 from models.api import one_line
 
@@ -31,6 +33,14 @@ def check_base_url(url: str) -> str:
     parts = urlsplit(url)
     prefix = parts.path.rstrip("/").removesuffix(_VERSION_PATH).rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{prefix}"
+
+
+def check_api_key(api_key: SecretStr) -> None:
+    """Check that the key can be sent in a header. Raises ValueError with a message that does not contain it."""
+    key = api_key.get_secret_value()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        message = "the API key is empty or contains characters that are invalid in a header, such as a line break"
+        raise ValueError(message)
 
 
 _DEFAULT_PORTS = {"https": 443, "http": 80}

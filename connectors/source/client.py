@@ -13,7 +13,7 @@ import aiohttp
 import httpx
 from pydantic import SecretStr
 
-from connectors.source.base_url import check_base_url
+from connectors.source.base_url import check_api_key, check_base_url
 from connectors.source.body import BodyError, BoundedBody
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
@@ -192,16 +192,13 @@ async def _save_redirect(answer: httpx.Response) -> None:
 
 
 def _headers(api_key: SecretStr) -> dict[str, str]:
-    key = api_key.get_secret_value()
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        message = "the API key is empty or contains characters that are invalid in a header, such as a line break"
-        raise ValueError(message)
+    check_api_key(api_key)
     try:
         release = version("gramhouse")
     except PackageNotFoundError:
         release = "unreleased"
     return {
-        "Authorization": f"Bearer {key}",
+        "Authorization": f"Bearer {api_key.get_secret_value()}",
         "Accept": "application/json",
         "Accept-Encoding": "gzip",
         "User-Agent": f"gramhouse/{release}",

@@ -1,5 +1,6 @@
 """Creates a run's resources from the settings: the client, the warehouse under the writer lock, the clock."""
 
+import asyncio
 import logging
 import os
 import random
@@ -10,8 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from connectors.source.base_url import normalized
-from connectors.source.client import ApiClient
+from connectors.source.base_url import check_api_key, check_base_url, normalized
 from connectors.store.snapshot_bucket import open_snapshot_bucket
 from connectors.warehouse.runs.batch_logs import open_run_sequences
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -29,6 +29,7 @@ from flows.reporting.words import Say, span
 from models.clock import Clock
 
 if TYPE_CHECKING:
+    from connectors.source.client import ApiClient
     from flows.cluster.worker_batches import Workers
 
 T = TypeVar("T")
@@ -189,6 +190,12 @@ def _workers(settings: Settings, clock: Clock) -> AbstractAsyncContextManager["W
     return pool_workers(settings, clock=clock)
 
 
+def _import_client() -> "type[ApiClient]":
+    from connectors.source.client import ApiClient  # noqa: PLC0415 - not for commands that send no requests
+
+    return ApiClient
+
+
 @asynccontextmanager
 async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
     """Open the resources of a run; they are closed when the block ends.
@@ -201,15 +208,12 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
     check_report(settings)
     check_raw(settings)
     try:
-        client = ApiClient(
-            settings.address(),
-            settings.key(),
-            clock=clock,
-            concurrency=settings.concurrency + 1,
-            paths=settings.page_paths(),
-        )
+        check_base_url(settings.address())
+        check_api_key(settings.key())
     except ValueError as error:
         raise SettingsError(str(error)) from None
+    # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
+    importing_client = asyncio.get_running_loop().run_in_executor(None, _import_client)
     bucket = None
     if (url := settings.snapshot_url()) is not None:
         bucket = open_snapshot_bucket(url)
@@ -220,7 +224,16 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
             # Before the warehouse: without workers, an empty warehouse would be created.
             workers = await stack.enter_async_context(_workers(settings, clock))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
-        await stack.enter_async_context(client)
+        new_client = await importing_client
+        client = await stack.enter_async_context(
+            new_client(
+                settings.address(),
+                settings.key(),
+                clock=clock,
+                concurrency=settings.concurrency + 1,
+                paths=settings.page_paths(),
+            )
+        )
         batches = None
         if workers is not None:
             from flows.cluster.worker_batches import open_batches  # noqa: PLC0415 - not for a run in one process
