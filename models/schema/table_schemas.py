@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from models.schema.fields import MEDIA, Field, Registry
 from models.schema.json_types import LISTS, JsonType
@@ -62,12 +63,18 @@ class Part(StrEnum):
 _ADDRESS = re.compile(r"(?:.*_)?(?:url|uri|src)|.*(?:Url|URL|Uri|URI|Src)")
 
 
+@lru_cache(maxsize=8)
+def _count_keys(mapping: Mapping) -> re.Pattern[str]:
+    """Return the pattern of keys that name a count. Cached, because every column of every merge needs it."""
+    return re.compile(mapping.count_key_pattern)
+
+
 def part_of(column: ColumnSchema, mapping: Mapping) -> Part:
     """Return what a change of this column's value counts as."""
     if column.field is not None:
         key = to_keys(column.field.path)[-1]
         read_as = next((each.column for each in mapping.columns if column.field.path in each.paths), "media_url")
-        if re.fullmatch(mapping.count_key_pattern, key) and column.type != "BOOLEAN":
+        if _count_keys(mapping).fullmatch(key) and column.type != "BOOLEAN":
             return Part.COUNT
         is_address = read_as == "media_url" and _ADDRESS.fullmatch(key) and column.type == "VARCHAR"
         return Part.ADDRESS if is_address else Part.CONTENT
@@ -124,7 +131,7 @@ def _column_schemas(
 
 
 def _metrics(mapping: Mapping, columns: Sequence[ColumnSchema], registry: Registry) -> tuple[Metric, ...]:
-    is_count = re.compile(mapping.count_key_pattern)
+    is_count = _count_keys(mapping)
     own = {column.field.path: column for column in columns if column.field is not None}
     candidates = {path for column in mapping.columns for path in column.paths}
     canonical = [

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.warehouse import warehouse as writing
-from connectors.warehouse.ingest.landing.page_commit import Record
+from connectors.warehouse.ingest.landing.page_commit import Bodies, Record
 from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
@@ -35,7 +35,7 @@ def _commit(connection: Connection) -> None:
     raw_connection(connection).begin()
 
 
-def _into_the_table(connection: Connection, bodies: dict[int, bytes]) -> None:
+def _into_the_table(connection: Connection, bodies: Bodies) -> None:
     for seq, body in bodies.items():
         connection.exec_driver_sql("UPDATE ops.staging SET body = ? WHERE seq = ?", (body.decode(), seq))
     bodies.clear()
@@ -44,7 +44,7 @@ def _into_the_table(connection: Connection, bodies: dict[int, bytes]) -> None:
 def _doubles(patch: pytest.MonkeyPatch) -> None:
     """Items that occur twice are stored twice."""
 
-    def keep_both(connection: Connection, bodies: dict[int, bytes], _: object) -> MergeStats:
+    def keep_both(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
         _into_the_table(connection, bodies)
         twice = connection.exec_driver_sql(_TWICE).all()
         counts = merge.merge(connection)
@@ -78,7 +78,7 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 def _cleared_before_it_is_merged(patch: pytest.MonkeyPatch) -> None:
     """Staged pages are deleted in one transaction and merged in another."""
 
-    def merge_twice(connection: Connection, bodies: dict[int, bytes], _: object) -> MergeStats:
+    def merge_twice(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
         _into_the_table(connection, bodies)
         for table in ("staging", "checkpoints"):
             connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")

@@ -59,7 +59,7 @@ def staged(path: Path) -> list[tuple[object, ...]]:
 
 
 def rows(records: list[Record]) -> list[tuple[object, ...]]:
-    return [(one.seq, place, one.body.decode()) for place, one in enumerate(records, 1)]
+    return [(one.seq, place, str(one.body, "utf-8")) for place, one in enumerate(records, 1)]
 
 
 def test_pages_of_a_dead_process_are_staged_by_the_next(path: Path, rig: Rig) -> None:
