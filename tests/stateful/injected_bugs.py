@@ -37,7 +37,7 @@ def _commit(connection: Connection) -> None:
 
 def _into_the_table(connection: Connection, bodies: Bodies) -> None:
     for seq, body in bodies.items():
-        connection.exec_driver_sql("UPDATE ops.staging SET body = ? WHERE seq = ?", (body.decode(), seq))
+        connection.exec_driver_sql("UPDATE ops.staging SET body = ? WHERE seq = ?", (str(body, "utf-8"), seq))
     bodies.clear()
 
 
