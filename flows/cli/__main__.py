@@ -20,10 +20,14 @@ _MMAP_THRESHOLD, _LARGE = -3, 1024 * 1024
 def _return_large_allocations() -> None:
     """Return every large allocation to the system when it is freed: 40 MB in a first sync.
 
-    By default glibc raises the threshold to the largest size freed so far, 32 MB at most, and keeps what is smaller.
+    By default glibc raises the threshold to the largest size freed so far, 32 MB at most, and keeps what is smaller. A
+    fixed threshold also stops it from raising the free memory that it keeps at the end of the heap. The user's own
+    threshold, in the environment, has precedence.
     """
+    if "MALLOC_MMAP_THRESHOLD_" in os.environ or sys.platform != "linux":
+        return
     # Other C libraries have no such function.
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_MMAP_THRESHOLD, _LARGE)
 
 

@@ -1,7 +1,7 @@
 """The fast decoder: pyarrow's JSON reader, without the GIL, for items with known fields and types.
 
-Its input must be valid JSON. It rejects items that are not objects, which would crash pyarrow, and items that do not
-match the layout (docs/decisions lists these inputs and how they are handled).
+Its input must be valid JSON. It rejects items that are not objects, because they would crash pyarrow, and items that do
+not match the layout (docs/decisions lists these inputs and how they are handled).
 """
 
 from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ new fields and types; with these the Arrow decoder can decode the rest.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +63,10 @@ class _Chunk:
 def _bytes_of(texts: Any) -> list[bytes]:  # noqa: ANN401 - pyarrow has no types
     found: list[bytes] = texts.cast(pa.binary()).to_pylist()
     return found
+
+
+def _is_object(raw: bytes) -> bool:
+    return bytes(memoryview(raw)[:1]) == b"{"
 
 
 class Decoder:
@@ -130,6 +134,8 @@ class Decoder:
         items = arrow_decoder.read(raw, self._layout)
         if items is not None:
             self._chunks.append(_Chunk(array_of(order_keys, pa.int64()), raw, self._layout, items))
+        elif not all(are_objects := list(map(_is_object, raw))):
+            self._decode(list(compress(order_keys, are_objects)), list(compress(raw, are_objects)))
         elif len(raw) <= _FEW:
             self._read_carefully(order_keys, raw)
         else:

@@ -87,7 +87,7 @@ def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
         try:
             found = raw_items(body)
         except NotAPage:
-            unreadable.append((seq, body))
+            unreadable.append((seq, bytes(body)))
             continue
         first = seq << POSITION_BITS
         order_keys.extend(range(first, first + len(found)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sqlalchemy import Connection, Table
 
@@ -89,17 +90,20 @@ def _decode_again(
     schema: TableSchema,
     kept: str,
     children: Sequence[TableSchema] = (),
+    *,
+    is_complete: bool,
 ) -> int | None:
     """Decode the payloads of a table into a new table, and its children; return the number of rows.
 
-    `kept` are the columns that are copied from the old table. If a payload has fields or types that are not in the
-    registry, the table is left as it was, its children are incomplete, and None is returned.
+    `kept` are the columns that are copied from the old table. Unless the registry is known to be complete: if a payload
+    has a field or type that is not in it, the table is left as it was, its children are incomplete, and None is
+    returned.
     """
     table = WAREHOUSE.tables[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
     for decoded in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
-        if decoded.registry != registry:
+        if not is_complete and _types(decoded.registry) != _types(registry):
             connection.exec_driver_sql(f"DROP TABLE {table.fullname}")
             connection.exec_driver_sql(f"ALTER TABLE {before} RENAME TO {table.name}")
             return None
@@ -186,29 +190,37 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     before.
     """
     with on_all_cores(raw_connection(connection)):
-        own = own_names(mapping)
-        registry = _renamed(read_registry(connection), own)
+        own, known = own_names(mapping), read_registry(connection)
+        registry = _renamed(known, own)
+        has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())
         # Usually the registry has all fields and types, and one pass over the payloads is enough. Rows without bytes
         # could lose values if they were converted twice.
-        if not value(raw_connection(connection), _IS_ANY_WITHOUT_BYTES) and (
-            result := _rebuild(connection, mapping, registry)
+        if not (has_facts_of_mapping or value(raw_connection(connection), _IS_ANY_WITHOUT_BYTES)) and (
+            result := _rebuild(connection, mapping, registry, is_complete=False)
         ):
             return result
-        result = _rebuild(connection, mapping, learn_stored(connection, mapping, registry, own))
-        if result is None:
-            message = "the stored items have fields that were not found in them"
-            raise AssertionError(message)
-        return result
+        registry = learn_stored(connection, mapping, registry, own)
+        return cast("RebuildResult", _rebuild(connection, mapping, registry, is_complete=True))
 
 
-def _rebuild(connection: Connection, mapping: Mapping, registry: Registry) -> RebuildResult | None:
-    """Rebuild with this registry; return None if a payload has fields or types that are not in it."""
+def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
+    """Return what determines the tables. Times are left out: they depend on which items the fast decoder read."""
+    return {key: (field.name, field.table, frozenset(field.json_types)) for key, field in registry.items()}
+
+
+def _rebuild(
+    connection: Connection, mapping: Mapping, registry: Registry, *, is_complete: bool
+) -> RebuildResult | None:
+    """Rebuild with this registry; return None if it is not complete and a payload has a field or type not in it."""
     media, *children = table_schemas(mapping, registry)
     for child in children:
         create_children(connection, child)
-    items = _decode_again(connection, mapping, registry, PRESENT, media, _LIFE, children)
+    items = _decode_again(connection, mapping, registry, PRESENT, media, _LIFE, children, is_complete=is_complete)
     if items is None or (
-        _decode_again(connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD) is None
+        _decode_again(
+            connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD, is_complete=is_complete
+        )
+        is None
     ):
         return None
     declared = {table.name for table in WAREHOUSE.sorted_tables}

@@ -216,7 +216,8 @@ def _pages(db: DuckDBPyConnection, bodies: Bodies) -> dict[str, list[Page]]:
     found: dict[str, list[Page]] = defaultdict(list)
     for seq, resource, staged in db.execute(_PAGES).fetchall():
         if body := staged or bodies.pop(seq, b""):
-            found[resource].append((seq, body))
+            # A view would keep the whole segment in memory until the end of the merge.
+            found[resource].append((seq, body if resource == "media" else bytes(body)))
     return found
 
 

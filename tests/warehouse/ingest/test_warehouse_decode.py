@@ -181,6 +181,14 @@ def test_fields_beyond_the_registry_s_limit_are_kept_as_overflow() -> None:
         assert kept == {f"/{key}": value for key, value in item.items()}
 
 
+def test_items_that_are_not_objects_do_not_send_the_others_to_the_slow_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = decoded(raw([{"a": 1, "b": "x"}])).registry
+    monkeypatch.setattr(python_decoder, "read", lambda *_: pytest.fail("an item was decoded in Python"))
+    body = json.dumps({"items": [{"a": number, "b": "y"} if number % 20 else None for number in range(200)]})
+    found = decoded(raw_items(body.encode()), known)
+    assert [row["order_key"] for row in plain(found.media)] == [number for number in range(200) if number % 20]
+
+
 def test_pages_are_split_into_the_bytes_that_came() -> None:
     body = b'{"x":{"items":[9]}, "items" : [ {"a" : 1.50 } ,{"b":"\\u00e9"}, null,5],"next_cursor":null}'
     assert list(map(bytes, raw_items(body))) == [b'{"a" : 1.50 }', b'{"b":"\\u00e9"}', b"null", b"5"]

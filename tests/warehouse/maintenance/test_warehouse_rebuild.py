@@ -11,7 +11,7 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import POSTS, Item, Rig, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, Item, Rig, Scan, at
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
 TITLE = replace(
@@ -21,6 +21,7 @@ TITLE = replace(
         for column in BUILT_IN.columns
     ),
 )
+CARL = "0c000000-2222-4333-8444-555555555555"
 BOOKMARKED = replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "kept"))
 
 
@@ -104,6 +105,22 @@ def test_a_field_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig, foun
     assert everything(rig) != before
     rebuild(rig, BUILT_IN)
     assert everything(rig) == before
+
+
+def test_times_of_types_that_only_a_second_pass_finds_are_no_new_types(rig: Rig) -> None:
+    # So many items that the fast decoder reads some of them: it does not report when it met a type.
+    def land(account: str, hour: int, value: object, ids: range) -> None:
+        scan = Scan(media(account, "posts"), account, at(hour))
+        items = [item(number, slides=[{"name": "x", "value": value}]) for number in ids]
+        rig.land(scan.page(items, at(hour), last=True))
+
+    land(BEN, 20, "text", range(96))
+    land(CARL, 30, 5, range(1000, 1048))
+    land(ANNA, 50, 6, range(2000, 2048))
+    rig.merge()
+    with rig.connection.begin():
+        result = rebuild_stored(rig.connection, replace(BUILT_IN, children=(*BUILT_IN.children, "/slides")))
+    assert (result.items, rig.value("SELECT count(*) FROM core.media_children")) == (192, 192)
 
 
 def test_a_round_trip_leaves_the_same_rows(rig: Rig) -> None:
