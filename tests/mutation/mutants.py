@@ -866,4 +866,32 @@ MUTANTS = (
         "        if not heartbeat or self._changed_at is None or heartbeat != self._heartbeat:\n",
         ("tests/flows/cluster/test_flows_pool.py",),
     ),
+    Mutant(
+        "a rebuild writes rows although a field is missing in the registry",
+        "connectors/warehouse/maintenance/rebuild.py",
+        "_types(decoded.registry) != _types(registry)",
+        "decoded.registry.keys() < registry.keys()",
+        ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
+    ),
+    Mutant(
+        "a rebuild takes an earlier time of a type for a new type",
+        "connectors/warehouse/maintenance/rebuild.py",
+        "if not is_complete and _types(decoded.registry) != _types(registry):",
+        "if decoded.registry != registry:",
+        ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
+    ),
+    Mutant(
+        "an item that is not an object sends its batch to the slow decoder",
+        "connectors/warehouse/ingest/decode.py",
+        'return bytes(memoryview(raw)[:1]) == b"{"',
+        "return bool(raw)",
+        ("tests/warehouse/ingest/test_warehouse_decode.py",),
+    ),
+    Mutant(
+        "a page with one time that is not a text is read as if all were texts",
+        "models/page_items.py",
+        "if not all(media_ids) or {*map(type, media_ids), *map(type, times)} != {str}:",
+        "if not all(media_ids) or {*map(type, media_ids)} != {str}:",
+        ("tests/models/test_post_times.py",),
+    ),
 )
