@@ -103,7 +103,7 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
     id_of, first_time_of = (attrgetter(f"field_{place}") for place in (id_at or 0, at[0][0] if at else 0))
 
     def read_plain(listed: Sequence[Any]) -> Sequence[Post] | None:
-        """Read items with a text at the first path of the id and of the time, in a third of the time."""
+        """Read items whose id and time are texts at the first paths, without a call for each; None for any others."""
         media_ids, times = list(map(id_of, listed)), list(map(first_time_of, listed))
         if not all(media_ids) or {*map(type, media_ids), *map(type, times)} != {str}:
             return None

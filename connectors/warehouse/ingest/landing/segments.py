@@ -78,12 +78,11 @@ def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, 
             return
         parts = []
         for length in lengths:
-            parts.append(slice(offset, offset + length))
+            parts.append(memoryview(data)[offset : offset + length])
             offset += length
+        # The body stays a view, because a copy of every body would double the memory of a merge.
         page, body, *others = parts
-        # A view, because a copy of every body would double the memory of a merge.
-        texts = (data[part].decode() for part in (page, *others))
-        yield Record(seq, next(texts), memoryview(data)[body], *texts), end
+        yield Record(seq, str(page, "utf-8"), body, *(str(part, "utf-8") for part in others)), end
         begin = end
 
 
