@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prefect.events.worker import EventsWorker
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_LOGGING_LEVEL, temporary_settings
 
 from connectors.sandbox.http.app import Sandbox
@@ -26,10 +27,15 @@ def prefect_url(prefect_home: Path) -> Iterator[str]:
 
 @pytest.fixture
 def tracker(prefect_url: str, prefect_home: Path) -> Iterator[str]:
-    """Make the Prefect client of this process use that server."""
+    """Make the Prefect client of this process use that server.
+
+    The thread that sends Prefect's events is stopped afterwards: it pings the server with numbers from `random`, and
+    Hypothesis fails a later test of this process if they change while it draws an example.
+    """
     changes = {PREFECT_API_URL: prefect_url, PREFECT_HOME: prefect_home, PREFECT_LOGGING_LEVEL: "ERROR"}
     with temporary_settings(changes):
         yield prefect_url
+        EventsWorker.drain_all(at_exit=False)
 
 
 @pytest.fixture(scope="module")
