@@ -31,6 +31,7 @@ from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints, seen
 from connectors.warehouse.snapshot.ownership import refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
+from connectors.warehouse.storage.checkpoint import checkpoint
 from connectors.warehouse.storage.connection import open_sibling, raw_connection, writer
 from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -56,7 +57,7 @@ _LOG_BYTES = 96 * 1024 * 1024
 
 def _checkpoint(connection: Connection) -> None:
     with on_all_cores(raw_connection(connection)):
-        raw_connection(connection).execute("CHECKPOINT")
+        checkpoint(connection)
 
 
 def _save_published(connection: Connection, *, at: datetime) -> None:

@@ -376,6 +376,20 @@ MUTANTS = (
         ("tests/warehouse/merge/test_warehouse_recent_scans.py", "tests/flows/engine/test_flows_incremental.py"),
     ),
     Mutant(
+        "the views stay as they are when a column changes its type",
+        "connectors/warehouse/snapshot/stored_views.py",
+        "statements, db.execute(_COLUMNS).fetchall())",
+        "statements)",
+        ("tests/warehouse/snapshot/test_warehouse_publish.py",),
+    ),
+    Mutant(
+        "the views are created again for each snapshot",
+        "connectors/warehouse/snapshot/stored_views.py",
+        "    if value(db, _IS_STORED.format(fingerprint=fingerprint)):\n        return\n",
+        "",
+        ("tests/warehouse/snapshot/test_warehouse_publish.py",),
+    ),
+    Mutant(
         "a recent scan has seen all posts",
         "connectors/warehouse/snapshot/contents.py",
         " AND gh_item.published_at > gh_lookup.posts_covered_from",

@@ -18,9 +18,9 @@ from models.tables import SNAPSHOT, WAREHOUSE
 
 # All values that the views look up by account, in one table: each further join would add its full cost to every query
 # on media.
-LOOKUP = "core.account_lookup"
+_LOOKUP = "core.account_lookup"
 _COMPLETE_AT = {surface: f"{surface}_complete_at" for surface in SURFACES}
-LOOKUP_SELECT = f"""
+_LOOKUP_SELECT = f"""
 WITH listed AS (SELECT account_id, any_value(ig_username) AS ig_username FROM core.accounts GROUP BY account_id),
 missing AS (SELECT account_id, min(since) AS missing_since FROM ops.missing_accounts GROUP BY account_id),
 doubted AS (SELECT account_id, bool_or(needs_full) AS needs_full FROM ops.missing WHERE surface = 'posts' GROUP BY ALL),
@@ -37,17 +37,20 @@ FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (accoun
 FULL JOIN doubted USING (account_id)
 """  # noqa: S608 - constant names
 
-# Items whose removal awaits confirmation; the table exists only if there are any.
-MISSING = "core.missing_items"
-MISSING_SELECT = """
+# Items whose removal awaits confirmation.
+_MISSING = "core.missing_items"
+_MISSING_SELECT = """
 SELECT account_id, surface, media_id, min(last_seen_at) AS last_seen_at
 FROM ops.missing GROUP BY account_id, surface, media_id
 """
 
 # Scans that stopped before they reached known posts, and began after the last closed scan of their partition. (That
 # scan has read what an older one left out.) The reason is from the last run that scanned the partition.
-GAPS = "core.open_gaps"
-GAPS_SELECT = statements(__name__)["gaps"]
+_GAPS = "core.open_gaps"
+_GAPS_SELECT = statements(__name__)["gaps"]
+
+# The tables of the snapshot that the views need and the warehouse does not have, with their queries.
+LOOKUPS: Mapping[str, str] = {_LOOKUP: _LOOKUP_SELECT, _GAPS: _GAPS_SELECT, _MISSING: _MISSING_SELECT}
 
 _SELECTS: Mapping[str, str] = {
     "accounts": f"""
@@ -55,13 +58,13 @@ SELECT
     gh_account.account_id, gh_account.ig_username, public_id, status,
     CASE WHEN status = 'token_expired' THEN status_since END AS token_expired_since,
     first_seen_at, last_seen_at, removed_at, gh_lookup.missing_since
-FROM core.accounts AS gh_account LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_account.account_id
+FROM core.accounts AS gh_account LEFT JOIN {_LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_account.account_id
 """,  # noqa: S608
     "runs": run_counts.LISTED,
-    "gaps": f"FROM {GAPS}",
+    "gaps": f"FROM {_GAPS}",
     "completed_scans": f"""
 SELECT w.*, coalesce(l.needs_full, false) AND w.surface = 'posts' AS needs_full
-FROM core.completed_scans AS w LEFT JOIN {LOOKUP} AS l USING (account_id)
+FROM core.completed_scans AS w LEFT JOIN {_LOOKUP} AS l USING (account_id)
 """,  # noqa: S608
 }
 
@@ -87,13 +90,13 @@ def _media(*, is_any_missing: bool, is_any_recent: bool) -> str:
     if is_any_missing:
         last_seen_at = f"coalesce(gh_missing.last_seen_at, {last_seen_at})"
         keys = " AND ".join(f"gh_missing.{name} = gh_item.{name}" for name in _KEY)
-        missing = f"LEFT JOIN {MISSING} AS gh_missing ON {keys}"
+        missing = f"LEFT JOIN {_MISSING} AS gh_missing ON {keys}"
     return f"""
 SELECT
     gh_item.*, gh_lookup.ig_username,
     CASE WHEN gh_item.removed_at IS NOT NULL THEN gh_item.written_at ELSE {last_seen_at} END AS last_seen_at
 FROM core.media AS gh_item
-LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_item.account_id
+LEFT JOIN {_LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_item.account_id
 {missing}
 """  # noqa: S608
 

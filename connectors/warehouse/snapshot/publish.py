@@ -15,6 +15,8 @@ from connectors.warehouse.snapshot.contents import relations
 from connectors.warehouse.snapshot.draft import Signature, complete
 from connectors.warehouse.snapshot.file_copy import copy_file
 from connectors.warehouse.snapshot.ownership import PUBLISHED, OtherSnapshot, check_owner
+from connectors.warehouse.snapshot.stored_views import store_views
+from connectors.warehouse.storage.checkpoint import checkpoint
 from connectors.warehouse.storage.connection import database_file, explain, raw_connection, reading
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
@@ -84,7 +86,7 @@ def draft_of(snapshot: Path) -> Path:
 def _write_all(connection: Connection) -> None:
     """Checkpoint the warehouse, so that a copy of its file is complete. Raises WarehouseUnusable."""
     file = database_file(connection)
-    raw_connection(connection).execute("CHECKPOINT")
+    checkpoint(connection)
     if any(log.stat().st_size for log in logs(file)):
         message = f"cannot publish: the log of {file} is in use. The previous snapshot is unchanged."
         raise WarehouseUnusable(message)
@@ -115,16 +117,16 @@ def publish(
         discard(draft)
         own = check_owner(connection, snapshot, draft)
         with on_all_cores(db):
-            _write_all(connection)
             with connection.begin():
-                found = relations(connection)
+                store_views(connection, relations(connection))
                 raw = store_of(connection).folder.resolve()
+            _write_all(connection)
             signature = Signature(at, version, stale_after, full_refresh_every, own, raw)
 
             def write() -> None:
                 discard(draft)
                 copy_file(reading(connection), draft)
-                complete(connection, draft, found, signature)
+                complete(connection, draft, signature)
 
             try:
                 in_enough_memory(db, write)

@@ -15,6 +15,8 @@ import pytest
 
 from connectors.warehouse.maintenance import compact as module
 from connectors.warehouse.maintenance.compact import Compacted, compact
+from connectors.warehouse.snapshot.contents import relations
+from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold, holder
@@ -76,7 +78,7 @@ COLUMNS = (
 
 @pytest.fixture
 def full(path: Path) -> Path:
-    """A warehouse with discovered columns and tables, a user's view, and much free space."""
+    """A warehouse with discovered columns and tables, a user's view, the views of the snapshot, and much free space."""
     with connect(path) as connection:
         connection.exec_driver_sql("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
         connection.commit()
@@ -95,6 +97,7 @@ def full(path: Path) -> Path:
             "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('b', now()), ('a', now())",
         ):
             connection.exec_driver_sql(statement)
+        store_views(connection, relations(connection))
         connection.commit()
     return path
 
@@ -143,6 +146,11 @@ def test_compaction_keeps_all_data_and_reduces_the_size(full: Path) -> None:
     assert (sizes.before, sizes.after) == (size, full.stat().st_size)
     assert sizes.after < size - 1_000_000
     assert ask(full, "FROM core.mine") == [(900,)]
+    views = "SELECT view_oid, view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+    stored = ask(full, views)
+    with connect(full) as connection, connection.begin():
+        store_views(connection, relations(connection))
+    assert ask(full, views) == stored != []
     assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock"}
 
 

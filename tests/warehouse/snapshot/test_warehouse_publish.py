@@ -110,7 +110,22 @@ def test_nothing_of_the_control_tables_is_in_it(rig: Rig, snapshot: Path) -> Non
     assert ask(snapshot, "SELECT DISTINCT schema_name FROM duckdb_tables() ORDER BY ALL") == [("core",), ("main",)]
     declared = {table.name for table in WAREHOUSE.sorted_tables if table.schema == "core"}
     kept = {name for (name,) in ask(snapshot, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'")}
-    assert kept == declared | {"account_lookup", "open_gaps", "raw_parts"}
+    assert kept == declared | {"account_lookup", "missing_items", "open_gaps", "raw_parts"}
+
+
+def test_the_views_are_stored_in_the_warehouse_until_their_tables_change(rig: Rig, snapshot: Path) -> None:
+    fill(rig)
+    put(rig, snapshot)
+    stored = "SELECT view_oid, view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+    before = rig.rows(stored)
+    assert {row[1:] for row in before} == {row[1:] for row in ask(snapshot, stored)}
+    put(rig, snapshot)
+    assert rig.rows(stored) == before
+    # The query of the view is the same as before; a type alone differs.
+    rig.do("ALTER TABLE core.media ALTER like_count TYPE HUGEINT")
+    put(rig, snapshot)
+    assert not set(rig.rows(stored)) & set(before)
+    assert ask(snapshot, "SELECT any_value(typeof(like_count)) FROM media") == [("HUGEINT",)]
 
 
 def test_the_snapshot_describes_itself(rig: Rig, snapshot: Path) -> None:
@@ -170,7 +185,7 @@ def test_a_question_for_one_account_reaches_the_scan_behind_the_view(rig: Rig, s
     last = f"SELECT * FROM media WHERE account_id = '{account_id}' ORDER BY published_at DESC LIMIT 100"
     assert [int(row[2]) for row in ask(snapshot, last)] == list(range(100))
     assert 0 < rows_scanned(plan_of(snapshot, last)) <= 2 * 122_880
-    assert rows_scanned(plan_of(snapshot, "SELECT sum(like_count) FROM media WHERE media_id = '7'")) >= 400_000
+    assert rows_scanned(plan_of(snapshot, "SELECT sum(like_count) FROM media")) >= 400_000
 
 
 def test_media_costs_one_join_and_none_for_pending_removals_where_there_are_none(rig: Rig, snapshot: Path) -> None:
