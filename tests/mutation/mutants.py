@@ -378,7 +378,7 @@ MUTANTS = (
     Mutant(
         "the views stay as they are when a column changes its type",
         "connectors/warehouse/snapshot/stored_views.py",
-        "statements, db.execute(_COLUMNS).fetchall())",
+        "statements, db.execute(_TABLES).fetchall())",
         "statements)",
         ("tests/warehouse/snapshot/test_warehouse_publish.py",),
     ),

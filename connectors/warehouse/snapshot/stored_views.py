@@ -30,10 +30,8 @@ SELECT view_name FROM duckdb_views()
 WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal
 """
 
-_COLUMNS = """
-SELECT table_name, column_name, data_type FROM duckdb_columns()
-WHERE database_name = current_database() AND schema_name = 'core'
-ORDER BY table_name, column_index
+_TABLES = """
+SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'core' ORDER BY table_name
 """
 
 
@@ -54,9 +52,9 @@ def _creating(relations: Sequence[Relation]) -> Iterator[str]:
 
 
 def _fingerprint(db: DuckDBPyConnection, statements: Sequence[str]) -> str:
-    # With the columns of the tables: a view fails once the type of a column differs from that at the view's creation.
+    # With the tables: a view fails once the type of a column differs from that at the view's creation.
     # With DuckDB's version: another one may derive other types.
-    known = (duckdb.__version__, statements, db.execute(_COLUMNS).fetchall())
+    known = (duckdb.__version__, statements, db.execute(_TABLES).fetchall())
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
