@@ -56,9 +56,15 @@ FROM ops.checkpoints SEMI JOIN (
 GROUP BY scan_id
 """
 
+# Of the partitions that have landings in this slice. All others have one checkpoint of each kind of run already.
 _LAST_CHECKPOINTS = """
 CREATE OR REPLACE TEMP TABLE last_checkpoints AS
-SELECT * FROM ops.checkpoints
+FROM ops.checkpoints
+SEMI JOIN (
+    SELECT resource, account_id, surface FROM ops.staging WHERE seq <= getvariable('slice_end')
+    UNION ALL
+    SELECT resource, account_id, surface FROM ops.checkpoints WHERE state = 'abandoned' AND began_seq IS NULL
+) AS landed USING (resource, account_id, surface)
 WHERE seq <= getvariable('slice_end')
 QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1
 """
@@ -69,6 +75,7 @@ QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind 
 # may have been wrong.
 _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
+WITH completed AS (FROM core.completed_scans SEMI JOIN last_checkpoints USING (resource, account_id, surface))
 SELECT
     c.resource, c.account_id, c.surface, c.scan_id, c.run_id, c.started_at, c.updated_at AS complete_at, b.began_seq,
     c.seq, false AS has_rejected, w.removals_undecided_since AS undecided_before,
@@ -85,7 +92,7 @@ SELECT
 FROM last_checkpoints AS c
 SEMI JOIN ops.staging AS s USING (seq)
 JOIN began AS b USING (scan_id)
-LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
+LEFT JOIN completed AS w USING (resource, account_id, surface)
 WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL))
   AND coalesce(w.seq <= b.began_seq, true)
 """
@@ -123,12 +130,20 @@ _IS_ANY_UNFINISHED = """
 SELECT EXISTS (SELECT 1 FROM last_checkpoints WHERE state = 'scanning' UNION ALL SELECT 1 FROM ops.seen)
 """
 
+_DELETE_SUPERSEDED = """
+DELETE FROM ops.checkpoints AS c USING last_checkpoints AS l
+WHERE c.resource = l.resource AND c.account_id = l.account_id AND c.surface = l.surface AND c.run_kind = l.run_kind
+    AND c.seq < l.seq
+"""
+
 # The items that an unfinished scan has seen are stored: at its end, when its pages are deleted, they are needed to find
 # the items that it missed.
 _REMEMBER = (
     """
 DELETE FROM ops.seen
-WHERE scan_id NOT IN (SELECT scan_id FROM last_checkpoints WHERE state = 'scanning')
+WHERE scan_id NOT IN (
+    SELECT scan_id FROM ops.checkpoints WHERE state = 'scanning' AND seq <= getvariable('slice_end')
+)
 """,
     """
 INSERT INTO ops.seen
@@ -148,10 +163,6 @@ WHERE c.state = 'scanning'
 _CLOSE = (
     *CLOSE_SCANS,
     "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
-    """
-DELETE FROM ops.checkpoints
-WHERE seq <= getvariable('slice_end') AND seq NOT IN (SELECT seq FROM last_checkpoints)
-""",
     """
 UPDATE ops.checkpoints SET began_seq = b.began_seq FROM began AS b
 WHERE checkpoints.scan_id = b.scan_id AND checkpoints.began_seq IS NULL
@@ -225,8 +236,9 @@ def _forget(db: DuckDBPyConnection) -> None:
     # Temporary tables are in memory, and contain the pages and items of the last slice.
     views = "SELECT 'VIEW', view_name FROM duckdb_views() WHERE temporary AND NOT internal"
     tables = "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary"
-    for kind, name in db.execute(f"{views} UNION ALL {tables}").fetchall():
-        db.execute(f"DROP {kind} temp.{name}")
+    left = db.execute(f"{views} UNION ALL {tables}").fetchall()
+    # In one call: one by one, such small statements take longer.
+    db.execute(";\n".join(f"DROP {kind} temp.{name}" for kind, name in left))
 
 
 def _merge_slice(connection: Connection, media: MediaMerge, contents: _Contents, begin: int, end: int) -> MergeStats:
@@ -243,6 +255,7 @@ def _merge_slice(connection: Connection, media: MediaMerge, contents: _Contents,
         db.execute(_UNKNOWN_FIELDS)
     mark_gone(connection, is_first=is_first)
     counts = count_slice(connection)
+    db.execute(_DELETE_SUPERSEDED)
     remember = _REMEMBER if value(db, _IS_ANY_UNFINISHED) else ()
     remember_rejecting = (_REMEMBER_REJECTING,) if contents.has_rejecting_scans else ()
     for statement in (*remember, *remember_rejecting, *_CLOSE):
