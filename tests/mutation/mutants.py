@@ -390,6 +390,20 @@ MUTANTS = (
         ("tests/warehouse/snapshot/test_warehouse_publish.py",),
     ),
     Mutant(
+        "checkpoints of a partition's next scan, of which the pages are not merged yet, are deleted as superseded",
+        "connectors/warehouse/merge/merge.py",
+        "    AND c.seq < l.seq\n",
+        "    AND c.seq <> l.seq\n",
+        ("tests/warehouse/merge",),
+    ),
+    Mutant(
+        "the last checkpoint of a scan that was abandoned between two pages is not found",
+        "connectors/warehouse/merge/merge.py",
+        "WHERE state = 'abandoned' AND began_seq IS NULL\n",
+        "WHERE false\n",
+        ("tests/warehouse/merge", "tests/flows/engine/test_flows_incremental.py"),
+    ),
+    Mutant(
         "a recent scan has seen all posts",
         "connectors/warehouse/snapshot/contents.py",
         " AND gh_item.published_at > gh_lookup.posts_covered_from",
