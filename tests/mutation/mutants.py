@@ -385,7 +385,7 @@ MUTANTS = (
     Mutant(
         "the views are created again for each snapshot",
         "connectors/warehouse/snapshot/stored_views.py",
-        "    if value(db, _IS_STORED.format(fingerprint=fingerprint)):\n        return\n",
+        "    if registered and fingerprint in registered[0][0]:\n        return\n",
         "",
         ("tests/warehouse/snapshot/test_warehouse_publish.py",),
     ),
@@ -394,14 +394,14 @@ MUTANTS = (
         "connectors/warehouse/merge/merge.py",
         "    AND c.seq < l.seq\n",
         "    AND c.seq <> l.seq\n",
-        ("tests/warehouse/merge",),
+        ("tests/warehouse/merge/test_warehouse_removal.py",),
     ),
     Mutant(
-        "the last checkpoint of a scan that was abandoned between two pages is not found",
+        "a slice finds the beginning of a scan that is abandoned in a later slice",
         "connectors/warehouse/merge/merge.py",
-        "WHERE state = 'abandoned' AND began_seq IS NULL\n",
-        "WHERE false\n",
-        ("tests/warehouse/merge", "tests/flows/engine/test_flows_incremental.py"),
+        " AND checkpoints.seq <= getvariable('slice_end')\n",
+        "\n",
+        ("tests/warehouse/merge/test_warehouse_removal.py",),
     ),
     Mutant(
         "a recent scan has seen all posts",

@@ -56,7 +56,8 @@ FROM ops.checkpoints SEMI JOIN (
 GROUP BY scan_id
 """
 
-# Of the partitions that have landings in this slice. All others have one checkpoint of each kind of run already.
+# The last checkpoints of the partitions that have pages in this slice, or a scan that was abandoned without a page. All
+# other partitions have one checkpoint of each kind of run already.
 _LAST_CHECKPOINTS = """
 CREATE OR REPLACE TEMP TABLE last_checkpoints AS
 FROM ops.checkpoints
@@ -166,7 +167,7 @@ _CLOSE = (
     """
 UPDATE ops.checkpoints SET began_seq = b.began_seq FROM began AS b
 WHERE checkpoints.scan_id = b.scan_id AND checkpoints.began_seq IS NULL
-    AND checkpoints.state IN ('scanning', 'abandoned')
+    AND checkpoints.state IN ('scanning', 'abandoned') AND checkpoints.seq <= getvariable('slice_end')
 """,
 )
 

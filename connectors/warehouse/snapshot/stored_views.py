@@ -9,29 +9,23 @@ from sqlalchemy import Connection
 from sqlalchemy.schema import CreateTable
 
 from connectors.warehouse.snapshot.contents import LOOKUPS, Relation
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import raw_connection
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.tables import SNAPSHOT
 from models.views import views
 
-# Its definition contains the fingerprint of the stored views.
-_FINGERPRINT = "stored_views"
+# Its definition contains the fingerprint and the names of the stored views.
+_REGISTER = "stored_views"
 
-_IS_STORED = f"""
-SELECT EXISTS (
-    FROM duckdb_views()
-    WHERE database_name = current_database() AND schema_name = 'ops' AND view_name = '{_FINGERPRINT}'
-        AND contains(sql, {{fingerprint}})
-)
+_REGISTERED = f"""
+SELECT sql FROM duckdb_views()
+WHERE database_name = current_database() AND schema_name = 'ops' AND view_name = '{_REGISTER}'
 """  # noqa: S608 - a constant
 
-_STORED = """
-SELECT view_name FROM duckdb_views()
-WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal
-"""
-
 _TABLES = """
-SELECT sql FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'core' ORDER BY table_name
+SELECT sql FROM duckdb_tables()
+WHERE database_name = current_database() AND schema_name IN ('core', 'ops')
+ORDER BY schema_name, table_name
 """
 
 
@@ -52,8 +46,7 @@ def _creating(relations: Sequence[Relation]) -> Iterator[str]:
 
 
 def _fingerprint(db: DuckDBPyConnection, statements: Sequence[str]) -> str:
-    # With the tables: a view fails once the type of a column differs from that at the view's creation.
-    # With DuckDB's version: another one may derive other types.
+    # With the tables and DuckDB's version, because a view stores the types of its columns when it is created.
     known = (duckdb.__version__, statements, db.execute(_TABLES).fetchall())
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
@@ -61,22 +54,30 @@ def _fingerprint(db: DuckDBPyConnection, statements: Sequence[str]) -> str:
 def store_views(connection: Connection, relations: Sequence[Relation]) -> None:
     """Replace the views in the warehouse file if they are not those of `relations`. Call it within a transaction.
 
-    Each of their 300 comments is a statement of DuckDB; together they took most of the time of publishing a small
+    Each of their 250 comments is a statement of DuckDB; together they took most of the time of publishing a small
     warehouse. In the warehouse itself most of the views cannot be queried: `published` and the tables in `LOOKUPS`
-    are only in the snapshot.
+    are only in the snapshot. Other views in `main` are kept.
     """
     db = raw_connection(connection)
-    creating = list(_creating(relations))
-    fingerprint = literal(_fingerprint(db, creating))
-    if value(db, _IS_STORED.format(fingerprint=fingerprint)):
-        return
-    statements = [f"DROP VIEW main.{quoted(name)}" for (name,) in db.execute(_STORED).fetchall()]
-    # DuckDB creates a view only if its tables exist.
     published = SNAPSHOT.tables["published"]
-    statements += [f"CREATE TABLE {name} AS {select} WITH NO DATA" for name, select in LOOKUPS.items()]
-    statements.append(str(CreateTable(published).compile(dialect=connection.dialect)))
-    statements += creating
-    statements += [f"DROP TABLE {name}" for name in (*LOOKUPS, published.name)]
-    statements.append(f"CREATE OR REPLACE VIEW ops.{_FINGERPRINT} AS SELECT {fingerprint} AS fingerprint")
+    creating = [
+        # DuckDB creates a view only if its tables exist.
+        *(f"CREATE TABLE {name} AS {select} WITH NO DATA" for name, select in LOOKUPS.items()),
+        str(CreateTable(published).compile(dialect=connection.dialect)),
+        *_creating(relations),
+        *(f"DROP TABLE {name}" for name in (*LOOKUPS, published.name)),
+    ]
+    fingerprint = _fingerprint(db, creating)
+    registered = db.execute(_REGISTERED).fetchall()
+    if registered and fingerprint in registered[0][0]:
+        return
+    stored = db.execute(f"SELECT unnest(names) FROM ops.{_REGISTER}").fetchall() if registered else []  # noqa: S608
+    names = ", ".join(literal(name) for name in [each.name for each in relations] + [view.name for view in views()])
+    register = f"SELECT {literal(fingerprint)} AS fingerprint, [{names}] AS names"
+    statements = [
+        *(f"DROP VIEW IF EXISTS main.{quoted(name)}" for (name,) in stored),
+        *creating,
+        f"CREATE OR REPLACE VIEW ops.{_REGISTER} AS {register}",
+    ]
     # In one call: hundreds of small statements took twice as long one by one.
     db.execute(";\n".join(statements))

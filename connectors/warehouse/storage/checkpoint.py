@@ -16,9 +16,7 @@ def checkpoint(connection: Connection) -> None:
     """
     file, db = database_file(connection), raw_connection(connection)
     is_small = sum(each.stat().st_size for each in (file, *logs(file)) if each.exists()) <= _SMALL_BYTES
-    if is_small:
-        db.execute("SET disabled_compression_methods = 'fsst'")
-    try:
-        db.execute("CHECKPOINT")
-    finally:
-        db.execute("RESET disabled_compression_methods")
+    db.execute(f"SET disabled_compression_methods = '{'fsst' if is_small else ''}'")
+    db.execute("CHECKPOINT")
+    # Large inserts are compressed when they are committed, before the next checkpoint.
+    db.execute("RESET disabled_compression_methods")

@@ -162,6 +162,21 @@ def test_an_item_that_an_abandoned_scan_added_in_the_same_merge_is_missed(rig: R
     assert rig.rows(GONE) == [("2", at(48), "removed")]
 
 
+def test_nothing_is_left_of_a_scan_that_was_abandoned_after_the_slice_of_its_pages(rig: Rig) -> None:
+    """The second scan of the stories begins a slice."""
+    abandoned = Scan(POSTS, "a", at(1))
+    complete, unfinished = (Scan(STORIES, scan_id, at(2)) for scan_id in ("b", "c"))
+    rig.land(abandoned.page(posts(1), at(1)))
+    rig.land(complete.page(posts(5), at(2), last=True), unfinished.page(posts(5), at(3)))
+    rig.land(abandoned.abandon(at(4)))
+    rig.merge()
+    assert rig.rows("SELECT scan_id, state FROM ops.checkpoints ORDER BY ALL") == [
+        ("a", "abandoned"),
+        ("c", "scanning"),
+    ]
+    assert rig.rows("SELECT scan_id, media_id FROM ops.seen") == [("c", "5")]
+
+
 def test_two_complete_scans_in_one_merge_are_settled_one_after_the_other(rig: Rig) -> None:
     """A completed scan counts even if its partition was scanned again before the merge."""
     first, second, third = Scan(POSTS, "a", at(0)), Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
