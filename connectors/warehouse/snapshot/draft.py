@@ -23,7 +23,10 @@ _DRAFT = "next_snapshot"
 
 @contextmanager
 def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
-    """Attach the draft as the current database, in a transaction that is committed if the block succeeds."""
+    """Attach the draft as the current database, in a transaction that is committed if the block succeeds.
+
+    The block's statements do not name their database.
+    """
     database = value(db, "SELECT current_database()")
     attach_copy(db, draft, _DRAFT)
     try:

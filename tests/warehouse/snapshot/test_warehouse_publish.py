@@ -189,7 +189,9 @@ def test_a_question_for_one_account_reaches_the_scan_behind_the_view(rig: Rig, s
     last = f"SELECT * FROM media WHERE account_id = '{account_id}' ORDER BY published_at DESC LIMIT 100"
     assert [int(row[2]) for row in ask(snapshot, last)] == list(range(100))
     assert 0 < rows_scanned(plan_of(snapshot, last)) <= 2 * 122_880
-    assert rows_scanned(plan_of(snapshot, "SELECT sum(like_count) FROM media")) >= 400_000
+    # The end of a text cannot be compared with the minimum and maximum of a row group.
+    everywhere = "SELECT sum(like_count) FROM media WHERE media_id LIKE '%7'"
+    assert rows_scanned(plan_of(snapshot, everywhere)) >= 400_000
 
 
 def test_media_costs_one_join_and_none_for_pending_removals_where_there_are_none(rig: Rig, snapshot: Path) -> None:
