@@ -46,7 +46,7 @@ def test_every_setting_is_documented_with_its_default(name: str) -> None:
     assert row[1].strip().strip("`").lower() == ("" if default in (None, ()) else str(default).lower())
 
 
-@pytest.mark.parametrize("name", sorted([*SNAPSHOT.tables, *(view.name for view in views())]))
+@pytest.mark.parametrize("name", sorted([*SNAPSHOT, *(view.name for view in views())]))
 def test_every_table_and_view_is_among_the_sql_examples(name: str) -> None:
     table = SQL_EXAMPLES[SQL_EXAMPLES.index("| table or view |") : SQL_EXAMPLES.index("Times are TIMESTAMPTZ in")]
     assert f"`{name}`" in table

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
 from connectors.warehouse.ingest.landing.page_commit import Bodies, last_seq, load, numbered
@@ -32,7 +30,7 @@ from connectors.warehouse.runs.progress import checkpoints, seen
 from connectors.warehouse.snapshot.ownership import refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.storage.checkpoint import checkpoint
-from connectors.warehouse.storage.connection import open_sibling, raw_connection, writer
+from connectors.warehouse.storage.connection import Connection, open_sibling, writer
 from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores, release_memory
@@ -56,7 +54,7 @@ _LOG_BYTES = 96 * 1024 * 1024
 
 
 def _checkpoint(connection: Connection) -> None:
-    with on_all_cores(raw_connection(connection)):
+    with on_all_cores(connection.db):
         checkpoint(connection)
 
 
@@ -159,7 +157,7 @@ class Warehouse:
             return last, merge(connection, bodies, parts)
 
         merged = self._having_staged(connection, batch, work, bodies)
-        release_memory(raw_connection(connection))
+        release_memory(connection.db)
         return merged
 
     def _having_staged(
@@ -177,7 +175,7 @@ class Warehouse:
                 return work()
 
         with self._pending.taken(batch):
-            return in_enough_memory(raw_connection(connection), transaction)
+            return in_enough_memory(connection.db, transaction)
 
     async def _merge_has_ended(self) -> None:
         """Wait for the running merge, if any. Raises its exception."""

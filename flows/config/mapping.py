@@ -12,6 +12,7 @@ from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.naming import RESERVED, TOUCHY
 from models.schema.pointer import to_keys, to_pointer
+from models.tables import own_columns
 
 
 def _path(text: str) -> str:
@@ -71,9 +72,6 @@ class MappingSettings(BaseModel):
     def _fits(self) -> Self:
         if not (self.columns or self.child_columns):
             return self
-        # Imported here because the declarations import SQLAlchemy, which --help and status do not need.
-        from models.tables import own_columns  # noqa: PLC0415
-
         for table, columns, built_in in (
             ("media", self.columns, BUILT_IN.columns),
             ("media_children", self.child_columns, BUILT_IN.child_columns),

@@ -58,6 +58,5 @@ __all__ = [
 
 def own_columns(resource: str) -> set[str]:
     """Return the declared column names of `media` or a child table, which columns of fields must not use."""
-    tables = [*WAREHOUSE.sorted_tables, *SNAPSHOT.sorted_tables]
-    own = [table for table in tables if resource in (table.name, table.info.get("versions_of"))]
-    return {column.name for table in own for column in table.columns}
+    tables = [*WAREHOUSE.values(), *SNAPSHOT.values()]
+    return {name for table in tables if resource in (table.name, table.versions_of) for name in table.column_names}

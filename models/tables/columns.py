@@ -1,18 +1,8 @@
 """The columns of all tables, each with its comment; shared columns are declared once."""
 
-from sqlalchemy import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Column
-from sqlalchemy.types import TypeEngine
+from models.tables.table import Column
 
-INSTANT = TIMESTAMP(timezone=True)
-
-# Long, distinct texts: zstd needs half of the space of the compression that DuckDB would choose, and less CPU time.
-_PACKED = frozenset({"payload", "permalink", "media_url"})
-
-
-def packing(name: str) -> str:
-    """Return the compression clause of the declaration of a column with this name, or an empty string."""
-    return " USING COMPRESSION zstd" if name in _PACKED else ""
-
+INSTANT = "TIMESTAMP WITH TIME ZONE"
 
 REMOVALS_UNDECIDED_SINCE = (
     "Since when missing items are not marked as removed, because scans rejected records; NULL if there are none."
@@ -27,44 +17,48 @@ ORDER_BROKEN_BY = "Id of the first post out of order in the last full scan; empt
 FULL_SHARE = "The next full scan is due after this part (0 to 1) of the refresh interval, counted from complete_at."
 
 
-def text(name: str, comment: str, *, nullable: bool = True) -> Column[str]:
-    return Column(name, VARCHAR, comment=comment, nullable=nullable)
+def text(name: str, comment: str, *, nullable: bool = True) -> Column:
+    return Column(name, "VARCHAR", comment, nullable)
 
 
-def instant(name: str, comment: str, *, nullable: bool = True) -> Column[object]:
-    return Column(name, INSTANT, comment=comment, nullable=nullable)
+def instant(name: str, comment: str, *, nullable: bool = True) -> Column:
+    return Column(name, INSTANT, comment, nullable)
 
 
-def whole(name: str, comment: str, kind: TypeEngine[int] | type[TypeEngine[int]] = BIGINT) -> Column[int]:
-    return Column(name, kind, comment=comment)
+def whole(name: str, comment: str, *, nullable: bool = True) -> Column:
+    return Column(name, "BIGINT", comment, nullable)
 
 
-def flag(name: str, comment: str) -> Column[bool]:
-    return Column(name, BOOLEAN, comment=comment)
+def small(name: str, comment: str, *, nullable: bool = True) -> Column:
+    return Column(name, "INTEGER", comment, nullable)
 
 
-def share(name: str, comment: str) -> Column[float]:
-    return Column(name, DOUBLE, comment=comment)
+def flag(name: str, comment: str, *, nullable: bool = True) -> Column:
+    return Column(name, "BOOLEAN", comment, nullable)
 
 
-def seconds(name: str, comment: str, *, nullable: bool = True) -> Column[float]:
-    return Column(name, DOUBLE, comment=comment, nullable=nullable)
+def share(name: str, comment: str) -> Column:
+    return Column(name, "DOUBLE", comment)
 
 
-def account_id() -> Column[str]:
+def seconds(name: str, comment: str, *, nullable: bool = True) -> Column:
+    return Column(name, "DOUBLE", comment, nullable)
+
+
+def account_id() -> Column:
     comment = "The account's id, a UUID in lower case; accounts stored by older versions keep the API's spelling."
     return text("account_id", comment, nullable=False)
 
 
-def surface() -> Column[str]:
+def surface() -> Column:
     return text("surface", "Where the item was listed: posts or stories.", nullable=False)
 
 
-def media_id() -> Column[str]:
+def media_id() -> Column:
     return text("media_id", "The item's id, always text.", nullable=False)
 
 
-def partition() -> tuple[Column[str], ...]:
+def partition() -> tuple[Column, ...]:
     return (
         text("resource", "What was scanned: accounts (the catalogue) or media.", nullable=False),
         text("account_id", "The scanned account; empty for the catalogue.", nullable=False),
@@ -72,11 +66,11 @@ def partition() -> tuple[Column[str], ...]:
     )
 
 
-def status() -> Column[str]:
+def status() -> Column:
     return text("status", "active or token_expired; removed while the account was marked as removed.", nullable=False)
 
 
-def account() -> tuple[Column[str], ...]:
+def account() -> tuple[Column, ...]:
     return (
         account_id(),
         text("ig_username", "The account's name on the social network.", nullable=False),
@@ -85,7 +79,7 @@ def account() -> tuple[Column[str], ...]:
     )
 
 
-def account_life() -> tuple[Column[object], ...]:
+def account_life() -> tuple[Column, ...]:
     return (
         instant("first_seen_at", "When a sync first saw the account.", nullable=False),
         instant("last_seen_at", "When a sync last saw the account.", nullable=False),
@@ -96,14 +90,14 @@ def account_life() -> tuple[Column[object], ...]:
     )
 
 
-def status_period() -> tuple[Column[object], ...]:
+def status_period() -> tuple[Column, ...]:
     return (
         instant("valid_from", "When a sync first saw this status.", nullable=False),
         instant("valid_to", "When a sync first saw the next status; NULL for the current one."),
     )
 
 
-def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def media_content() -> tuple[Column, ...]:
     return (
         text("media_type", "Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
         text("caption", "The caption as published."),
@@ -117,34 +111,34 @@ def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def version_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def version_content() -> tuple[Column, ...]:
     """Return the columns of `media_content` that belong to a version: without counts and addresses of media."""
     names = {"media_type", "caption", "permalink", "published_at"}
     return tuple(column for column in media_content() if column.name in names)
 
 
-def overflow() -> Column[str]:
+def overflow() -> Column:
     return text(
         "overflow",
         "JSON object by path: values of fields that have no column; NULL if there are none.",
     )
 
 
-def removal() -> tuple[Column[object] | Column[str], ...]:
+def removal() -> tuple[Column, ...]:
     return (
         instant("removed_at", "When the first scan that missed it ended; NULL if it is not marked as removed."),
         text("removal", "removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL."),
     )
 
 
-def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def quarantined() -> tuple[Column, ...]:
     return (
         text("reason", "Why the record could not become a row.", nullable=False),
         text("resource", "accounts or media.", nullable=False),
         text("account_id", "The account whose page contained it; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
-        whole("page", "Page of the scan, from 1.", INTEGER),
-        whole("position", "Position in the page, from 0; NULL if the whole page was rejected.", INTEGER),
+        small("page", "Page of the scan, from 1."),
+        small("position", "Position in the page, from 0; NULL if the whole page was rejected."),
         text("payload", "The record as the API sent it.", nullable=False),
         text("run_id", "The run that first received it.", nullable=False),
         text("correlation_id", "X-Correlation-ID of the response that first contained it."),
@@ -153,7 +147,7 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def version() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def version() -> tuple[Column, ...]:
     return (
         instant("valid_from", "When a sync first saw this version.", nullable=False),
         instant("valid_to", "When a sync first saw the next version.", nullable=False),
@@ -161,11 +155,11 @@ def version() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def raw_landed() -> Column[int]:
+def raw_landed() -> Column:
     return whole("raw_landed", "Landing number of its row in the raw store; NULL if its bytes are not kept.")
 
 
-def metric() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def metric() -> tuple[Column, ...]:
     return (
         text("metric", "Name of the count: a column of media, such as like_count.", nullable=False),
         whole("value", "The count from observed_at on; NULL if the API stopped sending it."),
@@ -173,16 +167,16 @@ def metric() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def child() -> tuple[Column[str] | Column[int], ...]:
+def child() -> tuple[Column, ...]:
     return (
         account_id(),
         surface(),
         media_id(),
-        Column("position", INTEGER, comment="Position in the item's list, from 0.", nullable=False),
+        small("position", "Position in the item's list, from 0.", nullable=False),
     )
 
 
-def media_child() -> tuple[Column[str], ...]:
+def media_child() -> tuple[Column, ...]:
     return (
         text("child_id", "The child's id, always text."),
         text("media_type", "Kind of media as the API names it."),
@@ -190,7 +184,7 @@ def media_child() -> tuple[Column[str], ...]:
     )
 
 
-def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def field() -> tuple[Column, ...]:
     return (
         text(
             "resource",
@@ -209,7 +203,7 @@ def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def run_counts() -> tuple[Column[int], ...]:
+def run_counts() -> tuple[Column, ...]:
     return (
         whole("pages", "Pages it landed, as far as they are merged; NULL if an older version did not record them."),
         whole("items", "Records on those pages, accounts and media."),
@@ -223,7 +217,7 @@ def run_counts() -> tuple[Column[int], ...]:
     )
 
 
-def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int] | Column[bool], ...]:
+def run(*counts: Column) -> tuple[Column, ...]:
     return (
         text("run_id", "The run's id.", nullable=False),
         whole("seq", "Order in which runs began, from 1; it does not depend on the clock."),
@@ -243,7 +237,7 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         instant("ended_at", "When it ended."),
         text("resumes", "The interrupted run that it resumes."),
         text("base_url", "Address of the API, without /api/v1; NULL for runs of older versions."),
-        Column("accept_removals", BOOLEAN, comment="Whether it was started with --accept-removals."),
+        flag("accept_removals", "Whether it was started with --accept-removals."),
         whole("accounts", "Accounts listed by the catalogue; for a backfill, accounts selected."),
         whole("accounts_missing", "Accounts missing from the catalogue whose removal awaits confirmation."),
         whole("partitions", "Partitions: the catalogue, and each account x surface."),
@@ -259,7 +253,7 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
     )
 
 
-def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def outcome() -> tuple[Column, ...]:
     return (
         text("run_id", "The run.", nullable=False),
         *partition(),
@@ -267,7 +261,7 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         whole("pages", "Pages of the partition that this run landed."),
         whole("items", "Records of the partition that this run landed."),
         text("error_code", "The API's error code, or gramhouse's own if it received none."),
-        whole("http_status", "HTTP status of the last response.", INTEGER),
+        small("http_status", "HTTP status of the last response."),
         text("correlation_id", "X-Correlation-ID of the last response, for the API's support."),
         instant("resume_after", "No request is sent before this; NULL if there is nothing to wait for."),
         text("detail", "What a person should know of it, one line."),
@@ -276,12 +270,12 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def run_warning() -> tuple[Column[str] | Column[int] | Column[bool], ...]:
+def run_warning() -> tuple[Column, ...]:
     return (
         text("run_id", "The run.", nullable=False),
         text("code", "Kind of warning; a run has at most one of each kind.", nullable=False),
-        Column("count", BIGINT, comment="How many records, accounts or values it concerns.", nullable=False),
+        whole("count", "How many records, accounts or values it concerns.", nullable=False),
         text("detail", "What happened, one line.", nullable=False),
         text("hint", "What to do about it, one line; NULL if there is nothing to do."),
-        Column("makes_partial", BOOLEAN, comment="Whether the run is partial because of it.", nullable=False),
+        flag("makes_partial", "Whether the run is partial because of it.", nullable=False),
     )

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
-
-from sqlalchemy import Column, Table
 
 from models.tables import SNAPSHOT
+from models.tables.columns import INSTANT
 from models.tables.relations import Join, Relation
+from models.tables.table import Column, Table
 from models.views import views
 
 _HEAD = """# Data dictionary
@@ -30,19 +29,18 @@ joins of `media_children`. DuckDB enforces none of them; tests do.
 ```
 """
 
-_TYPES = {"TIMESTAMP": "TIMESTAMPTZ"}
+_TYPES = {INSTANT: "TIMESTAMPTZ"}
 
 
 @cache
 def relations() -> Mapping[str, Relation]:
     """Return the keys and joins of the snapshot's tables and views, by name."""
-    tables: dict[str, Relation] = {table.name: table.info["relation"] for table in SNAPSHOT.sorted_tables}
+    tables = {table.name: table.relation for table in SNAPSHOT.values()}
     return tables | {view.name: view.relation for view in views()}
 
 
-def _type(column: Column[Any]) -> str:
-    kind = str(column.type)
-    return _TYPES.get(kind, kind)
+def _type(column: Column) -> str:
+    return _TYPES.get(column.type, column.type)
 
 
 def _cell(text: str) -> str:
@@ -79,7 +77,7 @@ def _entity(table: Table) -> Iterator[str]:
 
 def diagram() -> str:
     """Return the tables with their keys and joins as a Mermaid diagram."""
-    tables = SNAPSHOT.sorted_tables
+    tables = SNAPSHOT.values()
     lines = ["erDiagram", *(line for table in tables for line in _entity(table))]
     for table in tables:
         for join in relations()[table.name].joins:
@@ -89,11 +87,11 @@ def diagram() -> str:
 
 
 def _tables() -> Iterator[str]:
-    for table in SNAPSHOT.sorted_tables:
+    for table in SNAPSHOT.values():
         yield f"\n### {table.name}\n\n{table.comment}\n\n{_keys(relations()[table.name])}\n"
         yield "| column | type | |\n|---|---|---|"
         for column in table.columns:
-            yield f"| `{column.name}` | {_type(column)} | {_cell(column.comment or '')} |"
+            yield f"| `{column.name}` | {_type(column)} | {_cell(column.comment)} |"
 
 
 def _views() -> Iterator[str]:

@@ -1,11 +1,7 @@
 """The writer's file: schema `core` has the merged data, schema `ops` the state that a run needs to continue.
 
-In `info`, `sorted_by` is the order of a table's rows in a compacted file, and `versions_of` the table whose rows it has
-versions of. Tables are sorted by account because most queries of media are about one account.
+Tables are sorted by account because most queries of media are about one account.
 """
-
-from sqlalchemy import BIGINT, BLOB, BOOLEAN, INTEGER, Column, MetaData, Table
-from sqlalchemy.types import JSON
 
 from models.tables.columns import (
     COVERED_FROM,
@@ -19,6 +15,7 @@ from models.tables.columns import (
     account_life,
     child,
     field,
+    flag,
     instant,
     media_child,
     media_content,
@@ -34,6 +31,7 @@ from models.tables.columns import (
     run_counts,
     run_warning,
     share,
+    small,
     status,
     status_period,
     surface,
@@ -41,325 +39,366 @@ from models.tables.columns import (
     version,
     whole,
 )
-
-WAREHOUSE = MetaData()
+from models.tables.table import Column, Table, by_full_name
 
 core_accounts = Table(
     "accounts",
-    WAREHOUSE,
-    *account(),
-    instant("status_since", "When a sync first saw the current status.", nullable=False),
-    *account_life(),
-    text("scan_id", "The scan of the catalogue that last listed it.", nullable=False),
-    whole("seen_seq", "The landing that last listed it; NULL before 0.2."),
-    text("listed_as", "The id as the API last wrote it, for requests; NULL if it equals account_id."),
-    text("unknown_status", "The status it was last listed with, if gramhouse does not know it; otherwise NULL."),
+    (
+        *account(),
+        instant("status_since", "When a sync first saw the current status.", nullable=False),
+        *account_life(),
+        text("scan_id", "The scan of the catalogue that last listed it.", nullable=False),
+        whole("seen_seq", "The landing that last listed it; NULL before 0.2."),
+        text("listed_as", "The id as the API last wrote it, for requests; NULL if it equals account_id."),
+        text("unknown_status", "The status it was last listed with, if gramhouse does not know it; otherwise NULL."),
+    ),
     schema="core",
     comment="Accounts, one row each.",
 )
 
 core_status_history = Table(
     "account_status_history",
-    WAREHOUSE,
-    account_id(),
-    status(),
-    *status_period(),
+    (
+        account_id(),
+        status(),
+        *status_period(),
+    ),
     schema="core",
     comment="Every status an account has had, one row per period.",
 )
 
 core_media = Table(
     "media",
-    WAREHOUSE,
-    account_id(),
-    surface(),
-    media_id(),
-    *media_content(),
-    overflow(),
-    Column(
-        "payload_hash",
-        BLOB,
-        comment="Hash of the received payload (XXH3-128): an item with an equal one is not decoded.",
+    (
+        account_id(),
+        surface(),
+        media_id(),
+        *media_content(),
+        overflow(),
+        Column(
+            "payload_hash",
+            "BLOB",
+            "Hash of the received payload (XXH3-128): an item with an equal one is not decoded.",
+        ),
+        raw_landed(),
+        instant("first_seen_at", "When a sync first saw it.", nullable=False),
+        instant("written_at", "When the page that last changed this row was received.", nullable=False),
+        whole(
+            "written_seq",
+            "The landing that last changed this row; NULL if it is older than all landings still referred to.",
+        ),
+        instant("changed_at", "When its content or a count last changed.", nullable=False),
+        instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
+        *removal(),
     ),
-    raw_landed(),
-    instant("first_seen_at", "When a sync first saw it.", nullable=False),
-    instant("written_at", "When the page that last changed this row was received.", nullable=False),
-    whole(
-        "written_seq",
-        "The landing that last changed this row; NULL if it is older than all landings still referred to.",
-    ),
-    instant("changed_at", "When its content or a count last changed.", nullable=False),
-    instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
-    *removal(),
     schema="core",
-    info={"sorted_by": ("account_id", "surface", "published_at DESC", "media_id")},
+    sorted_by=("account_id", "surface", "published_at DESC", "media_id"),
     comment="Media items as last seen, one row each. Rows that did not change are not rewritten.",
 )
 
 core_superseded = Table(
     "media_superseded",
-    WAREHOUSE,
-    account_id(),
-    surface(),
-    media_id(),
-    *version(),
-    overflow(),
-    raw_landed(),
+    (
+        account_id(),
+        surface(),
+        media_id(),
+        *version(),
+        overflow(),
+        raw_landed(),
+    ),
     schema="core",
-    info={"sorted_by": ("account_id", "surface", "media_id", "valid_from"), "versions_of": "media"},
+    sorted_by=("account_id", "surface", "media_id", "valid_from"),
+    versions_of="media",
     comment="Earlier versions of the content of items; the current one is in media.",
 )
 
 core_metrics = Table(
     "media_metrics",
-    WAREHOUSE,
-    account_id(),
-    surface(),
-    media_id(),
-    *metric(),
+    (
+        account_id(),
+        surface(),
+        media_id(),
+        *metric(),
+    ),
     schema="core",
-    info={"sorted_by": ("account_id", "surface", "media_id", "metric", "observed_at")},
+    sorted_by=("account_id", "surface", "media_id", "metric", "observed_at"),
     comment="Counts of media items over time, one row for each change of a count.",
 )
 
 core_children = Table(
     "media_children",
-    WAREHOUSE,
-    *child(),
-    *media_child(),
+    (
+        *child(),
+        *media_child(),
+    ),
     schema="core",
-    info={"sorted_by": ("account_id", "surface", "media_id", "position")},
+    sorted_by=("account_id", "surface", "media_id", "position"),
     comment="Children of media items (such as the pictures of a carousel), one row each.",
 )
 
 core_completed_scans = Table(
     "completed_scans",
-    WAREHOUSE,
-    *partition(),
-    text("scan_id", "The last complete scan that was merged.", nullable=False),
-    instant("complete_at", "When its last page was received.", nullable=False),
-    whole("seq", "The landing of the last page of the last closed scan, full or recent; NULL before 0.2."),
-    instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
-    instant("recent_at", RECENT_AT),
-    instant("covered_from", COVERED_FROM),
-    whole("pages", "Pages of the last full scan; NULL if an older version made it."),
-    whole("items", "Records on those pages."),
-    text("item_order", ITEM_ORDER),
-    text("order_broken_by", ORDER_BROKEN_BY),
-    whole(
-        "order_proofs", "Consecutive full scans that must still find posts in order before item_order is set.", INTEGER
+    (
+        *partition(),
+        text("scan_id", "The last complete scan that was merged.", nullable=False),
+        instant("complete_at", "When its last page was received.", nullable=False),
+        whole("seq", "The landing of the last page of the last closed scan, full or recent; NULL before 0.2."),
+        instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
+        instant("recent_at", RECENT_AT),
+        instant("covered_from", COVERED_FROM),
+        whole("pages", "Pages of the last full scan; NULL if an older version made it."),
+        whole("items", "Records on those pages."),
+        text("item_order", ITEM_ORDER),
+        text("order_broken_by", ORDER_BROKEN_BY),
+        small("order_proofs", "Consecutive full scans that must still find posts in order before item_order is set."),
+        share("full_share", FULL_SHARE),
     ),
-    share("full_share", FULL_SHARE),
     schema="core",
     comment="The last full scan of each partition, and the last recent scan after it; one row per partition.",
 )
 
 core_quarantine = Table(
     "quarantine",
-    WAREHOUSE,
-    *quarantined(),
-    whole("digest", "Digest of the content by which equal records are recognized; NULL if not computed yet."),
+    (
+        *quarantined(),
+        whole("digest", "Digest of the content by which equal records are recognized; NULL if not computed yet."),
+    ),
     schema="core",
     comment="Records that could not become rows, one row each, with the response that first contained them.",
 )
 
 core_fields = Table(
     "fields",
-    WAREHOUSE,
-    *field(),
-    whole("ordinal", "Order in which its resource's fields were found, from 0; NULL if the order does not matter."),
-    text("name", "The name for its column, if it needs one."),
-    text("child_table", "The name for its child table, if it needs one."),
-    text("json_types", "JSON object: each JSON type found there, and when it was first found."),
+    (
+        *field(),
+        whole("ordinal", "Order in which its resource's fields were found, from 0; NULL if the order does not matter."),
+        text("name", "The name for its column, if it needs one."),
+        text("child_table", "The name for its child table, if it needs one."),
+        text("json_types", "JSON object: each JSON type found there, and when it was first found."),
+    ),
     schema="core",
     comment="Fields received that the API's contract does not specify.",
 )
 
 core_runs = Table(
     "runs",
-    WAREHOUSE,
-    *run(),
-    instant("published_at", "When its snapshot was published; NULL before."),
+    (
+        *run(),
+        instant("published_at", "When its snapshot was published; NULL before."),
+    ),
     schema="core",
     comment="Runs, one row each.",
 )
 
 core_run_counts = Table(
     "run_counts",
-    WAREHOUSE,
-    text("run_id", "The run that landed the pages; empty for runs no longer listed.", nullable=False),
-    *run_counts(),
+    (
+        text("run_id", "The run that landed the pages; empty for runs no longer listed.", nullable=False),
+        *run_counts(),
+    ),
     schema="core",
     comment="Changes made by each run, updated by every merge in its transaction.",
 )
 
 core_outcomes = Table(
     "run_outcomes",
-    WAREHOUSE,
-    *outcome(),
+    (*outcome(),),
     schema="core",
     comment="The outcomes of partitions in runs, one row each.",
 )
 
 core_warnings = Table(
     "run_warnings",
-    WAREHOUSE,
-    *run_warning(),
+    (*run_warning(),),
     schema="core",
     comment="Warnings of runs, one row each, in addition to the outcomes of partitions.",
 )
 
 ops_staging = Table(
     "staging",
-    WAREHOUSE,
-    whole("seq", "Order of landing."),
-    *partition(),
-    text("run_id", "The run that landed it.", nullable=False),
-    text("scan_id", "The scan it belongs to.", nullable=False),
-    whole("page", "Page of the scan, from 1.", INTEGER),
-    instant("received_at", "When the response was received.", nullable=False),
-    text("correlation_id", "X-Correlation-ID of the response."),
-    text("body", "The page as the API sent it.", nullable=False),
-    text("rejected", "JSON list of records {position, reason, payload} that must not become rows."),
-    text("unknown_fields", "JSON list of field paths that the API's contract does not specify."),
+    (
+        whole("seq", "Order of landing."),
+        *partition(),
+        text("run_id", "The run that landed it.", nullable=False),
+        text("scan_id", "The scan it belongs to.", nullable=False),
+        small("page", "Page of the scan, from 1."),
+        instant("received_at", "When the response was received.", nullable=False),
+        text("correlation_id", "X-Correlation-ID of the response."),
+        text("body", "The page as the API sent it.", nullable=False),
+        text("rejected", "JSON list of records {position, reason, payload} that must not become rows."),
+        text("unknown_fields", "JSON list of field paths that the API's contract does not specify."),
+    ),
     schema="ops",
     comment="Landed pages that are not merged yet.",
 )
 
 ops_checkpoints = Table(
     "checkpoints",
-    WAREHOUSE,
-    whole("seq", "Order of landing; the last row of a partition and run kind counts."),
-    *partition(),
-    text("run_kind", "sync or backfill: each has separate checkpoints.", nullable=False),
-    text("scan_id", "The scan.", nullable=False),
-    text("run_id", "The last run that took part in it.", nullable=False),
-    text("cursor", "Cursor of the page to request next, unchanged."),
-    whole("pages", "Pages of the scan landed so far."),
-    whole("items", "Records of the scan landed so far."),
-    text("state", "scanning, complete, recent or abandoned.", nullable=False),
-    instant("started_at", "When the scan began.", nullable=False),
-    instant("updated_at", "When its last page was received.", nullable=False),
-    whole("began_seq", "The landing of the first page of a scan that is not complete; filled in by the merge."),
-    whole(
-        "repeated_pages",
-        "Pages with only items seen before, since the last page with a new item; empty pages are skipped.",
-        INTEGER,
+    (
+        whole("seq", "Order of landing; the last row of a partition and run kind counts."),
+        *partition(),
+        text("run_kind", "sync or backfill: each has separate checkpoints.", nullable=False),
+        text("scan_id", "The scan.", nullable=False),
+        text("run_id", "The last run that took part in it.", nullable=False),
+        text("cursor", "Cursor of the page to request next, unchanged."),
+        whole("pages", "Pages of the scan landed so far."),
+        whole("items", "Records of the scan landed so far."),
+        text("state", "scanning, complete, recent or abandoned.", nullable=False),
+        instant("started_at", "When the scan began.", nullable=False),
+        instant("updated_at", "When its last page was received.", nullable=False),
+        whole("began_seq", "The landing of the first page of a scan that is not complete; filled in by the merge."),
+        small(
+            "repeated_pages",
+            "Pages with only items seen before, since the last page with a new item; empty pages are skipped.",
+        ),
+        small("empty_pages", "Pages without items since the last page with a new item."),
+        whole("known_seq", "The scan may stop at posts known when this landing closed a scan; NULL for a full scan."),
+        small(
+            "known_run",
+            "Consecutive posts, up to the last one, that are known and older than the lookback window.",
+        ),
+        instant("read_to", "Publication time of the last post in order after the pins."),
+        text("order_broken_by", "Id of the first post out of order; empty if it has no id; NULL if there is none."),
+        share("full_share", FULL_SHARE),
     ),
-    whole("empty_pages", "Pages without items since the last page with a new item.", INTEGER),
-    whole("known_seq", "The scan may stop at posts known when this landing closed a scan; NULL for a full scan."),
-    whole(
-        "known_run",
-        "Consecutive posts, up to the last one, that are known and older than the lookback window.",
-        INTEGER,
-    ),
-    instant("read_to", "Publication time of the last post in order after the pins."),
-    text("order_broken_by", "Id of the first post out of order; empty if it has no id; NULL if there is none."),
-    share("full_share", FULL_SHARE),
     schema="ops",
     comment="Progress of scans, appended with each landed page; the merge keeps the last row of each.",
 )
 
 ops_segments = Table(
     "segments",
-    WAREHOUSE,
-    text("session", "The process that writes them.", nullable=False),
-    whole("number", "The segment, from 1; 0 stands for the session itself."),
+    (
+        text("session", "The process that writes them.", nullable=False),
+        whole("number", "The segment, from 1; 0 stands for the session itself."),
+    ),
     schema="ops",
     comment="Segments of landed pages that are already staged, of the last session.",
 )
 
 ops_batch_logs = Table(
     "batch_logs",
-    WAREHOUSE,
-    whole("run_sequence", "The run in the shared store, from 1."),
-    whole("batch", "The batch of that run, from 1; 0 stands for the run itself."),
-    whole("entries", "Number of entries of its log that are merged."),
-    Column("is_closed", BOOLEAN, comment="Whether its last entry is merged.", nullable=False),
+    (
+        whole("run_sequence", "The run in the shared store, from 1."),
+        whole("batch", "The batch of that run, from 1; 0 stands for the run itself."),
+        whole("entries", "Number of entries of its log that are merged."),
+        flag("is_closed", "Whether its last entry is merged.", nullable=False),
+    ),
     schema="ops",
     comment="How much of each log in the shared store is merged, for runs whose batches were scanned by workers.",
 )
 
 ops_seen = Table(
     "seen",
-    WAREHOUSE,
-    text("scan_id", "The scan, not complete yet.", nullable=False),
-    account_id(),
-    surface(),
-    media_id(),
+    (
+        text("scan_id", "The scan, not complete yet.", nullable=False),
+        account_id(),
+        surface(),
+        media_id(),
+    ),
     schema="ops",
     comment="Items that unfinished scans have seen in merged pages; media_id is empty for rejected records.",
 )
 
 ops_missing = Table(
     "missing",
-    WAREHOUSE,
-    account_id(),
-    surface(),
-    media_id(),
-    instant("since", "When a closed scan without rejected records first missed it; NULL if none has."),
-    instant("last_seen_at", "When a scan last saw it.", nullable=False),
-    Column("needs_full", BOOLEAN, comment="Whether only a full scan may confirm its removal."),
+    (
+        account_id(),
+        surface(),
+        media_id(),
+        instant("since", "When a closed scan without rejected records first missed it; NULL if none has."),
+        instant("last_seen_at", "When a scan last saw it.", nullable=False),
+        flag("needs_full", "Whether only a full scan may confirm its removal."),
+    ),
     schema="ops",
     comment="Items that a closed scan missed, and whose removal another scan must confirm or decide.",
 )
 
 ops_missing_accounts = Table(
     "missing_accounts",
-    WAREHOUSE,
-    account_id(),
-    instant("since", "When a complete catalogue first missed it.", nullable=False),
-    instant("missed_from", "When the scan of the first such catalogue that was not empty began; NULL if all were."),
+    (
+        account_id(),
+        instant("since", "When a complete catalogue first missed it.", nullable=False),
+        instant("missed_from", "When the scan of the first such catalogue that was not empty began; NULL if all were."),
+    ),
     schema="ops",
     comment="Accounts missing from the catalogue whose removal awaits confirmation.",
 )
 
 ops_warehouse = Table(
     "warehouse",
-    WAREHOUSE,
-    text("warehouse_id", "The warehouse's id: the name of its folder in the raw store.", nullable=False),
-    Column("raw_parts", BIGINT, comment="The number of the last part of the raw store; 0 before any.", nullable=False),
+    (
+        text("warehouse_id", "The warehouse's id: the name of its folder in the raw store.", nullable=False),
+        whole("raw_parts", "The number of the last part of the raw store; 0 before any.", nullable=False),
+    ),
     schema="ops",
     comment="The warehouse itself: one row.",
 )
 
 ops_raw_parts = Table(
     "raw_parts",
-    WAREHOUSE,
-    Column("number", BIGINT, comment="The part's number, which is in its file's name.", nullable=False),
-    Column("rows", BIGINT, comment="Its rows.", nullable=False),
-    Column("bytes", BIGINT, comment="Size of its file.", nullable=False),
-    Column("first_landed", BIGINT, comment="Its lowest landing number.", nullable=False),
-    Column("last_landed", BIGINT, comment="Its highest landing number.", nullable=False),
-    instant("oldest_seen_at", "When the first of its rows was received.", nullable=False),
-    instant("retired_at", "When its rows were written to another part or deleted; NULL if it is in use."),
-    instant("unlisted_at", "When the first snapshot that does not list it was published; NULL before."),
+    (
+        whole("number", "The part's number, which is in its file's name.", nullable=False),
+        whole("rows", "Its rows.", nullable=False),
+        whole("bytes", "Size of its file.", nullable=False),
+        whole("first_landed", "Its lowest landing number.", nullable=False),
+        whole("last_landed", "Its highest landing number.", nullable=False),
+        instant("oldest_seen_at", "When the first of its rows was received.", nullable=False),
+        instant("retired_at", "When its rows were written to another part or deleted; NULL if it is in use."),
+        instant("unlisted_at", "When the first snapshot that does not list it was published; NULL before."),
+    ),
     schema="ops",
     comment="Parts of the raw store: those in use, and retired ones that older snapshots may list.",
 )
 
 ops_service = Table(
     "service",
-    WAREHOUSE,
-    text("base_url", "Address of the API, without /api/v1.", nullable=False),
+    (text("base_url", "Address of the API, without /api/v1.", nullable=False),),
     schema="ops",
     comment="The API that this warehouse belongs to: one row, or none before the first merge.",
 )
 
 ops_cooldowns = Table(
     "cooldowns",
-    WAREHOUSE,
-    text("scope", "The tenant scope that was limited.", nullable=False),
-    instant("resume_after", "No request may be sent before this.", nullable=False),
-    instant("asked_at", "When the API requested the wait."),
+    (
+        text("scope", "The tenant scope that was limited.", nullable=False),
+        instant("resume_after", "No request may be sent before this.", nullable=False),
+        instant("asked_at", "When the API requested the wait."),
+    ),
     schema="ops",
     comment="Cooldowns, kept across restarts.",
 )
 
 ops_mapping = Table(
     "mapping",
-    WAREHOUSE,
-    Column("mapping", JSON, comment="The mapping by which all rows of media were read.", nullable=False),
+    (Column("mapping", "JSON", "The mapping by which all rows of media were read.", nullable=False),),
     schema="ops",
     comment="How media items are read: one row.",
+)
+
+WAREHOUSE = by_full_name(
+    core_accounts,
+    core_status_history,
+    core_media,
+    core_superseded,
+    core_metrics,
+    core_children,
+    core_completed_scans,
+    core_quarantine,
+    core_fields,
+    core_runs,
+    core_run_counts,
+    core_outcomes,
+    core_warnings,
+    ops_staging,
+    ops_checkpoints,
+    ops_segments,
+    ops_batch_logs,
+    ops_seen,
+    ops_missing,
+    ops_missing_accounts,
+    ops_warehouse,
+    ops_raw_parts,
+    ops_service,
+    ops_cooldowns,
+    ops_mapping,
 )

@@ -137,7 +137,7 @@ class Operator:
         with connect(self.warehouse) as connection:
             recover(connection, self.warehouse)
             with connection.begin():
-                return [tuple(row) for row in connection.exec_driver_sql(query)]
+                return connection.db.execute(query).fetchall()
 
 
 @contextmanager

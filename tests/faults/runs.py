@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 from pydantic import SecretStr
-from sqlalchemy import Connection
 
 from connectors.source.client import ApiClient, Timeouts
 from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
@@ -75,7 +75,7 @@ class RunResult:
 
 def _one_thread(connection: Connection) -> None:
     # For tables this small a second thread only adds CPU time.
-    connection.exec_driver_sql("SET threads = 1")
+    connection.db.execute("SET threads = 1")
 
 
 @asynccontextmanager

@@ -123,4 +123,4 @@ async def open_run_resources(folder: Path, service: FakeApi, **changes: Any) -> 
 
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
-    return await resources.warehouse.transact(lambda c: [tuple(row) for row in c.exec_driver_sql(sql)])
+    return await resources.warehouse.transact(lambda c: c.db.execute(sql).fetchall())

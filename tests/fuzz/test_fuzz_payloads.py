@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection
 
+from connectors.warehouse.storage.connection import Connection
 from models.api import MalformedPage, read_media_page
 from tests.fuzz.json_texts import item, page, records
 from tests.fuzz.profiles import looking

@@ -82,7 +82,7 @@ def test_arguments_that_conflict_with_the_dbt_format_are_refused(
 
 
 def test_every_table_and_view_has_its_key_and_joins_of_columns_that_are_there() -> None:
-    columns = {name: set(table.c.keys()) for name, table in SNAPSHOT.tables.items()}
+    columns = {name: set(table.column_names) for name, table in SNAPSHOT.items()}
     columns |= {view.name: set(view.columns) for view in views()}
     assert relations().keys() == columns.keys()
     for name, relation in relations().items():

@@ -27,7 +27,7 @@ def test_comments_are_read_from_the_query() -> None:
 
 
 def test_no_view_takes_the_name_of_a_table() -> None:
-    assert not VIEWS.keys() & SNAPSHOT.tables.keys()
+    assert not VIEWS.keys() & SNAPSHOT.keys()
 
 
 def test_every_file_is_a_view() -> None:

@@ -448,8 +448,8 @@ MUTANTS = (
     Mutant(
         "a promise to wait dies with the process",
         "connectors/warehouse/runs/progress.py",
-        "    return {row.scope: row.until for row in rows}\n",
-        "    return {row.scope: row.until for row in rows if False}\n",
+        "FROM ops.cooldowns GROUP BY scope",
+        "FROM ops.cooldowns WHERE false GROUP BY scope",
         ("tests/warehouse/runs/test_warehouse_progress.py",),
     ),
     Mutant(
@@ -707,8 +707,8 @@ MUTANTS = (
     Mutant(
         "a run whose logs are merged stays open",
         "connectors/warehouse/runs/batch_logs.py",
-        "values(run_sequence=run_sequence, batch=0, entries=0, is_closed=True))",
-        "values(run_sequence=run_sequence, batch=0, entries=0, is_closed=False))",
+        "{0: MergedLog(is_closed=True)}",
+        "{0: MergedLog(is_closed=False)}",
         ("tests/warehouse/runs/test_warehouse_batch_logs.py",),
     ),
     Mutant(

@@ -3,7 +3,6 @@
 For a landing, which is committed by writing it to a segment, "before commit" is in the middle of the write.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,15 +10,11 @@ from typing import Any, Literal
 
 import duckdb
 import pytest
-from duckdb_sqlalchemy import Dialect
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from connectors.warehouse.ingest.landing import segments
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.segments import Segments
-from connectors.warehouse.storage import connection as connecting
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 from tests.simulation.disk import torn_write
 from tests.simulation.loop import Killed
 
@@ -82,16 +77,6 @@ class _CrashableConnection:
 def crash_points(trigger: CrashTrigger, landed: Callable[[], None]) -> Iterator[None]:
     """Make every statement and commit of the writer a crash point; call `landed` after each durable write."""
 
-    def before(*_: object) -> None:
-        trigger.reach("statement")
-
-    do_commit = Dialect.do_commit
-
-    def commit(self: Dialect, connection: object) -> None:
-        trigger.reach("before commit")
-        do_commit(self, connection)  # type: ignore[no-untyped-call]
-        trigger.reach("after commit")
-
     real_append = Segments.append
 
     def append(self: Segments, records: Sequence[Record]) -> None:
@@ -100,22 +85,9 @@ def crash_points(trigger: CrashTrigger, landed: Callable[[], None]) -> Iterator[
         trigger.reach("after commit")
 
     with pytest.MonkeyPatch.context() as inner:
-        inner.setattr(Dialect, "do_commit", commit)
         inner.setattr(segments, "write", torn_write(lambda: trigger.reach("before commit")))
         inner.setattr(Segments, "append", append)
-        for name, module in list(sys.modules.items()):
-            if (
-                name.startswith("connectors.warehouse.")
-                and module is not connecting
-                and hasattr(module, "raw_connection")
-            ):
-                inner.setattr(
-                    module,
-                    "raw_connection",
-                    lambda connection: _CrashableConnection(raw_connection(connection), trigger),
-                )
-        event.listen(Engine, "before_cursor_execute", before)
-        try:
-            yield
-        finally:
-            event.remove(Engine, "before_cursor_execute", before)
+        real = Connection.__dict__["db"]
+        wrapped = property(lambda self: _CrashableConnection(real.__get__(self), trigger), real.__set__)
+        inner.setattr(Connection, "db", wrapped)
+        yield

@@ -6,9 +6,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.storage import connection as connecting
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.durable import write
 
 Writer = Callable[..., AbstractContextManager[Connection]]

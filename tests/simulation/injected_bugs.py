@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from sqlalchemy import Connection
 
 from connectors.source import retry as backoff
 from connectors.warehouse.ingest.landing.page_commit import Record
@@ -13,6 +12,7 @@ from connectors.warehouse.ingest.landing.page_commit import numbered as real_num
 from connectors.warehouse.merge import merge, removal
 from connectors.warehouse.runs import closed_scans, progress
 from connectors.warehouse.snapshot import contents
+from connectors.warehouse.storage.connection import Connection
 from flows.engine import partition_scan as scanning
 from flows.engine import scan_depth, steps
 from models import incremental

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import Connection
 
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
 from connectors.sandbox.http.app import Sandbox
@@ -26,6 +25,7 @@ from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing import pending_pages as landed
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.pipeline import NothingChosen, RunReport, run_sync
@@ -196,13 +196,12 @@ class Simulator:
             sandbox.cursors.forget()
 
     def _look(self, connection: Connection) -> None:
-        rows = connection.exec_driver_sql(
+        rows = connection.db.execute(
             "SELECT run_id, kind, selection, state, started_at, resumes, published_at IS NOT NULL FROM core.runs"
             " ORDER BY started_at DESC"
-        ).all()
+        ).fetchall()
         # With several threads the order would not be deterministic.
-        connection.exec_driver_sql("SET threads = 1")
-        connection.rollback()
+        connection.db.execute("SET threads = 1")
         self.runs = [Run(*row) for row in rows]
 
     def _landing(self, landings: Sequence[PageCommit], *, after: int) -> list[Record]:

@@ -4,7 +4,6 @@ For a landing, which is committed by writing it to a segment, "before commit" is
 """
 
 import errno
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +12,11 @@ from typing import Any, Literal
 
 import duckdb
 import pytest
-from duckdb_sqlalchemy import Dialect
 
 from connectors.warehouse.ingest.landing import segments
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.segments import Segments
-from connectors.warehouse.storage import connection as connecting
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 from tests.simulation.disk import torn_write
 from tests.simulation.loop import Killed
 
@@ -72,7 +69,7 @@ class FaultInjector:
 
 
 class _FaultyConnection:
-    """A DuckDB connection whose statements can fail."""
+    """A DuckDB connection whose statements and commits can fail."""
 
     def __init__(self, db: duckdb.DuckDBPyConnection, injector: FaultInjector) -> None:
         self._db = db
@@ -85,38 +82,17 @@ class _FaultyConnection:
 
     def commit(self) -> None:
         with self._injector.lock:
+            try:
+                self._injector.reach("before commit")
+            except duckdb.Error:
+                # DuckDB rolls back a transaction that it cannot commit.
+                self._db.rollback()
+                raise
             self._db.commit()
+            self._injector.reach("after commit")
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute
         return getattr(self._db, name)
-
-
-def _executing(injector: FaultInjector) -> Callable[..., None]:
-    do_execute = Dialect.do_execute
-
-    def execute(self: Dialect, cursor: Any, statement: str, *parameters: Any, **context: Any) -> None:  # noqa: ANN401
-        with injector.lock:
-            injector.reach("statement", statement)
-            do_execute(self, cursor, statement, *parameters, **context)
-
-    return execute
-
-
-def _committing(injector: FaultInjector) -> Callable[..., None]:
-    do_commit = Dialect.do_commit
-
-    def commit(self: Dialect, connection: object) -> None:
-        with injector.lock:
-            try:
-                injector.reach("before commit")
-            except duckdb.Error:
-                # DuckDB rolls back a transaction that it cannot commit.
-                Dialect.do_rollback(self, connection)
-                raise
-            do_commit(self, connection)  # type: ignore[no-untyped-call]
-            injector.reach("after commit")
-
-    return commit
 
 
 def _writing(injector: FaultInjector) -> Callable[[int, bytes], None]:
@@ -144,17 +120,9 @@ def _appending(injector: FaultInjector) -> Callable[[Segments, Sequence[Record]]
 def injecting(injector: FaultInjector) -> Iterator[None]:
     """Make every statement and commit of the writer a point where the fault may happen."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Dialect, "do_execute", _executing(injector))
-        patch.setattr(Dialect, "do_commit", _committing(injector))
         patch.setattr(segments, "write", _writing(injector))
         patch.setattr(Segments, "append", _appending(injector))
-        for name, module in list(sys.modules.items()):
-            if (
-                name.startswith("connectors.warehouse.")
-                and module is not connecting
-                and hasattr(module, "raw_connection")
-            ):
-                patch.setattr(
-                    module, "raw_connection", lambda connection: _FaultyConnection(raw_connection(connection), injector)
-                )
+        real = Connection.__dict__["db"]
+        wrapped = property(lambda self: _FaultyConnection(real.__get__(self), injector), real.__set__)
+        patch.setattr(Connection, "db", wrapped)
         yield

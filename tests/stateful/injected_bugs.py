@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
 
 from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing.page_commit import Bodies, Record
@@ -15,7 +14,7 @@ from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 from tests.simulation.injected_bugs import one_scan_removes, replace_text
 
 InjectBug = Callable[[pytest.MonkeyPatch], None]
@@ -31,13 +30,13 @@ _AGAIN = "INSERT INTO core.media FROM core.media WHERE account_id = ? AND surfac
 
 
 def _commit(connection: Connection) -> None:
-    raw_connection(connection).commit()
-    raw_connection(connection).begin()
+    connection.db.commit()
+    connection.db.begin()
 
 
 def _into_the_table(connection: Connection, bodies: Bodies) -> None:
     for seq, body in bodies.items():
-        connection.exec_driver_sql("UPDATE ops.staging SET body = ? WHERE seq = ?", (str(body, "utf-8"), seq))
+        connection.db.execute("UPDATE ops.staging SET body = ? WHERE seq = ?", [str(body, "utf-8"), seq])
     bodies.clear()
 
 
@@ -46,10 +45,10 @@ def _doubles(patch: pytest.MonkeyPatch) -> None:
 
     def keep_both(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
         _into_the_table(connection, bodies)
-        twice = connection.exec_driver_sql(_TWICE).all()
+        twice = connection.db.execute(_TWICE).fetchall()
         counts = merge.merge(connection)
         for key in twice:
-            connection.exec_driver_sql(_AGAIN, tuple(key))
+            connection.db.execute(_AGAIN, key)
         return counts
 
     patch.setattr(writing, "merge", keep_both)
@@ -81,10 +80,10 @@ def _cleared_before_it_is_merged(patch: pytest.MonkeyPatch) -> None:
     def merge_twice(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
         _into_the_table(connection, bodies)
         for table in ("staging", "checkpoints"):
-            connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
-        connection.exec_driver_sql("DELETE FROM ops.staging")
+            connection.db.execute(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
+        connection.db.execute("DELETE FROM ops.staging")
         _commit(connection)
-        connection.exec_driver_sql("INSERT INTO ops.staging FROM taken_staging")
+        connection.db.execute("INSERT INTO ops.staging FROM taken_staging")
         return merge.merge(connection)
 
     patch.setattr(writing, "merge", merge_twice)

@@ -6,8 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
-
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
 from tests.simulation.loop import Killed
 from tests.stateful.fault_injection import FaultInjector, InjectedFault, injecting
@@ -18,11 +17,11 @@ T = TypeVar("T")
 
 def _one_thread(connection: Connection) -> None:
     # A few rows need no second thread.
-    connection.exec_driver_sql("SET threads = 1")
+    connection.db.execute("SET threads = 1")
 
 
 def _rows(connection: Connection, query: str) -> list[Row]:
-    return [tuple(row) for row in connection.exec_driver_sql(query)]
+    return connection.db.execute(query).fetchall()
 
 
 class Process:

@@ -34,7 +34,7 @@ def check(folder: Path) -> str:
     assert written["duckdb"] != duckdb.__version__, "both are the same DuckDB"
     truth, snapshot = written["truth"], folder / "analytics.duckdb"
     assert relations(snapshot) == list(truth)
-    assert {*SNAPSHOT.tables} < set(truth)
+    assert {*SNAPSHOT} < set(truth)
     with duckdb.connect() as db:
         db.execute("SET TimeZone = 'UTC'")
         for table in truth:

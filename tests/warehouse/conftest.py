@@ -2,16 +2,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
+from connectors.warehouse.storage.connection import Connection
 from tests.warehouse.rig import Rig, emptied, in_memory
 
 
 @pytest.fixture(scope="session")
 def opened_rig() -> Iterator[Connection]:
     with in_memory() as connection:
-        connection.exec_driver_sql("SET threads = 1")
-        connection.commit()
+        connection.db.execute("SET threads = 1")
         yield connection
 
 

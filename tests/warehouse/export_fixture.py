@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-from sqlalchemy import Connection
 
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import literal
 from models.partition import media
 from models.tables import SNAPSHOT
@@ -52,7 +52,7 @@ def _shown(db: duckdb.DuckDBPyConnection, column: str) -> None:
     """Add a column of its table to the end of the view media."""
     ((sql,),) = db.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'media'").fetchall()
     db.execute(sql.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace(" FROM ", f", {column} FROM ", 1))
-    media = SNAPSHOT.tables["media"]
+    media = SNAPSHOT["media"]
     comments = {"VIEW media": media.comment, **{f"COLUMN media.{each.name}": each.comment for each in media.columns}}
     for what, comment in comments.items():
         db.execute(f"COMMENT ON {what} IS {literal(comment or '')}")
@@ -60,7 +60,7 @@ def _shown(db: duckdb.DuckDBPyConnection, column: str) -> None:
 
 def as_tables(db: duckdb.DuckDBPyConnection) -> None:
     """Replace the public views by tables, so that a test can write to them."""
-    for name in SNAPSHOT.tables.keys() - {"published"}:
+    for name in SNAPSHOT.keys() - {"published"}:
         db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
 
 

@@ -11,9 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Dialect
-from sqlalchemy.schema import CreateTable, DropTable, ExecutableDDLElement, SetColumnComment, SetTableComment
-
 from connectors.warehouse.ingest.landing.page_commit import load, numbered
 from connectors.warehouse.ingest.typed_part import TypedPart
 from connectors.warehouse.merge.merge import merge
@@ -22,7 +19,7 @@ from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.runs.stored_hashes import joined_hashes
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
-from connectors.warehouse.storage.connection import connect, raw_connection
+from connectors.warehouse.storage.connection import Connection, connect
 from flows.cluster.typed_parts import TypedPartWriter
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, StagedPage
@@ -130,8 +127,8 @@ class Rig:
     def worker(self) -> TypedPartWriter:
         """Return what a worker that begins a batch now uses to make parts."""
         with self.connection.begin():
-            accounts = {one for (one,) in self.connection.exec_driver_sql("SELECT DISTINCT account_id FROM core.media")}
-            stored = dict(joined_hashes(self.connection, accounts, most=10_000))
+            accounts = self.connection.db.execute("SELECT DISTINCT account_id FROM core.media").fetchall()
+            stored = dict(joined_hashes(self.connection, [account_id for (account_id,) in accounts], most=10_000))
             return TypedPartWriter(read_mapping(self.connection), read_registry(self.connection), stored)
 
     def merge(self) -> MergeStats:
@@ -154,7 +151,7 @@ class Rig:
 
     def rows(self, query: str) -> list[Row]:
         with self.connection.begin():
-            return [tuple(row) for row in self.connection.exec_driver_sql(query)]
+            return self.connection.db.execute(query).fetchall()
 
     def row(self, query: str) -> Row:
         (only,) = self.rows(query)
@@ -173,7 +170,7 @@ class Rig:
 
     def do(self, statement: str) -> None:
         with self.connection.begin():
-            self.connection.exec_driver_sql(statement)
+            self.connection.db.execute(statement)
 
 
 @contextmanager
@@ -188,28 +185,21 @@ def in_memory() -> Iterator[Connection]:
 def emptied(connection: Connection) -> Rig:
     """Reset the warehouse: remove all rows, and all columns and tables that were added for discovered fields."""
     with connection.begin():
-        db = raw_connection(connection)
+        db = connection.db
         found = {
             name
             for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
         }
-        added = found - {table.name for table in WAREHOUSE.sorted_tables}
-        db.execute("".join(f'DROP TABLE core."{name}";' for name in added) + _as_new(connection.dialect))
+        added = found - {table.name for table in WAREHOUSE.values()}
+        db.execute("".join(f'DROP TABLE core."{name}";' for name in added) + _as_new())
     return Rig(connection)
 
 
 @cache
-def _as_new(dialect: Dialect) -> str:
-    """Return one SQL script that removes all rows and recreates the tables that get columns for discovered fields.
-
-    It is cached because SQLAlchemy takes longer to compile it than DuckDB to run it, and most tests begin with it.
-    """
+def _as_new() -> str:
+    """Return one SQL script that removes all rows and recreates the tables that get columns for discovered fields."""
     made = (core_media, core_superseded, core_children)
     kept = (*made, ops_warehouse)
-    statements: list[ExecutableDDLElement] = []
-    for table in made:
-        comments = [SetColumnComment(column) for column in table.columns if column.comment]
-        statements += [DropTable(table), CreateTable(table), SetTableComment(table), *comments]
-    texts = [str(statement.compile(dialect=dialect)) for statement in statements]
-    texts += [f"DELETE FROM {table.fullname}" for table in WAREHOUSE.sorted_tables if table not in kept]
+    texts = [f"DROP TABLE {table.full_name}; {table.create}" for table in made]
+    texts += [f"DELETE FROM {table.full_name}" for table in WAREHOUSE.values() if table not in kept]
     return ";".join(texts)

@@ -9,7 +9,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from sqlalchemy import Connection
 
 from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing import segments
@@ -17,6 +16,7 @@ from connectors.warehouse.ingest.landing.page_commit import Bodies, Record
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import holder
@@ -33,7 +33,7 @@ def opened(path: Path, merge_bytes: int = 10**9) -> Any:  # noqa: ANN401 - an as
 
 
 def ask(query: str) -> Callable[[Connection], Any]:
-    return lambda connection: connection.exec_driver_sql(query).scalar()
+    return lambda connection: value(connection.db, query)
 
 
 def page(number: int) -> PageCommit:
@@ -301,9 +301,7 @@ async def test_a_transaction_that_runs_out_of_memory_is_repeated_with_more_memor
     limits: list[str] = []
 
     def starved(connection: Connection) -> None:
-        connection.exec_driver_sql(
-            "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')"
-        )
+        connection.db.execute("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')")
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"
@@ -365,8 +363,8 @@ async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
 
 async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path: Path) -> None:
     def spoil(connection: Connection) -> None:
-        connection.exec_driver_sql("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', now())")
-        connection.exec_driver_sql("SELECT nothing\nFROM nowhere")
+        connection.db.execute("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', now())")
+        connection.db.execute("SELECT nothing\nFROM nowhere")
 
     async with opened(path) as warehouse:
         with pytest.raises(WarehouseUnusable, match="nowhere") as raised:

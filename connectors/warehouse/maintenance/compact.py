@@ -69,7 +69,7 @@ def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list
 
 def _order(schema: str, table: str, columns: set[object]) -> str:
     # Tables that are not declared are child tables, one for each list of objects in items, sorted like media_children.
-    keys = WAREHOUSE.tables.get(f"{schema}.{table}", core_children).info.get("sorted_by", ())
+    keys = WAREHOUSE.get(f"{schema}.{table}", core_children).sorted_by
     return "ORDER BY " + ", ".join(keys) if keys and all(key.split()[0] in columns for key in keys) else ""
 
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection
 
 from connectors.warehouse.runs.ledger import warn
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.runs import RunWarning
 from models.tables import WAREHOUSE
@@ -75,10 +74,10 @@ class Repair:
 
 def _columns() -> list[tuple[str, str]]:
     return [
-        (table.fullname, column.name)
-        for table in WAREHOUSE.sorted_tables
+        (table.full_name, column.name)
+        for table in WAREHOUSE.values()
         for column in table.columns
-        if column.type is INSTANT and f"{table.fullname}.{column.name}" not in _NOT_OURS
+        if column.type == INSTANT and f"{table.full_name}.{column.name}" not in _NOT_OURS
     ]
 
 
@@ -134,7 +133,7 @@ def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: 
 
     Nothing is moved if `now` itself is probably wrong, unless `insist`.
     """
-    db = raw_connection(connection)
+    db = connection.db
     found = find(db, now)
     if not found:
         return Repair()

@@ -4,11 +4,9 @@ import json
 from collections.abc import Collection
 from datetime import date, datetime
 
-from sqlalchemy import Connection, delete
-
 from connectors.warehouse.merge import run_counts
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.statements import statements
-from models.tables import core_quarantine
 
 _SQL = statements(__name__)
 
@@ -44,9 +42,9 @@ def newest(connection: Connection, *, now: datetime) -> datetime:
 
     Thus a clock that has jumped ahead since then does not make data look older than it is.
     """
-    found = connection.exec_driver_sql(
-        "SELECT arg_max(ended_at, seq) FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs)"
-    ).scalar()
+    found = value(
+        connection.db, "SELECT arg_max(ended_at, seq) FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs)"
+    )
     return min(now, found) if isinstance(found, datetime) else now
 
 
@@ -61,7 +59,8 @@ def is_nearly_all(days: Collection[date], *, before: date, keep: int) -> bool:
 
 def run_days(connection: Connection) -> list[date]:
     """Return the day (UTC) on which each run began."""
-    return list(connection.exec_driver_sql("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").scalars())
+    rows = connection.db.execute("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").fetchall()
+    return [day for (day,) in rows]
 
 
 def delete_runs(connection: Connection, *, before: datetime) -> int:
@@ -72,13 +71,13 @@ def delete_runs(connection: Connection, *, before: datetime) -> int:
     Kept at any age: the running run, the last ended run of each kind and selection, runs that may still be resumed, and
     the last outcome of each partition together with its run. The counts of deleted runs are kept, combined in one row.
     """
-    old = connection.exec_driver_sql(_SQL["old"], (before,)).scalars().all()
+    old = [run_id for (run_id,) in connection.db.execute(_SQL["old"], [before]).fetchall()]
     if not old:
         return 0
-    ids = json.dumps(list(old))
-    connection.exec_driver_sql(_DELETE_OUTCOMES, (ids,))
-    gone = len(connection.exec_driver_sql(_DELETE_RUNS, (ids,)).all())
-    connection.exec_driver_sql(_DELETE_WARNINGS)
+    ids = json.dumps(old)
+    connection.db.execute(_DELETE_OUTCOMES, [ids])
+    gone = len(connection.db.execute(_DELETE_RUNS, [ids]).fetchall())
+    connection.db.execute(_DELETE_WARNINGS)
     run_counts.forget(connection)
     return gone
 
@@ -113,7 +112,7 @@ def delete_repeated_outcomes(connection: Connection, *, before: datetime, runs_i
     Only outcomes from before a time are deleted, and none of the last `runs_in_full` runs. Unsuccessful outcomes are
     kept as long as their run, the last outcome of each partition until there is a later one.
     """
-    connection.exec_driver_sql(_DELETE_REPEATED_OUTCOMES, (before, runs_in_full))
+    connection.db.execute(_DELETE_REPEATED_OUTCOMES, [before, runs_in_full])
 
 
 def delete_quarantined(connection: Connection, *, before: datetime) -> int:
@@ -121,5 +120,5 @@ def delete_quarantined(connection: Connection, *, before: datetime) -> int:
 
     A record that the API still sends is kept, no matter when it was first received.
     """
-    statement = delete(core_quarantine).where(core_quarantine.c.last_seen_at < before)
-    return len(connection.execute(statement.returning(core_quarantine.c.seen_at)).all())
+    ((deleted,),) = connection.db.execute("DELETE FROM core.quarantine WHERE last_seen_at < ?", [before]).fetchall()
+    return int(deleted)

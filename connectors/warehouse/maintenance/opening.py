@@ -4,13 +4,11 @@ import logging
 from datetime import datetime
 from pathlib import Path
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.landing.segments import recover
 from connectors.warehouse.maintenance.rebuild import rebuild_outdated
 from connectors.warehouse.raw.parts import all_parts, write_part
 from connectors.warehouse.raw.recovery import recover_parts
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +58,7 @@ def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: in
 
 def _move_payloads(connection: Connection, at_once: int) -> None:
     """Move the payloads that an older version kept in the warehouse to the raw store, then drop their columns."""
-    db = raw_connection(connection)
+    db = connection.db
     tables = [(table, at) for table, at in _MOVED if value(db, _HAS_PAYLOAD.format(table=table))]
     for table, at in tables:
         while move_some(connection, table, at, at_once):
@@ -72,12 +70,12 @@ def _move_payloads(connection: Connection, at_once: int) -> None:
 def drop_payload(connection: Connection, table: str) -> None:
     """Drop the payload column of an older version, after its payloads were moved. Call it outside of a transaction."""
     with connection.begin():
-        connection.exec_driver_sql(f'ALTER TABLE core.{table} DROP COLUMN "old payload"')
+        connection.db.execute(f'ALTER TABLE core.{table} DROP COLUMN "old payload"')
 
 
 def move_some(connection: Connection, table: str, at: str, at_once: int) -> bool:
     """Move up to `at_once` payloads to a part of the raw store, in one transaction; return whether there were any."""
-    db = raw_connection(connection)
+    db = connection.db
     with connection.begin():
         last = max((part.last_landed for part in all_parts(connection) if part.last_landed < 0), default=_LOWEST)
         db.execute(_NUMBERED.format(table=table, after=last, at_once=at_once))

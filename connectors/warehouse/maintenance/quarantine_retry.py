@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
 
@@ -191,11 +190,11 @@ def prepare_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) ->
     A record is outdated if its stored item was seen at the same time or later. All other records are in the batches of
     the plan.
     """
-    run = connection.exec_driver_sql
+    run = connection.db.execute
     for statement in (*_identify("TEMP TABLE", "retry_identified", read_mapping(connection), _NARROW), _PLANNED):
         run(statement)
-    records, items, outdated = map(int, run(_COUNT).one())
-    batches = _batches(((int(instant), int(size)) for instant, size in run(_SIZES)), batch_bytes)
+    records, items, outdated = run(_COUNT).fetchall()[0]
+    batches = _batches(run(_SIZES).fetchall(), batch_bytes)
     run(_DROP_OUTDATED)
     run("DROP TABLE temp.retry_plan")
     run("DROP TABLE temp.retry_identified")
@@ -211,8 +210,8 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
 
     Raises ValueError if pages are staged: they landed before, so they must be merged first.
     """
-    run = connection.exec_driver_sql
-    if run("SELECT count(*) FROM ops.staging").scalar_one():
+    run = connection.db.execute
+    if value(connection.db, "SELECT EXISTS (FROM ops.staging)"):
         message = "merge what is staged before a retry"
         raise ValueError(message)
     # Not a temporary table, because the merge drops all of these.
@@ -220,16 +219,16 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
     for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
         run(statement)
     last = last_seq(connection)
-    run(_STAGE, (last, run_id))
+    run(_STAGE, [last, run_id])
     run(_LEAVE)
     merge(connection)
     # The next landings reuse these numbers; their scans must not take these rows for newer ones.
-    run("UPDATE core.media SET written_seq = NULL WHERE written_seq > ?", (last,))
-    run(_NO_PAGES, (run_id,))
-    run(_DOUBT, (now,))
+    run("UPDATE core.media SET written_seq = NULL WHERE written_seq > ?", [last])
+    run(_NO_PAGES, [run_id])
+    run(_DOUBT, [now])
     run("DROP TABLE ops.retried")
 
 
 def staying(connection: Connection) -> tuple[StillRejected, ...]:
     """Return the numbers of records in quarantine, by resource and reason."""
-    return tuple(StillRejected(*row) for row in connection.exec_driver_sql(_STAY))
+    return tuple(StillRejected(*row) for row in connection.db.execute(_STAY).fetchall())

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from sqlalchemy import Connection, Table
-
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
@@ -17,7 +15,7 @@ from connectors.warehouse.schema.field_registry import (
     write_mapping,
     write_registry,
 )
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.limits import on_all_cores
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.slices import slices
@@ -27,6 +25,7 @@ from models.schema.mapping import Mapping
 from models.schema.naming import unique
 from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
 from models.tables import WAREHOUSE
+from models.tables.table import Table
 
 # The most items that can be joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
@@ -74,11 +73,11 @@ def _renamed(registry: Registry, own: OwnNames) -> Registry:
 def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
     """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
     before = f"{table.name}_before"
-    connection.exec_driver_sql(f"ALTER TABLE {table.fullname} RENAME TO {before}")
-    table.create(connection)
+    connection.db.execute(f"ALTER TABLE {table.full_name} RENAME TO {before}")
+    connection.db.execute(table.create)
     for column in schema.columns:
-        if column.name not in table.c:
-            connection.exec_driver_sql(f"ALTER TABLE {table.fullname} ADD COLUMN {quoted(column.name)} {column.type}")
+        if column.name not in table.column_names:
+            connection.db.execute(f"ALTER TABLE {table.full_name} ADD COLUMN {quoted(column.name)} {column.type}")
     return f"{table.schema}.{before}"
 
 
@@ -99,32 +98,28 @@ def _decode_again(
     has a field or type that is not in it, the table is left as it was, its children are incomplete, and None is
     returned.
     """
-    table = WAREHOUSE.tables[stored.table]
+    table = WAREHOUSE[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
     for decoded in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
         if not is_complete and _types(decoded.registry) != _types(registry):
-            connection.exec_driver_sql(f"DROP TABLE {table.fullname}")
-            connection.exec_driver_sql(f"ALTER TABLE {before} RENAME TO {table.name}")
+            connection.db.execute(f"DROP TABLE {table.full_name}")
+            connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name}")
             return None
         columns = columns_select(schema, decoded.layout.media.cells)
-        ((written,),) = (
-            raw_connection(connection)
-            .execute(
-                f"""
-INSERT INTO {table.fullname} BY NAME
+        ((written,),) = connection.db.execute(
+            f"""
+INSERT INTO {table.full_name} BY NAME
 SELECT {kept}, c.* EXCLUDE (_order_key)
 FROM (SELECT order_key AS _order_key, overflow{columns} FROM media_cells) AS c
 JOIN {before} AS m ON m.rowid = c._order_key JOIN stored_hashes AS h ON h.order_key = c._order_key
 ORDER BY c._order_key
 """  # noqa: S608 - quoted names
-            )
-            .fetchall()
-        )
+        ).fetchall()
         rows += written
         insert_children(connection, children, decoded, before)
     rows += _keep_rest(connection, table, before)
-    connection.exec_driver_sql(f"DROP TABLE {before}")
+    connection.db.execute(f"DROP TABLE {before}")
     return rows
 
 
@@ -132,12 +127,12 @@ def _keep_rest(connection: Connection, table: Table, before: str) -> int:
     """Copy rows whose bytes are not in the raw store; values that do not fit the new column types become NULL."""
     types = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name || '.' || table_name = ?"
     old, new = (
-        dict(raw_connection(connection).execute(f"{types} AND database_name = current_database()", [name]).fetchall())
-        for name in (before, table.fullname)
+        dict(connection.db.execute(f"{types} AND database_name = current_database()", [name]).fetchall())
+        for name in (before, table.full_name)
     )
     columns = ", ".join(f"TRY_CAST({quoted(name)} AS {new[name]}) AS {quoted(name)}" for name in new if name in old)
     kept = f"SELECT {columns} FROM {before} WHERE raw_landed IS NULL ORDER BY rowid"  # noqa: S608 - quoted
-    ((rows,),) = raw_connection(connection).execute(f"INSERT INTO {table.fullname} BY NAME {kept}").fetchall()
+    ((rows,),) = connection.db.execute(f"INSERT INTO {table.full_name} BY NAME {kept}").fetchall()
     return int(rows)
 
 
@@ -145,9 +140,9 @@ def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
     """Append the counts as they are decoded now, if they differ from the last observed ones."""
     counts = counts_of(metrics, "m")
     names = names_of(metrics)
-    run = connection.exec_driver_sql
+    run = connection.db.execute
     run("CREATE OR REPLACE TEMP TABLE recounted AS FROM core.media_metrics LIMIT 0")
-    for some in slices(raw_connection(connection), "FROM core.media", _JOINED_AT_ONCE):
+    for some in slices(connection.db, "FROM core.media", _JOINED_AT_ONCE):
         run(
             f"""
 INSERT INTO recounted BY NAME
@@ -189,13 +184,13 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     Ids, the times at which versions begin and end, and counts of the past do not change. Staged pages must be merged
     before.
     """
-    with on_all_cores(raw_connection(connection)):
+    with on_all_cores(connection.db):
         own, known = own_names(mapping), read_registry(connection)
         registry = _renamed(known, own)
         has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())
         # Usually the registry has all fields and types, and one pass over the payloads is enough. Rows without bytes
         # could lose values if they were converted twice.
-        if not (has_facts_of_mapping or value(raw_connection(connection), _IS_ANY_WITHOUT_BYTES)) and (
+        if not (has_facts_of_mapping or value(connection.db, _IS_ANY_WITHOUT_BYTES)) and (
             result := _rebuild(connection, mapping, registry, is_complete=False)
         ):
             return result
@@ -223,13 +218,13 @@ def _rebuild(
         is None
     ):
         return None
-    declared = {table.name for table in WAREHOUSE.sorted_tables}
+    declared = {table.name for table in WAREHOUSE.values()}
     wanted = {schema.table for schema in children}
-    present = connection.exec_driver_sql(
+    present = connection.db.execute(
         "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' AND database_name = current_database()"
-    ).scalars()
-    for name in set(present) - declared - wanted:
-        connection.exec_driver_sql(f"DROP TABLE core.{quoted(name)}")
+    ).fetchall()
+    for name in {name for (name,) in present} - declared - wanted:
+        connection.db.execute(f"DROP TABLE core.{quoted(name)}")
     _metrics(connection, media.metrics)
     if _times_and_ids(mapping) != _times_and_ids(read_mapping(connection)):
         forget_order(connection)
@@ -251,7 +246,7 @@ def rebuild_outdated(connection: Connection) -> int:
     Returns the number of items. Such rows have no hash, no overflow, and less exact column types; without the rebuild
     the next sync would report them as changed.
     """
-    if not value(raw_connection(connection), _IS_OUTDATED):
+    if not value(connection.db, _IS_OUTDATED):
         return 0
     return rebuild_stored(connection, read_mapping(connection)).items
 
@@ -261,11 +256,9 @@ def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
 
     A warehouse that an older version filled has no mapping yet.
     """
-    if not connection.exec_driver_sql("SELECT EXISTS (FROM core.media)").scalar_one():
-        if not connection.exec_driver_sql("SELECT EXISTS (FROM ops.mapping)").scalar_one() or (
-            read_mapping(connection) != mapping
-        ):
+    if not value(connection.db, "SELECT EXISTS (FROM core.media)"):
+        if not value(connection.db, "SELECT EXISTS (FROM ops.mapping)") or (read_mapping(connection) != mapping):
             write_mapping(connection, mapping)
         return True
-    stored = connection.exec_driver_sql("SELECT mapping::VARCHAR FROM ops.mapping").scalar()
-    return stored is not None and Mapping.from_json(stored) == mapping
+    stored = connection.db.execute("SELECT mapping FROM ops.mapping").fetchone()
+    return stored is not None and Mapping.from_json(stored[0]) == mapping

@@ -1,9 +1,7 @@
 """Decides which accounts are removed: those missing from a complete catalogue, with protection against mass removal."""
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS as _HOURS
 from models.removal import ACCOUNTS_LIMIT, CONFIRM_AFTER_HOURS
 from models.runs import RunWarning
@@ -98,7 +96,7 @@ def mark_accounts_gone(connection: Connection) -> None:
     Leaves them in the temporary table `gone_accounts`. If too many accounts are missing, only those that an earlier
     scan missed too are marked; the others wait in `ops.missing_accounts`. A run with `accept_removals` marks all.
     """
-    db = raw_connection(connection)
+    db = connection.db
     if not value(db, "SELECT EXISTS (FROM finished WHERE resource = 'accounts')"):
         return
     if not value(db, _IS_ANY_MISSED):
@@ -132,7 +130,7 @@ SELECT
 
 def missing_accounts(connection: Connection) -> RunWarning | None:
     """Return a warning about the accounts whose removal awaits confirmation; None if there are none."""
-    missing, known, only_empty = raw_connection(connection).execute(_STANDING).fetchall()[0]
+    missing, known, only_empty = connection.db.execute(_STANDING).fetchall()[0]
     if not missing:
         return None
     confirms = f"a sync at least {_HOURS} hours later marks them as removed if they are still missing"

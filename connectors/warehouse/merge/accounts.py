@@ -1,10 +1,8 @@
 """Merges pages of the account catalogue: accounts as last listed, and every change of their status."""
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.merge.account_removal import mark_accounts_gone
 from connectors.warehouse.runs.account_ids import STORED_IDS
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 
 _SIGHTINGS = f"""
 CREATE OR REPLACE TEMP TABLE account_sightings AS
@@ -145,7 +143,7 @@ def merge_accounts(connection: Connection, *, are_listed: bool, are_rejected: bo
     Leaves the temporary table `gone_accounts`: the accounts marked as removed, with the run that missed them.
     `are_listed`: the merge contains catalogue pages; `are_rejected`: it contains rejected records.
     """
-    db = raw_connection(connection)
+    db = connection.db
     db.execute(_GONE)
     if not are_listed:
         return

@@ -1,9 +1,7 @@
 """Merges the append-only history: superseded versions of content, and changed counts."""
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.columns import counts_of, names_of
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import TableSchema, history
@@ -91,7 +89,7 @@ def merge_history(connection: Connection, mapping: Mapping, media: TableSchema) 
     )
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
     metrics = _METRICS.format(names=names_of(media.metrics), nothing=nothing)
-    db = raw_connection(connection)
+    db = connection.db
     db.execute(line)
     if value(db, _IS_ANY_SUPERSEDED):
         db.execute(superseded)

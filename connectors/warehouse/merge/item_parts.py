@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.cells import decoded_children
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import Part, TableSchema, part_of
@@ -21,12 +19,12 @@ def merge_children(connection: Connection, table_schemas: Sequence[TableSchema],
         if not schema.lists:
             continue
         if are_stored:
-            raw_connection(connection).execute(
+            connection.db.execute(
                 f"DELETE FROM {table} AS c USING media_to_write AS t"  # noqa: S608 - quoted
                 " WHERE NOT t.is_new AND t.changes > 0"
                 " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
             )
-        raw_connection(connection).execute(
+        connection.db.execute(
             f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (_order_key)"  # noqa: S608
             f" FROM media_to_write AS t JOIN {decoded_children(schema)} AS c ON c._order_key = t.last_order_key"
             " WHERE t.changes > 0"
@@ -65,7 +63,7 @@ def merge_addresses(
     Needs `media_to_write`, `media_stored` and the decoded rows. Call it in the open transaction, before rows are
     rewritten.
     """
-    db = raw_connection(connection)
+    db = connection.db
     db.execute(_RESIGNED)
     if not value(db, "SELECT EXISTS (FROM media_resigned)"):
         return

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import decoded_children, observations, read_columns, register_cells
@@ -29,7 +28,7 @@ from connectors.warehouse.merge.new_items import insert_new
 from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry, write_registry
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.table_schemas import TableSchema, table_schemas
 
@@ -282,7 +281,7 @@ class MediaMerge:
     def __init__(self, connection: Connection) -> None:
         """Begin a merge in the open transaction."""
         self._connection = connection
-        self._db = raw_connection(connection)
+        self._db = connection.db
         self.mapping = read_mapping(connection)
         self._schemas: tuple[TableSchema, ...] = ()
         self._layout: Layout | None = None

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.landing.page_commit import Bodies
 from connectors.warehouse.ingest.records import create_records
@@ -18,7 +17,7 @@ from connectors.warehouse.merge.removal import mark_gone
 from connectors.warehouse.merge.run_counts import MergeStats, count_slice
 from connectors.warehouse.runs.closed_scans import CLOSE_SCANS
 from connectors.warehouse.runs.service import bind_new_warehouse
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 
 # A merge is divided into slices: the removals of a finished scan must be decided before pages of the partition's next
 # scan are merged, because afterwards the items that it missed could not be found. A slice ends before a checkpoint that
@@ -193,7 +192,7 @@ def merge(connection: Connection, bodies: Bodies | None = None, parts: Sequence[
 
     The resulting rows do not depend on how the pages are divided into merges.
     """
-    db = raw_connection(connection)
+    db = connection.db
     if not value(db, _IS_ANY_LANDED):
         return MergeStats()
     bind_new_warehouse(db)
@@ -243,7 +242,7 @@ def _forget(db: DuckDBPyConnection) -> None:
 
 
 def _merge_slice(connection: Connection, media: MediaMerge, contents: _Contents, begin: int, end: int) -> MergeStats:
-    db = raw_connection(connection)
+    db = connection.db
     db.execute(f"SET VARIABLE slice_begin = {begin}")
     db.execute(f"SET VARIABLE slice_end = {end}")
     for statement in (_LAST_CHECKPOINTS, _BEGAN, _FINISHED, *(_REJECTING if contents.has_rejecting_scans else ())):

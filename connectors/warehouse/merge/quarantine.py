@@ -1,9 +1,7 @@
 """Stores rejected records in quarantine: one row for each, however often it is received."""
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.split import POSITION_BITS
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
 
@@ -104,7 +102,7 @@ def collect_rejected(connection: Connection, mapping: Mapping, *, is_any_rejecte
     Needs the temporary tables of the merge. Call it in the open transaction. `is_any_rejected`: the merge has rejected
     records, perhaps in other slices.
     """
-    db = raw_connection(connection)
+    db = connection.db
     if not is_any_rejected:
         db.execute(_NOTHING_REJECTED)
         return

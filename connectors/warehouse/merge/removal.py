@@ -4,9 +4,7 @@ A full scan removes every item that it did not list. A recent scan covers only i
 needs a second one to confirm: a post may move from one page to another between two requests.
 """
 
-from sqlalchemy import Connection
-
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from models.removal import CONFIRM_AFTER_HOURS, MASS_REMOVAL_THRESHOLD, STORY_LIFE_HOURS
 
 # A missing item that any scan has seen again, complete or not, is not missing any more.
@@ -180,7 +178,7 @@ def mark_gone(connection: Connection, *, is_first: bool) -> None:
 
     Needs the temporary tables of `MediaMerge.merge_slice`. Call it after that, in the same transaction.
     """
-    db = raw_connection(connection)
+    db = connection.db
     is_any_missing = bool(value(db, "SELECT EXISTS (FROM ops.missing)"))
     if is_any_missing:
         db.execute(_SEEN_AGAIN)

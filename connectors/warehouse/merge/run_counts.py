@@ -10,13 +10,11 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection, RowMapping, func, select
 
 from connectors.warehouse.ingest.split import POSITION_BITS
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.runs import RunState
-from models.tables import core_run_counts, core_runs
 from models.tables.columns import run_counts
 
 
@@ -96,7 +94,7 @@ SELECT run_id, what, count(*) FROM counts GROUP BY run_id, what
 """  # noqa: S608 - constants
 
 
-def _media(numbers: Mapping[str, int] | RowMapping) -> MergeStats:
+def _media(numbers: Mapping[str, int]) -> MergeStats:
     return MergeStats(**{field.name: numbers[field.name] for field in fields(MergeStats)})
 
 
@@ -105,7 +103,7 @@ def count_slice(connection: Connection) -> MergeStats:
 
     Needs the temporary tables of the slice. Call it in the open transaction, before the slice's pages are deleted.
     """
-    db = raw_connection(connection)
+    db = connection.db
     counted: dict[str, Counter[str]] = defaultdict(Counter)
     for run_id, what, number in db.execute(_COUNTED).fetchall():
         counted[run_id][what] = number
@@ -122,29 +120,21 @@ def _add(db: DuckDBPyConnection, run_id: str, numbers: Mapping[str, int]) -> Non
         db.execute(f"INSERT INTO core.run_counts (run_id, {', '.join(NAMES)}) VALUES ({values})")  # noqa: S608
 
 
+_OF_RUNS = f"""
+SELECT r.run_id, r.kind, r.state, r.started_at, {", ".join(f"coalesce(c.{name}, 0)" for name in NAMES)}
+FROM core.runs AS r LEFT JOIN core.run_counts AS c USING (run_id)
+WHERE list_contains(?, r.run_id) ORDER BY r.seq
+"""  # noqa: S608 - constants
+
+
 def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts, ...]:
     """Return the counts of these runs, in the order in which the runs began."""
-    counts = [func.coalesce(core_run_counts.c[name], 0).label(name) for name in NAMES]
-    runs = core_runs.c
-    rows = connection.execute(
-        select(runs.run_id, runs.kind, runs.state, runs.started_at, *counts)
-        .join_from(core_runs, core_run_counts, runs.run_id == core_run_counts.c.run_id, isouter=True)
-        .where(runs.run_id.in_(run_ids))
-        .order_by(runs.seq)
-    ).mappings()
-    return tuple(
-        RunCounts(
-            run_id=row["run_id"],
-            kind=row["kind"],
-            state=RunState(row["state"]),
-            started_at=row["started_at"],
-            pages=row["pages"],
-            items=row["items"],
-            accounts_removed=row["accounts_removed"],
-            media=_media(row),
-        )
-        for row in rows
-    )
+    found: list[RunCounts] = []
+    for run_id, kind, state, started_at, *numbers in connection.db.execute(_OF_RUNS, [list(run_ids)]).fetchall():
+        counts = dict(zip(NAMES, numbers, strict=True))
+        pages, items, removed = counts["pages"], counts["items"], counts["accounts_removed"]
+        found.append(RunCounts(run_id, kind, RunState(state), started_at, pages, items, removed, _media(counts)))
+    return tuple(found)
 
 
 # The snapshot's table `runs`: a row for each run, and one for all runs that are no longer listed. Counts that an older
@@ -169,4 +159,4 @@ def forget(connection: Connection) -> None:
         f"INSERT INTO core.run_counts BY NAME SELECT '' AS run_id, {_SUMS} FROM unlisted HAVING count(*) > 0",  # noqa: S608
         "DROP TABLE temp.unlisted",
     ):
-        connection.exec_driver_sql(statement)
+        connection.db.execute(statement)

@@ -6,14 +6,12 @@ this first.
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.cells import children_query
 from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import own_names
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.fields import MEDIA, Field, Registry
 from models.schema.json_types import JsonType
@@ -29,7 +27,7 @@ WHERE schema_name = 'core' AND database_name = current_database()
 
 def _existing(connection: Connection) -> dict[str, dict[str, str]]:
     tables: dict[str, dict[str, str]] = {}
-    for table, column, json_type in connection.exec_driver_sql(_COLUMNS).all():
+    for table, column, json_type in connection.db.execute(_COLUMNS).fetchall():
         tables.setdefault(table, {})[column] = json_type
     return tables
 
@@ -52,15 +50,13 @@ def _alter_columns(
     for column in schema.columns:
         name = quoted(column.name)
         if column.name not in there:
-            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {column.type}")
+            connection.db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {column.type}")
             if _in_store(column.field, known):
                 filled.append(column)
         elif there[column.name] != column.type:
             # Set to NULL, and filled later. An ALTER whose USING calls a function would make the file unusable after a
             # kill: DuckDB cannot find functions when it replays its log.
-            connection.exec_driver_sql(
-                f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)"
-            )
+            connection.db.execute(f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)")
             filled.append(column)
     return filled
 
@@ -72,7 +68,7 @@ def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, st
     """
     widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
     cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
-    raw_connection(connection).execute(
+    connection.db.execute(
         f"CREATE OR REPLACE TEMP TABLE kept_cells_of_{schema.table} AS SELECT rowid AS _order_key{cells}"  # noqa: S608 - quoted
         f" FROM core.{schema.table} WHERE raw_landed IS NULL"
     )
@@ -82,14 +78,14 @@ def _alter_history(
     connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
 ) -> list[ColumnSchema]:
     """Do the same for the history, and drop columns that are no longer content, for example because of media URLs."""
-    for name in there.keys() - {column.name for column in (*core_superseded.c, *schema.columns)}:
-        connection.exec_driver_sql(f"ALTER TABLE core.{schema.table} DROP COLUMN {quoted(name)}")
+    for name in there.keys() - {*core_superseded.column_names, *(column.name for column in schema.columns)}:
+        connection.db.execute(f"ALTER TABLE core.{schema.table} DROP COLUMN {quoted(name)}")
     return _alter_columns(connection, schema, there, known)
 
 
 def create_children(connection: Connection, schema: TableSchema) -> None:
     """Create or replace a child table; keep the rows of items whose bytes are not in the raw store."""
-    db = raw_connection(connection)
+    db = connection.db
     before = _existing(connection).get(schema.table, {})
     kept = before and value(db, "SELECT EXISTS (FROM core.media WHERE raw_landed IS NULL)")
     if kept:
@@ -112,7 +108,7 @@ def create_children(connection: Connection, schema: TableSchema) -> None:
 
 def _create_children(connection: Connection, schema: TableSchema) -> None:
     columns = "".join(f", {quoted(column.name)} {column.type}" for column in schema.columns)
-    connection.exec_driver_sql(
+    connection.db.execute(
         f"CREATE OR REPLACE TABLE core.{quoted(schema.table)} (account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL,"
         f" media_id VARCHAR NOT NULL, position INTEGER NOT NULL{columns})"
     )
@@ -135,9 +131,7 @@ def _alter_children(
         create_children(connection, schema)
         return bool(widened or in_store)
     for column in new_columns:
-        connection.exec_driver_sql(
-            f"ALTER TABLE core.{quoted(schema.table)} ADD COLUMN {quoted(column.name)} {column.type}"
-        )
+        connection.db.execute(f"ALTER TABLE core.{quoted(schema.table)} ADD COLUMN {quoted(column.name)} {column.type}")
     return False
 
 
@@ -148,7 +142,7 @@ def _json_types_before(field: Field, known: Registry) -> Collection[JsonType]:
 
 def insert_children(connection: Connection, table_schemas: Sequence[TableSchema], decoded: Decoded, items: str) -> None:
     """Append the children of decoded items, whose rows are in the table `items`."""
-    db = raw_connection(connection)
+    db = connection.db
     for schema in table_schemas:
         if schema.table in decoded.layout.children:
             db.execute(
@@ -169,7 +163,7 @@ def _fill(
 ) -> None:
     if not (columns or children):
         return
-    db = raw_connection(connection)
+    db = connection.db
     db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS _order_key LIMIT 0")
     for column in columns:
         db.execute(f"ALTER TABLE temp.filled ADD COLUMN {quoted(column.name)} {column.type}")

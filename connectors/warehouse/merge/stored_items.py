@@ -8,14 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import xxhash
-from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import observations, register_cells
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.raw.reading import stored_payloads
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 from models.schema.fields import OwnNames, Registry
 from models.schema.mapping import Mapping
 
@@ -52,7 +51,7 @@ def decode_stored(
     Rows without `raw_landed` are left out. Fields found in one batch are in the registry of the next ones. The
     registered table `stored_hashes` has the hash of each payload by order key.
     """
-    db = raw_connection(connection)
+    db = connection.db
     tables = ArrowTables(db)
     for order_keys, payloads, times in _batches(connection, stored, tables):
 

@@ -4,13 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, update
-
 from connectors.warehouse.raw.parts import Part, live_parts, store_of, write_part
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
-from models.tables import ops_raw_parts
 
 # Bytes. Parts smaller than `_SMALL` are combined with adjacent parts into parts of at most `_LARGE`.
 _SMALL = 32 * 1024 * 1024
@@ -76,7 +73,7 @@ def _outdated(connection: Connection, parts: Sequence[Part], before: datetime) -
                 f"SELECT count(*) FROM {_rows(connection, [part])} AS r ANTI JOIN ({_REFERRED}) AS m USING (landed)"  # noqa: S608
                 f" WHERE seen_at < {_instant(before)}"
             )
-            found[part.number] = int(value(raw_connection(connection), query))
+            found[part.number] = int(value(connection.db, query))
     return found
 
 
@@ -104,8 +101,9 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
                 )
             write_part(connection, f"{query} ORDER BY landed", level=_LEVEL)
             numbers = [part.number for part in group]
-            retired = update(ops_raw_parts).where(ops_raw_parts.c.number.in_(numbers)).values(retired_at=now)
-            connection.execute(retired)
+            connection.db.execute(
+                "UPDATE ops.raw_parts SET retired_at = ? WHERE list_contains(?, number)", [now, numbers]
+            )
     with connection.begin():
         after = live_parts(connection)
     return CompactedParts(

@@ -1,18 +1,18 @@
 """The warehouse's list of raw store parts. A merge, compaction or upgrade adds a part in its own transaction."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
-from sqlalchemy import Connection, insert, select, update
 
 from connectors.warehouse.raw.store import COLUMNS, RawStore
-from connectors.warehouse.storage.connection import raw_connection, raw_folder, warehouse_id
+from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.connection import Connection, value, warehouse_id
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
-from models.tables import ops_raw_parts, ops_warehouse
+from models.tables import ops_raw_parts
 
 # Small row groups, so that reading a few thousand landing numbers does not decompress many other rows.
 _ROW_GROUP = 20_480
@@ -35,15 +35,17 @@ class Part:
     unlisted_at: datetime | None = None
 
 
+_PARTS = f"SELECT {', '.join(field.name for field in fields(Part))} FROM ops.raw_parts ORDER BY number"  # noqa: S608
+
+
 def store_of(connection: Connection) -> RawStore:
     """Return the raw store of this warehouse. Call it within a transaction."""
-    return RawStore(raw_folder(connection) / warehouse_id(connection) / "media")
+    return RawStore(connection.raw_folder / warehouse_id(connection) / "media")
 
 
 def all_parts(connection: Connection) -> list[Part]:
     """Return all parts in the order of their numbers. Call it within a transaction."""
-    rows = connection.execute(select(ops_raw_parts).order_by(ops_raw_parts.c.number)).mappings()
-    return [Part(**row) for row in rows]
+    return [Part(*row) for row in connection.db.execute(_PARTS).fetchall()]
 
 
 def live_parts(connection: Connection) -> list[Part]:
@@ -57,7 +59,7 @@ def live_parts(connection: Connection) -> list[Part]:
 
 def next_number(connection: Connection) -> int:
     """Return the number of the next part; numbers of committed parts are never reused."""
-    return int(connection.execute(select(ops_warehouse.c.raw_parts)).scalar_one()) + 1
+    return int(value(connection.db, "SELECT raw_parts FROM ops.warehouse")) + 1
 
 
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
@@ -70,7 +72,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     next part has the same number and replaces the file. Returns None, and leaves no file, if the query has no rows.
     Raises WarehouseUnusable when the folder cannot be written.
     """
-    db = raw_connection(connection)
+    db = connection.db
     number = next_number(connection)
     store = store_of(connection)
     written: list[_Written] = []
@@ -127,13 +129,11 @@ def _refused(store: RawStore, why: str) -> WarehouseUnusable:
 
 
 def _name(connection: Connection, part: Part) -> None:
-    row = {name: getattr(part, name) for name in ops_raw_parts.columns.keys()}  # noqa: SIM118 - not a dict
-    connection.execute(insert(ops_raw_parts).values(**row))
-    connection.execute(update(ops_warehouse).values(raw_parts=part.number))
+    append(connection, ops_raw_parts, [as_json(asdict(part))])
+    connection.db.execute("UPDATE ops.warehouse SET raw_parts = ?", [part.number])
 
 
 def mark_unlisted(connection: Connection, *, at: datetime) -> None:
     """Record, in the open transaction, that a snapshot without the retired parts was published."""
-    table = ops_raw_parts
-    waiting = table.c.retired_at.is_not(None) & table.c.unlisted_at.is_(None)
-    connection.execute(update(table).where(waiting).values(unlisted_at=at))
+    waiting = "retired_at IS NOT NULL AND unlisted_at IS NULL"
+    connection.db.execute(f"UPDATE ops.raw_parts SET unlisted_at = ? WHERE {waiting}", [at])  # noqa: S608 - constant

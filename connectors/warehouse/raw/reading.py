@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection
 
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 
 # The most payloads in memory at once.
 _PAYLOADS_PER_BATCH = 16_384
@@ -26,7 +25,7 @@ def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.
     Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rowids
     must not change during the iteration. Raises duckdb.Error when a part cannot be read.
     """
-    db = raw_connection(connection)
+    db = connection.db
     store = store_of(connection)
     for part in live_parts(connection):
         db.execute(

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete
-
 from connectors.warehouse.raw.parts import Part, all_parts, next_number, store_of
 from connectors.warehouse.raw.store import RawStore, part_name
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.tables import ops_raw_parts
 
 # How long readers of an older snapshot may need a retired part after a snapshot without it was published.
 _STILL_READ = timedelta(days=1)
@@ -80,5 +78,5 @@ def remove_retired(connection: Connection, *, now: datetime) -> int:
         raise WarehouseUnusable(message) from error
     if old:
         with connection.begin():
-            connection.execute(delete(ops_raw_parts).where(ops_raw_parts.c.number.in_(old)))
+            connection.db.execute("DELETE FROM ops.raw_parts WHERE list_contains(?, number)", [old])
     return len(old)

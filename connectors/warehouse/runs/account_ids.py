@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Connection
+from connectors.warehouse.storage.connection import Connection
 
 # New accounts are stored in lower case; accounts from older versions keep their spelling. If both spellings of an id
 # are stored, the one that was listed last is used.
@@ -23,14 +23,14 @@ _STATUSES = (
 
 def unusual_spellings(connection: Connection) -> Mapping[str, str]:
     """Return the ids that are not stored in lower case, by their lower-case spelling; usually there are none."""
-    return dict(map(tuple, connection.exec_driver_sql(_UNUSUAL)))
+    return dict(connection.db.execute(_UNUSUAL).fetchall())
 
 
 def listed_spellings(connection: Connection) -> Mapping[str, str]:
     """Return the API's spelling of ids for which it differs from the stored one; usually there are none."""
-    return dict(map(tuple, connection.exec_driver_sql(_LISTED_AS)))
+    return dict(connection.db.execute(_LISTED_AS).fetchall())
 
 
 def stored_statuses(connection: Connection, account_ids: Collection[str]) -> Mapping[str, str]:
     """Return the last valid status of these accounts, by their ids as stored; unknown accounts are left out."""
-    return dict(map(tuple, connection.exec_driver_sql(_STATUSES, (json.dumps(list(account_ids)),))))
+    return dict(connection.db.execute(_STATUSES, [json.dumps(list(account_ids))]).fetchall())

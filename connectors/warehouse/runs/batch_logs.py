@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, func, insert, select
-
+from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.connection import Connection, value
 from models.page_commit import PageCommit
 from models.tables import ops_batch_logs
 
@@ -34,35 +34,31 @@ class MergedLog:
 
 def merged_logs(connection: Connection, run_sequence: int) -> Mapping[int, MergedLog]:
     """Return the logs of a run that are merged, partly or completely, by batch. Batch 0 is the run itself."""
-    table = ops_batch_logs.c
-    rows = connection.execute(
-        select(table.batch, table.entries, table.is_closed).where(table.run_sequence == run_sequence)
-    )
+    query = "SELECT batch, entries, is_closed FROM ops.batch_logs WHERE run_sequence = ?"
+    rows = connection.db.execute(query, [run_sequence]).fetchall()
     return {batch: MergedLog(entries, is_closed) for batch, entries, is_closed in rows}
 
 
 def last_run_sequence(connection: Connection) -> int:
     """Return the number of the last run in the shared store that this warehouse has recorded; 0 if there is none."""
-    return int(connection.execute(select(func.max(ops_batch_logs.c.run_sequence))).scalar() or 0)
+    return int(value(connection.db, "SELECT max(run_sequence) FROM ops.batch_logs") or 0)
 
 
 def open_run_sequences(connection: Connection) -> Sequence[int]:
     """Return the runs whose logs may not be completely merged, oldest first."""
-    table = ops_batch_logs.c
-    is_open = (table.batch == 0) & ~table.is_closed
-    return connection.execute(select(table.run_sequence).where(is_open).order_by(table.run_sequence)).scalars().all()
+    query = "SELECT run_sequence FROM ops.batch_logs WHERE batch = 0 AND NOT is_closed ORDER BY run_sequence"
+    return [run_sequence for (run_sequence,) in connection.db.execute(query).fetchall()]
 
 
 def enter_run(connection: Connection, run_sequence: int) -> None:
     """Record that a run began in the shared store."""
-    connection.execute(insert(ops_batch_logs).values(run_sequence=run_sequence, batch=0, entries=0, is_closed=False))
+    _add(connection, run_sequence, {0: MergedLog()})
 
 
 def close_run(connection: Connection, run_sequence: int) -> None:
     """Record that all logs of a run are merged, and delete the progress of its logs and of earlier runs."""
-    table = ops_batch_logs.c
-    connection.execute(delete(ops_batch_logs).where(table.run_sequence <= run_sequence))
-    connection.execute(insert(ops_batch_logs).values(run_sequence=run_sequence, batch=0, entries=0, is_closed=True))
+    connection.db.execute("DELETE FROM ops.batch_logs WHERE run_sequence <= ?", [run_sequence])
+    _add(connection, run_sequence, {0: MergedLog(is_closed=True)})
 
 
 def new_entries(connection: Connection, entries: Sequence[LogEntry]) -> list[LogEntry]:
@@ -93,11 +89,14 @@ def new_entries(connection: Connection, entries: Sequence[LogEntry]) -> list[Log
 def _save(connection: Connection, run_sequence: int, logs: Mapping[int, MergedLog]) -> None:
     if not logs:
         return
-    table = ops_batch_logs.c
-    is_saved = (table.run_sequence == run_sequence) & table.batch.in_(list(logs))
-    connection.execute(delete(ops_batch_logs).where(is_saved))
+    saved = "run_sequence = ? AND list_contains(?, batch)"
+    connection.db.execute(f"DELETE FROM ops.batch_logs WHERE {saved}", [run_sequence, list(logs)])  # noqa: S608 - constant
+    _add(connection, run_sequence, logs)
+
+
+def _add(connection: Connection, run_sequence: int, logs: Mapping[int, MergedLog]) -> None:
     rows = [
         {"run_sequence": run_sequence, "batch": batch, "entries": log.entries, "is_closed": log.is_closed}
         for batch, log in logs.items()
     ]
-    connection.execute(insert(ops_batch_logs), rows)
+    append(connection, ops_batch_logs, [as_json(row) for row in rows])

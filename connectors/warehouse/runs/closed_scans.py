@@ -3,9 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection
-
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 from models.incremental import PROOFS, PROOFS_AGAIN, ClosedScan
 
 NEWEST_FIRST = "newest_first"
@@ -82,9 +80,7 @@ GROUP BY m.account_id
 
 def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[str, ClosedScan]:
     """Return the last closed scan of each of these accounts' posts, as far as merged."""
-    rows = raw_connection(connection).execute(
-        f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)]
-    )
+    rows = connection.db.execute(f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)])
     return {account_id: ClosedScan(*row) for account_id, *row in rows.fetchall()}
 
 
@@ -93,7 +89,7 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
     accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
     is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
     query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
-    rows = raw_connection(connection).execute(query, [now, every.total_seconds()]).fetchall()
+    rows = connection.db.execute(query, [now, every.total_seconds()]).fetchall()
     found = [ClosedScan(*row) for _, *row in rows]
     due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
     return [(scan.age(now, every), scan.pages or 0) for scan in due]
@@ -105,7 +101,7 @@ def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mappi
 SELECT account_id, surface, greatest(complete_at, recent_at) FROM core.completed_scans
 WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
 """
-    rows = raw_connection(connection).execute(query, [list(account_ids)]).fetchall()
+    rows = connection.db.execute(query, [list(account_ids)]).fetchall()
     return {(account_id, surface): closed_at for account_id, surface, closed_at in rows}
 
 
@@ -117,13 +113,13 @@ def known_posts(
     At most the newest 1,000 of each account.
     """
     seqs = [scan.seq for scan in closed.values()]
-    rows = raw_connection(connection).execute(_KNOWN, [list(closed), seqs, older_than]).fetchall()
+    rows = connection.db.execute(_KNOWN, [list(closed), seqs, older_than]).fetchall()
     return {account_id: frozenset(ids) for account_id, ids in rows}
 
 
 def forget_order(connection: Connection) -> None:
     """Make the next scan of each account's posts a full one, because the mapping of times or ids has changed."""
-    db = raw_connection(connection)
+    db = connection.db
     db.execute(
         "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - constants
         f" order_proofs = greatest(order_proofs, {PROOFS}) WHERE surface = 'posts'"

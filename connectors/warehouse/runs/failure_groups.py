@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from connectors.warehouse.runs.selection import Ask, asking
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.statements import statements
 from models.runs import OutcomeKind
-
-if TYPE_CHECKING:
-    # SQLAlchemy is not needed to read a snapshot.
-    from sqlalchemy import Connection
 
 _SQL = statements(__name__)
 
@@ -72,12 +68,12 @@ def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ..
     )
 
 
-def failure_groups_of(connection: "Connection", run_id: str) -> tuple[FailureGroup, ...]:
+def failure_groups_of(connection: Connection, run_id: str) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run in the warehouse."""
     return failure_groups(asking(connection), "core", run_id)
 
 
-def expired_accounts(connection: "Connection") -> int:
+def expired_accounts(connection: Connection) -> int:
     """Return how many accounts' access tokens must be renewed."""
     query = "SELECT count(*) FROM core.accounts WHERE status = 'token_expired' AND removed_at IS NULL"
-    return int(connection.exec_driver_sql(query).scalar_one())
+    return int(value(connection.db, query))

@@ -3,13 +3,24 @@
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
-
+from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.connection import Connection, value
 from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
-from models.tables import core_outcomes, core_runs, core_warnings, ops_staging
+from models.tables import core_runs, core_warnings
 
 # The number of last runs among which the chain of unfinished runs to resume is searched.
 _RECENT = 1000
+
+# Cursors and accounts of another service are not valid. Runs of older versions have no address.
+_LAST_RUNS = """
+SELECT run_id, started_at, state, resumes, published_at IS NOT NULL FROM core.runs
+WHERE kind = ? AND selection IS NOT DISTINCT FROM ? AND (base_url IS NULL OR base_url IS NOT DISTINCT FROM ?)
+ORDER BY seq DESC LIMIT ?
+"""
+
+_DOUBLES = """
+SELECT resource, account_id, surface FROM core.run_outcomes WHERE run_id = ? GROUP BY ALL HAVING count(*) > 1 LIMIT 1
+"""
 
 
 def begin(
@@ -32,83 +43,63 @@ def begin(
     Runs whose process was killed are marked as interrupted.
     """
     mark_interrupted(connection)
-    # Cursors and accounts of another service are not valid here. Runs of older versions have no address.
-    same_service = or_(core_runs.c.base_url.is_(None), core_runs.c.base_url.is_not_distinct_from(base_url))
-    rows = connection.execute(
-        select(core_runs)
-        .where(core_runs.c.kind == kind, core_runs.c.selection.is_not_distinct_from(selection), same_service)
-        .order_by(core_runs.c.seq.desc())
-        .limit(_RECENT)
-    )
+    rows = connection.db.execute(_LAST_RUNS, [kind, selection, base_url, _RECENT]).fetchall()
     runs = [
-        Run(
-            row.run_id,
-            row.kind,
-            row.started_at,
-            RunState(row.state),
-            row.resumes,
-            published=row.published_at is not None,
-        )
-        for row in rows
+        Run(run, kind, run_started_at, RunState(state), resumes, published=published)
+        for run, run_started_at, state, resumes, published in rows
     ]
     chain = resumed_runs(runs, now=now, within=within)
-    connection.execute(
-        insert(core_runs).values(
-            run_id=run_id,
-            seq=select(func.coalesce(func.max(core_runs.c.seq), 0) + 1).scalar_subquery(),
-            kind=kind,
-            selection=selection,
-            reason=reason,
-            base_url=base_url,
-            accept_removals=accept_removals,
-            state=RunState.RUNNING.value,
-            started_at=now,
-            resumes=chain[0] if chain else None,
-            version=version,
-        )
-    )
+    run = {
+        "run_id": run_id,
+        "seq": value(connection.db, "SELECT coalesce(max(seq), 0) + 1 FROM core.runs"),
+        "kind": kind,
+        "selection": selection,
+        "reason": reason,
+        "base_url": base_url,
+        "accept_removals": accept_removals,
+        "state": RunState.RUNNING.value,
+        "started_at": now,
+        "resumes": chain[0] if chain else None,
+        "version": version,
+    }
+    append(connection, core_runs, [as_json(run)])
     return chain
 
 
 def mark_interrupted(connection: Connection) -> None:
     """Mark runs whose process was killed: the caller holds the lock, so no run that is marked running still runs."""
-    connection.execute(
-        update(core_runs)
-        .where(core_runs.c.state == RunState.RUNNING.value)
-        .values(
-            state=RunState.INTERRUPTED.value,
-            detail="The process ended before the run: it was killed, or the machine failed.",
-        )
+    detail = "The process ended before the run: it was killed, or the machine failed."
+    connection.db.execute(
+        "UPDATE core.runs SET state = ?, detail = ? WHERE state = ?",
+        [RunState.INTERRUPTED.value, detail, RunState.RUNNING.value],
     )
 
 
 def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetime, **columns: object) -> None:
     """End a run with its state; `columns` are the values of other columns of `runs`."""
-    connection.execute(
-        update(core_runs).where(core_runs.c.run_id == run_id).values(state=state.value, ended_at=now, **columns)
-    )
+    values = {"state": state.value, "ended_at": now, **columns}
+    assignments = ", ".join(f"{name} = ?" for name in values)
+    connection.db.execute(f"UPDATE core.runs SET {assignments} WHERE run_id = ?", [*values.values(), run_id])  # noqa: S608
 
 
 def warn(connection: Connection, run_id: str, warning: RunWarning) -> None:
     """Record a warning of a run; it replaces one with the same code."""
-    same = core_warnings.c.run_id == run_id, core_warnings.c.code == warning.code
-    connection.execute(delete(core_warnings).where(*same))
-    connection.execute(insert(core_warnings).values(run_id=run_id, **asdict(warning)))
+    connection.db.execute("DELETE FROM core.run_warnings WHERE run_id = ? AND code = ?", [run_id, warning.code])
+    append(connection, core_warnings, [as_json({"run_id": run_id, **asdict(warning)})])
 
 
 def warnings(connection: Connection, run_id: str) -> tuple[RunWarning, ...]:
     """Return a run's warnings, those that make it partial first."""
-    table = core_warnings.c
-    columns = (table.code, table["count"], table.detail, table.hint, table.makes_partial)
-    rows = connection.execute(
-        select(*columns).where(table.run_id == run_id).order_by(table.makes_partial.desc(), table.code)
-    )
-    return tuple(RunWarning(*row) for row in rows)
+    query = """
+SELECT code, "count", detail, hint, makes_partial FROM core.run_warnings
+WHERE run_id = ? ORDER BY makes_partial DESC, code
+"""
+    return tuple(RunWarning(*row) for row in connection.db.execute(query, [run_id]).fetchall())
 
 
 def mark_published(connection: Connection, *, now: datetime) -> None:
     """Record the publication of a snapshot with the data of all runs so far."""
-    connection.execute(update(core_runs).where(core_runs.c.published_at.is_(None)).values(published_at=now))
+    connection.db.execute("UPDATE core.runs SET published_at = ? WHERE published_at IS NULL", [now])
 
 
 def tally(connection: Connection, run_id: str) -> Tally:
@@ -116,23 +107,15 @@ def tally(connection: Connection, run_id: str) -> Tally:
 
     Raises ValueError if a partition has more than one outcome, because the ledger is then inconsistent.
     """
-    table = core_outcomes.c
-    rows = connection.execute(
-        select(table.outcome, func.count().label("outcomes")).where(table.run_id == run_id).group_by(table.outcome)
-    ).all()
-    doubles = connection.execute(
-        select(table.resource, table.account_id, table.surface)
-        .where(table.run_id == run_id)
-        .group_by(table.resource, table.account_id, table.surface)
-        .having(func.count() > 1)
-        .limit(1)
-    ).first()
+    doubles = connection.db.execute(_DOUBLES, [run_id]).fetchone()
     if doubles is not None:
-        message = f"the ledger holds two outcomes of {tuple(doubles)} in run {run_id}"
+        message = f"the ledger holds two outcomes of {doubles} in run {run_id}"
         raise ValueError(message)
-    return Tally({OutcomeKind(row.outcome): int(row.outcomes) for row in rows})
+    counts = "SELECT outcome, count(*) FROM core.run_outcomes WHERE run_id = ? GROUP BY outcome"
+    rows = connection.db.execute(counts, [run_id]).fetchall()
+    return Tally({OutcomeKind(outcome): outcomes for outcome, outcomes in rows})
 
 
 def unmerged(connection: Connection) -> tuple[str, ...]:
     """Return the ids of runs with staged pages that are not merged yet."""
-    return tuple(connection.execute(select(ops_staging.c.run_id).distinct()).scalars())
+    return tuple(run_id for (run_id,) in connection.db.execute("SELECT DISTINCT run_id FROM ops.staging").fetchall())

@@ -4,51 +4,33 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, func, select, text
-
+from connectors.warehouse.storage.connection import Connection
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.partition import Partition
-from models.tables import core_accounts, ops_checkpoints, ops_cooldowns
+
+# One parameter for all ids, because each parameter is slow in DuckDB's client (docs/decisions/0004).
+_CHECKPOINTS = """
+SELECT
+    resource, account_id, surface, state, scan_id, run_id, started_at, updated_at, cursor, pages, items,
+    coalesce(repeated_pages, 0) AS repeated_pages, coalesce(empty_pages, 0) AS empty_pages, known_seq,
+    coalesce(known_run, 0) AS known_run, read_to, order_broken_by, full_share
+FROM ops.checkpoints
+WHERE resource = ? AND run_kind = ? AND account_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
+QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1
+"""
 
 
 def checkpoints(
     connection: Connection, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
 ) -> Mapping[Partition, Checkpoint]:
     """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one."""
-    # One parameter for all ids, because each parameter is slow in DuckDB's client (docs/decisions/0004).
-    wanted = text("SELECT unnest(from_json(:account_ids, '[\"VARCHAR\"]'))").bindparams(
-        account_ids=json.dumps(list(account_ids))
-    )
-    table = ops_checkpoints.c
-    rank = (
-        func.row_number()
-        .over(partition_by=(table.resource, table.account_id, table.surface), order_by=table.seq.desc())
-        .label("rank")
-    )
-    ours = (table.resource == resource, table.run_kind == run_kind, table.account_id.in_(wanted))
-    ranked = select(ops_checkpoints, rank).where(*ours).subquery()
     found: dict[Partition, Checkpoint] = {}
-    for row in connection.execute(select(ranked).where(ranked.c.rank == 1)).mappings():
-        partition = Partition(row["resource"], row["account_id"], row["surface"])
-        found[partition] = Checkpoint(
-            partition=partition,
-            scan_id=row["scan_id"],
-            run_id=row["run_id"],
-            started_at=row["started_at"],
-            updated_at=row["updated_at"],
-            cursor=row["cursor"],
-            pages=row["pages"],
-            items=row["items"],
-            state=ScanState(row["state"]),
-            run_kind=run_kind,
-            repeated_pages=row["repeated_pages"] or 0,
-            empty_pages=row["empty_pages"] or 0,
-            known_seq=row["known_seq"],
-            known_run=row["known_run"] or 0,
-            read_to=row["read_to"],
-            order_broken_by=row["order_broken_by"],
-            full_share=row["full_share"],
-        )
+    rows = connection.db.execute(_CHECKPOINTS, [resource, run_kind, json.dumps(list(account_ids))])
+    names = [name for name, *_ in rows.description][4:]
+    for resource_, account_id, surface, state, *others in rows.fetchall():
+        partition = Partition(resource_, account_id, surface)
+        columns = dict(zip(names, others, strict=True))
+        found[partition] = Checkpoint(partition=partition, state=ScanState(state), run_kind=run_kind, **columns)
     return found
 
 
@@ -63,15 +45,18 @@ LIMIT 100000
 
 def seen(connection: Connection, scan_id: str) -> Sequence[str]:
     """Return the ids of the items that an unfinished scan has received in merged pages."""
-    return connection.exec_driver_sql(_SEEN, (scan_id,)).scalars().all()
+    return [item_id for (item_id,) in connection.db.execute(_SEEN, [scan_id]).fetchall()]
 
 
 def cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
     """Return the end of each tenant scope's cooldown; delete those that are over."""
-    connection.execute(delete(ops_cooldowns).where(ops_cooldowns.c.resume_after <= now))
-    until = func.max(ops_cooldowns.c.resume_after).label("until")
-    rows = connection.execute(select(ops_cooldowns.c.scope, until).group_by(ops_cooldowns.c.scope))
-    return {row.scope: row.until for row in rows}
+    connection.db.execute("DELETE FROM ops.cooldowns WHERE resume_after <= ?", [now])
+    return dict(connection.db.execute("SELECT scope, max(resume_after) FROM ops.cooldowns GROUP BY scope").fetchall())
+
+
+_LISTED = """
+SELECT account_id, status, listed_as, unknown_status FROM core.accounts WHERE scan_id = ? ORDER BY account_id
+"""
 
 
 def listed(connection: Connection, scan_id: str) -> list[tuple[str, str, str | None, str | None]]:
@@ -79,10 +64,4 @@ def listed(connection: Connection, scan_id: str) -> list[tuple[str, str, str | N
 
     For each: its id, its status, the API's spelling of the id if it differs, and the listed status if it is unknown.
     """
-    table = core_accounts.c
-    rows = connection.execute(
-        select(table.account_id, table.status, table.listed_as, table.unknown_status)
-        .where(core_accounts.c.scan_id == scan_id)
-        .order_by(core_accounts.c.account_id)
-    )
-    return [(row.account_id, row.status, row.listed_as, row.unknown_status) for row in rows]
+    return connection.db.execute(_LISTED, [scan_id]).fetchall()

@@ -2,17 +2,14 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.api import one_line
 from models.partition import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
-
-if TYPE_CHECKING:
-    # SQLAlchemy is not needed to read a snapshot.
-    from sqlalchemy import Connection
 
 _SQL = statements(__name__)
 
@@ -36,11 +33,11 @@ FROM ({_INCOMPLETE})
 """  # noqa: S608 - constant names
 
 
-def asking(connection: "Connection") -> Ask:
+def asking(connection: Connection) -> Ask:
     """Return a function that queries the warehouse."""
 
     def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in connection.exec_driver_sql(query, tuple(values))]
+        return connection.db.execute(query, values).fetchall()
 
     return ask
 
@@ -79,7 +76,7 @@ def choose(
 
 
 def chosen(
-    connection: "Connection", selection: Selection, page_size: int, *, scan_expired: bool = False
+    connection: Connection, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection in the warehouse; raises as `choose` does."""
     return choose(asking(connection), "core", selection, page_size, scan_expired=scan_expired)

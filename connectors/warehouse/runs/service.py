@@ -1,11 +1,9 @@
 """The service that a warehouse belongs to; prevents filling it from another one by mistake."""
 
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection, delete, insert, select, update
 
-from connectors.warehouse.storage.connection import value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.errors import OtherService
-from models.tables import ops_checkpoints, ops_cooldowns, ops_service
 
 # A warehouse is new until its first pages are merged. One that an older version filled is bound by a complete sync.
 _IS_NEW = """
@@ -24,7 +22,8 @@ WHERE r.base_url IS NOT NULL ORDER BY s.seq LIMIT 1
 
 def bound_to(connection: Connection) -> str | None:
     """Return the address of the service that filled the warehouse; None if it is not recorded yet."""
-    return connection.execute(select(ops_service.c.base_url)).scalar_one_or_none()
+    found = connection.db.execute("SELECT base_url FROM ops.service").fetchone()
+    return None if found is None else str(found[0])
 
 
 def check_service(connection: Connection, base_url: str) -> None:
@@ -47,12 +46,12 @@ def bind_service(connection: Connection, base_url: str) -> None:
     bound = bound_to(connection)
     if bound == base_url:
         return
-    connection.execute(delete(ops_service))
-    connection.execute(insert(ops_service).values(base_url=base_url))
+    db = connection.db
+    db.execute("DELETE FROM ops.service")
+    db.execute("INSERT INTO ops.service (base_url) VALUES (?)", [base_url])
     if bound is not None:
-        unfinished = ops_checkpoints.c.state == "scanning"
-        connection.execute(update(ops_checkpoints).where(unfinished).values(state="abandoned", cursor=None))
-        connection.execute(delete(ops_cooldowns))
+        db.execute("UPDATE ops.checkpoints SET state = 'abandoned', cursor = NULL WHERE state = 'scanning'")
+        db.execute("DELETE FROM ops.cooldowns")
 
 
 def bind_new_warehouse(db: DuckDBPyConnection) -> None:

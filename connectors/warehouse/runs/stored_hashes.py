@@ -2,9 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from sqlalchemy import Connection
-
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 from models.partition import Partition, media
 
 # Bytes of a hash.
@@ -27,7 +25,7 @@ def joined_hashes(connection: Connection, account_ids: Collection[str], *, most:
 
 
 def _joined(connection: Connection, account_ids: Collection[str], most: int) -> Iterator[tuple[Partition, bytes]]:
-    found = raw_connection(connection).execute(_HASHES, [list(account_ids), most]).to_arrow_table()
+    found = connection.db.execute(_HASHES, [list(account_ids), most]).to_arrow_table()
     for batch in found.to_batches():
         accounts, surfaces = batch["account_id"].to_pylist(), batch["surface"].to_pylist()
         for account_id, surface, hashes in zip(accounts, surfaces, batch["hashes"], strict=True):

@@ -4,69 +4,64 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, select, update
-
 from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.connection import Connection
 from models.schema.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import READING_TYPES, Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.table_schemas import CHILDREN, child_table
-from models.tables import SNAPSHOT, WAREHOUSE, core_fields, core_quarantine, ops_mapping, own_columns
+from models.tables import SNAPSHOT, WAREHOUSE, core_fields, ops_mapping, own_columns
 from models.views import views
 
 
 def read_mapping(connection: Connection) -> Mapping:
     """Return the mapping with which the rows of media were decoded."""
-    text = connection.execute(select(ops_mapping.c.mapping)).scalar()
-    if text is None:
-        return BUILT_IN
-    return Mapping.from_json(text if isinstance(text, str) else json.dumps(text))
+    found = connection.db.execute("SELECT mapping FROM ops.mapping").fetchone()
+    return BUILT_IN if found is None else Mapping.from_json(found[0])
 
 
 def write_mapping(connection: Connection, mapping: Mapping) -> None:
     """Store the mapping with which the rows of media are decoded from now on."""
-    connection.execute(delete(ops_mapping))
+    connection.db.execute("DELETE FROM ops.mapping")
     append(connection, ops_mapping, [as_json({"mapping": json.loads(mapping.to_json())})])
     # The digest of a record's content depends on the mapping.
-    connection.execute(update(core_quarantine).values(digest=None))
+    connection.db.execute("UPDATE core.quarantine SET digest = NULL")
 
 
 def own_names(mapping: Mapping) -> OwnNames:
     """Return the reserved names, which no inferred field may have."""
-    tables = {table.name for metadata in (WAREHOUSE, SNAPSHOT) for table in metadata.sorted_tables}
-    tables.update(view.name for view in views())
+    names = {table.name for tables in (WAREHOUSE, SNAPSHOT) for table in tables.values()}
+    names.update(view.name for view in views())
     declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
     declared[MEDIA].update(column.column for column in mapping.columns)
     declared[CHILDREN].update(column.column for column in mapping.child_columns)
-    return OwnNames(declared, tables, mapping.children)
+    return OwnNames(declared, names, mapping.children)
+
+
+_INFERRED = "SELECT resource, path, name, ordinal, json_types, child_table FROM core.fields WHERE ordinal IS NOT NULL"
 
 
 def read_registry(connection: Connection) -> Registry:
     """Return the field registry of media items and their children."""
-    rows = connection.execute(select(core_fields).where(core_fields.c.ordinal.is_not(None))).mappings()
     fields = (
         Field(
-            row["resource"],
-            row["path"],
-            row["name"],
-            row["ordinal"],
-            {
-                JsonType(json_type): datetime.fromisoformat(at)
-                for json_type, at in json.loads(row["json_types"]).items()
-            },
-            row["child_table"],
+            resource,
+            path,
+            name,
+            ordinal,
+            {JsonType(json_type): datetime.fromisoformat(at) for json_type, at in json.loads(json_types).items()},
+            child_table,
         )
-        for row in rows
+        for resource, path, name, ordinal, json_types, child_table in connection.db.execute(_INFERRED).fetchall()
     )
     return {(field.resource, field.path): field for field in fields}
 
 
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
     """Store the field registry of media items and their children."""
-    connection.execute(delete(core_fields).where(core_fields.c.ordinal.is_not(None)))
-    names = core_fields.columns.keys()
-    rows = [as_json(dict(zip(names, row, strict=True))) for row in _rows(registry, mapping)]
+    connection.db.execute("DELETE FROM core.fields WHERE ordinal IS NOT NULL")
+    rows = [as_json(dict(zip(core_fields.column_names, row, strict=True))) for row in _rows(registry, mapping)]
     append(connection, core_fields, rows)
 
 

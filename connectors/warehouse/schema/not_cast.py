@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.runs import RunWarning
 from models.schema.fields import MEDIA
@@ -40,7 +39,7 @@ def values_not_cast(connection: Connection) -> RunWarning | None:
         query = f"""
 SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {quoted(column.column)} IS NULL AND ({held})
 """  # noqa: S608 - quoted names
-        if items := int(connection.exec_driver_sql(query).scalar_one()):
+        if items := int(value(connection.db, query)):
             counts[column.column] = items
     if not counts:
         return None

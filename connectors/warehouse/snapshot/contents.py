@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Table
-
 from connectors.warehouse.merge import run_counts
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.partition import SURFACES
@@ -15,6 +13,7 @@ from models.schema.fields import MEDIA, Registry
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import HISTORY, ColumnSchema, TableSchema, history, table_schemas
 from models.tables import SNAPSHOT, WAREHOUSE
+from models.tables.table import Table
 
 # All values that the views look up by account, in one table: each further join would add its full cost to every query
 # on media.
@@ -128,7 +127,7 @@ class Relation:
 
 
 def _declared(table: Table) -> dict[str, str]:
-    return {column.name: column.comment or "" for column in table.columns}
+    return {column.name: column.comment for column in table.columns}
 
 
 def _origin(column: ColumnSchema) -> str:
@@ -195,11 +194,9 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
     found = table_schemas(mapping, registry)
     by_name = {schema.table: schema for schema in found}
     versions = history(by_name[MEDIA], mapping)
-    every_version = _with_inferred(_declared(SNAPSHOT.tables["media_history"]), versions)
-    is_any_missing = bool(value(raw_connection(connection), "SELECT EXISTS (FROM ops.missing)"))
-    is_any_recent = bool(
-        value(raw_connection(connection), "SELECT EXISTS (FROM core.completed_scans WHERE recent_at IS NOT NULL)")
-    )
+    every_version = _with_inferred(_declared(SNAPSHOT["media_history"]), versions)
+    is_any_missing = bool(value(connection.db, "SELECT EXISTS (FROM ops.missing)"))
+    is_any_recent = bool(value(connection.db, "SELECT EXISTS (FROM core.completed_scans WHERE recent_at IS NOT NULL)"))
     selects = {
         **_SELECTS,
         MEDIA: _media(is_any_missing=is_any_missing, is_any_recent=is_any_recent),
@@ -208,7 +205,7 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
     }
     by_name |= {HISTORY: versions, "media_history": versions}
     made: list[Relation] = []
-    for table in SNAPSHOT.sorted_tables:
+    for table in SNAPSHOT.values():
         if table.name == "published":
             continue
         columns, schema = _declared(table), by_name.pop(table.name, None)
@@ -216,8 +213,8 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
             columns = _with_inferred(columns, schema)
         select = selects.get(table.name)
         source = f"core.{quoted(table.name)}" if select is None else f"({select})"
-        made.append(Relation(table.name, table.comment or "", columns, source))
-    key = dict(list(_declared(WAREHOUSE.tables["core.media_children"]).items())[:4])
+        made.append(Relation(table.name, table.comment, columns, source))
+    key = dict(list(_declared(WAREHOUSE["core.media_children"]).items())[:4])
     for schema in by_name.values():
         comment = f"Inferred from the list at {', '.join(schema.lists)}, one row each."
         made.append(Relation(schema.table, comment, _with_inferred(key, schema), f"core.{quoted(schema.table)}"))

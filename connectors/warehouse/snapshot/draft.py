@@ -8,13 +8,11 @@ from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection, Dialect
-from sqlalchemy.schema import CreateTable
 
 from connectors.warehouse.raw.listed import list_statements
 from connectors.warehouse.snapshot.contents import LOOKUPS
 from connectors.warehouse.snapshot.stored_views import comments
-from connectors.warehouse.storage.connection import attach_copy, raw_connection, value
+from connectors.warehouse.storage.connection import Connection, attach_copy, value
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.tables import SNAPSHOT
 
@@ -65,9 +63,9 @@ def _clearing(raw_folder: Path) -> Iterator[str]:
     yield "DROP SCHEMA ops CASCADE"
 
 
-def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
+def _signing(signature: Signature) -> Iterator[str]:
     # Without parameters: for the first one in a process DuckDB imports numpy, which takes longer than the statements.
-    table = SNAPSHOT.tables["published"]
+    table = SNAPSHOT["published"]
     values = {
         "snapshot_at": f"TIMESTAMPTZ {literal(signature.at.isoformat())}",
         "version": literal(signature.version),
@@ -75,9 +73,9 @@ def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
         "full_refresh_every": str(signature.full_refresh_every.total_seconds()),
         "warehouse_id": literal(signature.warehouse_id),
     }
-    yield str(CreateTable(table).compile(dialect=dialect))
+    yield table.create
     yield f"INSERT INTO main.published VALUES ({', '.join(values[column.name] for column in table.columns)})"  # noqa: S608
-    yield from comments("TABLE", table.name, table.comment or "", {c.name: c.comment or "" for c in table.columns})
+    yield from comments("TABLE", table.name, table.comment, {column.name: column.comment for column in table.columns})
 
 
 def complete(connection: Connection, draft: Path, signature: Signature) -> None:
@@ -85,6 +83,6 @@ def complete(connection: Connection, draft: Path, signature: Signature) -> None:
 
     Raises duckdb.Error.
     """
-    db = raw_connection(connection)
+    db = connection.db
     with _opened(db, draft):
-        db.execute(";\n".join([*_clearing(signature.raw_folder), *_signing(connection.dialect, signature)]))
+        db.execute(";\n".join([*_clearing(signature.raw_folder), *_signing(signature)]))

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection
 
-from connectors.warehouse.storage.connection import raw_connection, value, warehouse_id
+from connectors.warehouse.storage.connection import Connection, value, warehouse_id
 from connectors.warehouse.storage.durable import discard, logs
 from connectors.warehouse.storage.quoting import literal
 from models.runs import RunWarning
@@ -41,7 +40,7 @@ class OtherSnapshot(Exception):  # noqa: N818 - a state of the file, not a bug
 
 def is_catalogued(connection: Connection) -> bool:
     """Return whether this warehouse has ever merged a complete scan of the account catalogue."""
-    return bool(value(raw_connection(connection), _IS_CATALOGUED))
+    return bool(value(connection.db, _IS_CATALOGUED))
 
 
 def _is_of_another(db: DuckDBPyConnection, file: Path, own: str) -> bool:
@@ -88,7 +87,7 @@ def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str:
     """
     with connection.begin():
         own, catalogued = warehouse_id(connection), is_catalogued(connection)
-    if _replaces_another(raw_connection(connection), snapshot, draft, own):
+    if _replaces_another(connection.db, snapshot, draft, own):
         if not catalogued:
             message = (
                 f"{snapshot} is the snapshot of another warehouse and is not replaced: this warehouse never completed"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection
 
 from connectors.warehouse.raw.parts import store_of
 from connectors.warehouse.snapshot.contents import relations
@@ -17,7 +16,7 @@ from connectors.warehouse.snapshot.file_copy import copy_file
 from connectors.warehouse.snapshot.ownership import PUBLISHED, OtherSnapshot, check_owner
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.checkpoint import checkpoint
-from connectors.warehouse.storage.connection import database_file, explain, raw_connection, reading
+from connectors.warehouse.storage.connection import Connection, explain
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
@@ -85,7 +84,7 @@ def draft_of(snapshot: Path) -> Path:
 
 def _write_all(connection: Connection) -> None:
     """Checkpoint the warehouse, so that a copy of its file is complete. Raises WarehouseUnusable."""
-    file = database_file(connection)
+    file = connection.path
     checkpoint(connection)
     if any(log.stat().st_size for log in logs(file)):
         message = f"cannot publish: the log of {file} is in use. The previous snapshot is unchanged."
@@ -111,7 +110,7 @@ def publish(
     it was renamed, cannot be read. Except in the last case the old snapshot is unchanged.
     """
     draft = draft_of(snapshot)
-    db = raw_connection(connection)
+    db = connection.db
     try:
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         discard(draft)
@@ -125,7 +124,7 @@ def publish(
 
             def write() -> None:
                 discard(draft)
-                copy_file(reading(connection), draft)
+                copy_file(connection.file.fileno(), draft)
                 complete(connection, draft, signature)
 
             try:

@@ -5,11 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import duckdb
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection
-from sqlalchemy.schema import CreateTable
 
 from connectors.warehouse.snapshot.contents import LOOKUPS, Relation
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.tables import SNAPSHOT
 from models.views import views
@@ -58,12 +56,12 @@ def store_views(connection: Connection, relations: Sequence[Relation]) -> None:
     warehouse. In the warehouse itself most of the views cannot be queried: `published` and the tables in `LOOKUPS`
     are only in the snapshot. Other views in `main` are kept.
     """
-    db = raw_connection(connection)
-    published = SNAPSHOT.tables["published"]
+    db = connection.db
+    published = SNAPSHOT["published"]
     creating = [
         # DuckDB creates a view only if its tables exist.
         *(f"CREATE TABLE {name} AS {select} WITH NO DATA" for name, select in LOOKUPS.items()),
-        str(CreateTable(published).compile(dialect=connection.dialect)),
+        published.create,
         *_creating(relations),
         *(f"DROP TABLE {name}" for name in (*LOOKUPS, published.name)),
     ]

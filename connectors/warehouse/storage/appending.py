@@ -5,12 +5,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
-from duckdb_sqlalchemy import Dialect
-from sqlalchemy import Connection, Table
 
-from connectors.warehouse.storage.connection import raw_connection
-
-_DIALECT = Dialect()
+from connectors.warehouse.storage.connection import Connection
+from models.tables.table import Table
 
 _encode = msgspec.json.Encoder().encode
 
@@ -23,7 +20,7 @@ def as_json(row: Mapping[str, object]) -> str:
 @cache
 def rows_sql(table: Table, long_texts: str | None) -> str:
     """Return a query for rows of a table. Its parameters: all rows as JSON, and the values of `long_texts`, if any."""
-    types = {c.name: c.type.compile(dialect=_DIALECT) for c in table.columns if c.name != long_texts}
+    types = {column.name: column.type for column in table.columns if column.name != long_texts}
     taken, kept = (f", unnest(?) AS {long_texts}", f", {long_texts}") if long_texts else ("", "")
     rows = f"unnest(from_json(?, '{json.dumps([types])}')) AS r"
     return f"SELECT r.*{kept} FROM (SELECT {rows}{taken})"  # noqa: S608 - names from declarations
@@ -38,5 +35,5 @@ def append(connection: Connection, table: Table, rows: Sequence[str], **long_tex
     """
     if rows:
         query = rows_sql(table, next(iter(long_texts), None))
-        statement = f"INSERT INTO {table.fullname} BY NAME {query}"
-        raw_connection(connection).execute(statement, [f"[{','.join(rows)}]", *long_texts.values()])
+        statement = f"INSERT INTO {table.full_name} BY NAME {query}"
+        connection.db.execute(statement, [f"[{','.join(rows)}]", *long_texts.values()])

@@ -1,8 +1,6 @@
 """Checkpoints of the warehouse file."""
 
-from sqlalchemy import Connection
-
-from connectors.warehouse.storage.connection import database_file, raw_connection
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.durable import logs
 
 # The most bytes of the file and its WAL for which a fast checkpoint is better than a small file.
@@ -14,7 +12,7 @@ def checkpoint(connection: Connection) -> None:
 
     In a small file texts are not compressed with FSST: trying it takes half of the time of a checkpoint.
     """
-    file, db = database_file(connection), raw_connection(connection)
+    file, db = connection.path, connection.db
     is_small = sum(each.stat().st_size for each in (file, *logs(file)) if each.exists()) <= _SMALL_BYTES
     db.execute(f"SET disabled_compression_methods = '{'fsst' if is_small else ''}'")
     db.execute("CHECKPOINT")

@@ -1,22 +1,15 @@
 """The writer's single connection to the warehouse file."""
 
-import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 import duckdb
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection, create_engine, make_url
-from sqlalchemy.dialects import registry
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.pool import QueuePool
-from sqlalchemy.schema import CreateColumn, CreateTable
-from sqlalchemy.sql.compiler import DDLCompiler
 
 from connectors.warehouse.storage import limits
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
@@ -25,7 +18,6 @@ from connectors.warehouse.storage.migrations import revisions
 from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.quoting import literal
 from models.tables import WAREHOUSE
-from models.tables.columns import packing
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -42,17 +34,6 @@ _SETTINGS = {
 
 # The oldest storage version with zstd compression; every DuckDB since 1.2 can read it.
 _STORAGE = "v1.2.0"
-
-_OTHERS = "gramhouse_others"
-_FILES = "gramhouse_files"
-_READING = "gramhouse_reading"
-_RAW = "gramhouse_raw"
-
-# Registered here, so that SQLAlchemy does not search the entry points of all installed packages for the dialect.
-registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
-
-# explain() reports errors of the file; in addition, the pool would print the traceback of its clean-up.
-logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 _SNAPSHOTS_OWN = "main.published"
 
@@ -83,6 +64,34 @@ def explain(path: Path, error: Exception) -> WarehouseError:
     return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}.{hint}")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Connection:
+    """A connection to the warehouse file `path`. Outside of `begin`, each statement is a transaction.
+
+    `db` is DuckDB's connection, `raw_folder` the folder of raw stores: a warehouse's raw store is its subfolder with
+    the warehouse's id. `file` is open for reading, and closed after `db`; `siblings` are closed before it.
+    """
+
+    db: DuckDBPyConnection
+    path: Path
+    raw_folder: Path
+    file: BinaryIO
+    siblings: ExitStack
+
+    @contextmanager
+    def begin(self) -> Iterator[None]:
+        """Run the block in a transaction. Commit it at the end, or roll it back if the block raises."""
+        self.db.begin()
+        try:
+            yield
+        except BaseException:
+            # After some errors DuckDB has rolled back already. The block's error is the one that matters.
+            with suppress(duckdb.Error):
+                self.db.rollback()
+            raise
+        self.db.commit()
+
+
 @contextmanager
 def connect(
     path: Path, raw: Path | None = None, *, new_id: Callable[[], str] = lambda: uuid4().hex
@@ -95,70 +104,39 @@ def connect(
     when it is not a warehouse or was written by a newer gramhouse, or when it cannot be upgraded; it is then unchanged.
     """
     try:
-        # Settings refuse `:memory:`, but callers in code may use it.
-        if str(path) != ":memory:":
-            database(path)
+        database(path)
     except ValueError as error:
         message = f"{path} cannot be used: {error}."
         raise WarehouseUnusable(message) from None
-    url = make_url("duckdb://").set(database=str(path))
-    engine = create_engine(
-        url, poolclass=QueuePool, connect_args={"config": {"storage_compatibility_version": _STORAGE}}
-    )
-    # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
-    with ExitStack() as files:
+    with ExitStack() as last, ExitStack() as stack:
         try:
-            with ExitStack() as stack:
-                try:
-                    connection = stack.enter_context(engine.connect())
-                    _set(connection)
-                    connection.info[_RAW] = path.resolve().parent / "raw" if raw is None else raw
-                    _ready(connection, path, new_id)
-                except (duckdb.Error, DBAPIError) as error:
-                    raise explain(path, error) from error
-                connection.info[_OTHERS], connection.info[_FILES] = stack, files
-                yield connection
-        finally:
-            engine.dispose()
+            db = stack.enter_context(duckdb.connect(str(path), config={"storage_compatibility_version": _STORAGE}))
+            _set(db)
+            # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
+            file = last.enter_context(path.open("rb"))
+            raw_folder = path.resolve().parent / "raw" if raw is None else raw
+            connection = Connection(db, path, raw_folder, file, stack.enter_context(ExitStack()))
+            _ready(connection, new_id)
+        except duckdb.Error as error:
+            raise explain(path, error) from error
+        yield connection
 
 
-def _set(connection: Connection) -> None:
-    db = raw_connection(connection)
+def _set(db: DuckDBPyConnection) -> None:
     for name, setting in _SETTINGS.items():
         db.execute(f"SET {name} = '{setting}'")
 
 
 def open_sibling(connection: Connection) -> Connection:
     """Open another connection to the same file, with separate transactions. It is closed together with the first."""
-    others: ExitStack = connection.info[_OTHERS]
-    other = others.enter_context(connection.engine.connect())
-    _set(other)
-    other.info[_RAW] = connection.info[_RAW]
-    return other
-
-
-def raw_folder(connection: Connection) -> Path:
-    """Return the folder of raw stores; a warehouse's raw store is its subfolder with the warehouse's id."""
-    return Path(connection.info[_RAW])
+    db = connection.siblings.enter_context(connection.db.cursor())
+    _set(db)
+    return replace(connection, db=db)
 
 
 def warehouse_id(connection: Connection) -> str:
     """Return the warehouse's id. Call it within a transaction."""
-    return str(value(raw_connection(connection), "SELECT warehouse_id FROM ops.warehouse"))
-
-
-def database_file(connection: Connection) -> Path:
-    """Return the path of the warehouse file."""
-    return Path(str(connection.engine.url.database))
-
-
-def reading(connection: Connection) -> int:
-    """Return a descriptor to read the warehouse file, the same for each call. It is closed after DuckDB's own."""
-    info = connection.info
-    if _READING not in info:
-        files: ExitStack = info[_FILES]
-        info[_READING] = files.enter_context(database_file(connection).open("rb"))
-    return int(info[_READING].fileno())
+    return str(value(connection.db, "SELECT warehouse_id FROM ops.warehouse"))
 
 
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
@@ -169,15 +147,6 @@ def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
 def attach_copy(db: DuckDBPyConnection, draft: Path, name: str) -> None:
     """Attach a copy of a file in the same way, without writing a WAL; its storage version does not change."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES')")
-
-
-def raw_connection(connection: Connection) -> DuckDBPyConnection:
-    """Return DuckDB's own connection, for CHECKPOINT, ATTACH and other statements that are plain text.
-
-    SQLAlchemy's dialect takes almost a millisecond for each statement. The transaction is the same for both
-    connections.
-    """
-    return cast("DuckDBPyConnection", connection.connection.driver_connection)
 
 
 def _present(db: DuckDBPyConnection) -> set[str]:
@@ -194,11 +163,11 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
         return None
     if revisions.TABLE not in present:
         # A snapshot contains tables of a warehouse too.
-        if not present.isdisjoint(WAREHOUSE.tables) and _SNAPSHOTS_OWN not in present:
+        if not present.isdisjoint(WAREHOUSE) and _SNAPSHOTS_OWN not in present:
             return revisions.FIRST
         message = (
             f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
-            f" (it holds {min(present - set(WAREHOUSE.tables))}). Fix: set GRAMHOUSE_WAREHOUSE to another file."
+            f" (it holds {min(present - WAREHOUSE.keys())}). Fix: set GRAMHOUSE_WAREHOUSE to another file."
         )
         raise WarehouseUnusable(message)
     revision = revisions.read(db)
@@ -216,18 +185,17 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
     return revision
 
 
-def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> None:
+def _ready(connection: Connection, new_id: Callable[[], str]) -> None:
     """Create the tables of a new file or upgrade those of an older one, in one transaction."""
-    written = None
+    db, path, written = connection.db, connection.path, None
     try:
         with connection.begin():
-            db = raw_connection(connection)
             written = _revision(db, path)
             if written is None:
                 revisions.stamp(db, revisions.HEAD)
             elif written != revisions.HEAD:
-                _upgrade(connection, written)
-            _create(connection, _present(db))
+                _upgrade(db, written)
+            _create(db, _present(db))
             if not value(db, "SELECT EXISTS (FROM ops.warehouse)"):
                 db.execute(f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0)")  # noqa: S608 - quoted
     except WarehouseUnusable:
@@ -242,33 +210,22 @@ def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> Non
         raise WarehouseUnusable(message) from error
 
 
-def _upgrade(connection: Connection, written: str) -> None:
+def _upgrade(db: DuckDBPyConnection, written: str) -> None:
     # Imported here, because importing Alembic takes longer than opening a file of the current revision.
     from connectors.warehouse.storage.migrations.upgrade import upgrade  # noqa: PLC0415
 
-    db = raw_connection(connection)
     if revisions.TABLE not in _present(db):
         revisions.stamp(db, written)
-    upgrade(connection, revisions.HEAD)
+    upgrade(db, revisions.HEAD)
 
 
-@compiles(CreateColumn, "duckdb")
-def _packed(made: CreateColumn, compiler: DDLCompiler, **given: object) -> str:
-    column = made.element
-    text: str = compiler.visit_create_column(made, **given)  # type: ignore[no-untyped-call]
-    # Not for columns that migrations add: their file may have an older storage version.
-    return text + packing(column.name) if column.table.metadata is WAREHOUSE else text
-
-
-def _create(connection: Connection, present: set[str]) -> None:
-    missing = [table for table in WAREHOUSE.sorted_tables if table.fullname not in present]
-    schemas = sorted({str(table.schema) for table in missing})
-    texts = [f"CREATE SCHEMA IF NOT EXISTS {schema}" for schema in schemas]
-    # Without comments, which only the snapshot's tables have.
-    texts += [str(CreateTable(table).compile(dialect=connection.dialect)) for table in missing]
-    # In one call and without SQLAlchemy, which took longer for them than everything else when a file is created.
+def _create(db: DuckDBPyConnection, present: set[str]) -> None:
+    missing = [table for table in WAREHOUSE.values() if table.full_name not in present]
+    schemas = sorted({table.schema for table in missing})
+    # Without comments, which only the snapshot's tables have. In one call: it takes half of the time.
+    texts = [f"CREATE SCHEMA IF NOT EXISTS {schema}" for schema in schemas] + [table.create for table in missing]
     if texts:
-        raw_connection(connection).execute(";\n".join(texts))
+        db.execute(";\n".join(texts))
 
 
 def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - a value of any type

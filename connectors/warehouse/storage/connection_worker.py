@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import duckdb
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
-from connectors.warehouse.storage.connection import explain
+from connectors.warehouse.storage.connection import Connection, explain
 
 T = TypeVar("T")
 
@@ -33,7 +31,7 @@ class ConnectionWorker:
         def run() -> T:
             try:
                 return work(self.connection)
-            except (duckdb.Error, DBAPIError) as error:
+            except duckdb.Error as error:
                 raise explain(self.path, error) from error
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))

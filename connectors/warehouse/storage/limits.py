@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import duckdb
 from duckdb import DuckDBPyConnection
-from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.storage.errors import first_line
 
@@ -75,11 +74,8 @@ def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
     """
     try:
         return work()
-    except (duckdb.OutOfMemoryException, DBAPIError) as error:
-        message = error.orig if isinstance(error, DBAPIError) else error
-        if not isinstance(message, duckdb.OutOfMemoryException):
-            raise
-        _log.info("Retrying with more memory: %s", first_line(message))
+    except duckdb.OutOfMemoryException as error:
+        _log.info("Retrying with more memory: %s", first_line(error))
     _set(db, "memory_limit", "")
     # DuckDB 1.5: RESET changes the reported limit, but not the effective one.
     _set(db, "memory_limit", _setting(db, "memory_limit"))

@@ -156,7 +156,7 @@ def check_history(model: Days, clock: Clock, operator: Operator) -> None:
         versions[key].append((media.content_changed_at, None, media.payload))
     number = f"row_number() OVER (PARTITION BY {', '.join(KEYS)} ORDER BY valid_from) - 1 AS version"
     rows = keyed(rows_of(operator, f"SELECT *, {number} FROM media_history"), *KEYS, "version")
-    text = [column for column in BUILT_IN.columns if column.column in core_superseded.c]
+    text = [column for column in BUILT_IN.columns if column.column in core_superseded.column_names]
     wanted = {
         (*key, index): {
             "valid_from": since,

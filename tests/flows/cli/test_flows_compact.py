@@ -23,11 +23,9 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "w.duckdb"
     monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(path))
     with connect(path) as connection:
-        connection.exec_driver_sql("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
-        connection.commit()
+        connection.db.execute("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
     with connect(path) as connection:
-        connection.exec_driver_sql("DROP TABLE core.gone")
-        connection.commit()
+        connection.db.execute("DROP TABLE core.gone")
     return path
 
 

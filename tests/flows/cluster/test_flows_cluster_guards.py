@@ -15,6 +15,7 @@ from connectors.source.errors import ApiError
 from connectors.store.object_store import StoreError
 from connectors.warehouse.runs.batch_logs import MergedLog, merged_logs
 from connectors.warehouse.runs.progress import cooldowns
+from connectors.warehouse.storage.connection import value
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_log import BatchLog, End, Entry, Fenced
 from flows.cluster.batch_spec import BatchSpec, KnownBefore, batch_prefix, write_spec
@@ -291,7 +292,7 @@ async def test_a_run_unknown_to_the_warehouse_is_ended_and_not_merged(warehouse:
     await write_spec(store, PREFIX, spec_of(2))
     await attempt(store, service, spec_of(2))
     assert (await begun(store, warehouse, service)).sequence == 2
-    assert await warehouse.transact(lambda c: c.exec_driver_sql("SELECT count(*) FROM core.media").scalar()) == 0
+    assert await warehouse.transact(lambda c: value(c.db, "SELECT count(*) FROM core.media")) == 0
     assert {f"{RUN}/stop", f"{RUN}/end"} <= set(store.objects)
 
 
@@ -347,7 +348,7 @@ async def test_a_local_run_first_merges_pages_left_by_workers(warehouse: Warehou
     store, service = MemoryStore(), FakeApi(2)
     await left_behind(store, warehouse, service)
     assert await merged_left(store, warehouse, service) == ["Merging what run 1 left in the store the store."]
-    assert await warehouse.transact(lambda c: c.exec_driver_sql("SELECT count(*) FROM core.media").scalar()) == 6
+    assert await warehouse.transact(lambda c: value(c.db, "SELECT count(*) FROM core.media")) == 6
     assert await warehouse.read(cooldowns, now=START) == {"a scope": START + timedelta(hours=9)}
     assert await merged_left(MemoryStore(failure=refuse), warehouse, service) == []
 
@@ -362,4 +363,4 @@ async def test_pages_that_workers_left_in_another_store_are_discarded(warehouse:
     assert other.objects == {}
     # Merged by a later run, these pages would pass for newer than that of the run between.
     assert (await begun(store, warehouse, service)).sequence == 2
-    assert await warehouse.transact(lambda c: c.exec_driver_sql("SELECT count(*) FROM core.media").scalar()) == 0
+    assert await warehouse.transact(lambda c: value(c.db, "SELECT count(*) FROM core.media")) == 0

@@ -105,10 +105,10 @@ def test_a_segment_whose_deletion_was_lost_is_staged_only_once(path: Path) -> No
 def test_uncommitted_segments_are_staged_again(path: Path) -> None:
     with session(path) as (rig, segments):
         segments.append(pages(2))
-        with rig.connection.begin() as transaction:
-            taken = segments.batch()
-            segments.take_in(rig.connection, taken)
-            transaction.rollback()
+        rig.connection.db.begin()
+        taken = segments.batch()
+        segments.take_in(rig.connection, taken)
+        rig.connection.db.rollback()
         segments.put_back(taken)
         segments.append(pages(1, after=2))
         with rig.connection.begin():
@@ -199,11 +199,11 @@ def test_a_changed_byte_ends_the_last_segment(path: Path, place: int) -> None:
 def test_a_missing_segment_is_reported_and_nothing_is_staged(path: Path) -> None:
     with session(path) as (rig, segments):
         segments.append(pages(1))
-        with rig.connection.begin() as transaction:
-            taken = segments.batch()
-            segments.take_in(rig.connection, taken)
-            segments.put_back(taken)
-            transaction.rollback()
+        rig.connection.db.begin()
+        taken = segments.batch()
+        segments.take_in(rig.connection, taken)
+        segments.put_back(taken)
+        rig.connection.db.rollback()
         segments.append(pages(1, after=1))
     first, second = files(path)
     whole = first.read_bytes()

@@ -80,9 +80,8 @@ COLUMNS = (
 def full(path: Path) -> Path:
     """A warehouse with discovered columns and tables, a user's view, the views of the snapshot, and much free space."""
     with connect(path) as connection:
-        connection.exec_driver_sql("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
-        connection.commit()
-    with connect(path) as connection:
+        connection.db.execute("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
+    with connect(path) as connection, connection.begin():
         for statement in (
             "DROP TABLE core.gone",
             'ALTER TABLE core.media ADD COLUMN "order" VARCHAR',
@@ -96,9 +95,8 @@ def full(path: Path) -> Path:
             "DELETE FROM core.media WHERE media_id >= '000900'",
             "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('b', now()), ('a', now())",
         ):
-            connection.exec_driver_sql(statement)
+            connection.db.execute(statement)
         store_views(connection, relations(connection))
-        connection.commit()
     return path
 
 

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 from connectors.warehouse.maintenance.future_times import Repair, find, repair, repair_future_times
 from connectors.warehouse.runs import ledger, progress
-from connectors.warehouse.storage.connection import raw_connection
 from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import Outcome, OutcomeKind, RunState
 from tests.warehouse.rig import ANNA, POSTS, T0, Rig, Scan, account, at
@@ -22,7 +21,7 @@ def repaired(rig: Rig, hour: float, *, insist: bool = False) -> Repair:
 
 def ahead(rig: Rig, hour: float) -> list[str]:
     with rig.connection.begin():
-        return [one.column for one in find(raw_connection(rig.connection), at(hour))]
+        return [one.column for one in find(rig.connection.db, at(hour))]
 
 
 def ran(rig: Rig, run_id: str, hour: float, state: RunState = RunState.COMPLETE) -> None:

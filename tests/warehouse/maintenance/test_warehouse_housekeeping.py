@@ -135,10 +135,7 @@ def test_each_partition_has_outcomes_of_its_own(rig: Rig) -> None:
 def test_an_outcome_with_another_detail_is_a_change(rig: Rig) -> None:
     for day in range(4):
         seen(rig, day, OutcomeKind.COMPLETE)
-    rig.connection.exec_driver_sql(
-        "UPDATE core.run_outcomes SET detail = 'The cursor was refused.' WHERE run_id = 'day-1'"
-    )
-    rig.connection.commit()
+    rig.connection.db.execute("UPDATE core.run_outcomes SET detail = 'The cursor was refused.' WHERE run_id = 'day-1'")
     thin(rig, 9999)
     assert days(rig) == [0, 1, 2, 3]
 

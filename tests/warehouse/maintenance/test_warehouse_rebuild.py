@@ -101,7 +101,7 @@ def test_a_field_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig, foun
     with rig.connection.begin():
         resource = "media_children" if found_in == "child" else "media"
         forget = f"DELETE FROM core.fields WHERE resource = '{resource}' AND path = '/frame'"
-        assert rig.connection.exec_driver_sql(forget).fetchall() == [(1,)]
+        assert rig.connection.db.execute(forget).fetchall() == [(1,)]
     assert everything(rig) != before
     rebuild(rig, BUILT_IN)
     assert everything(rig) == before

@@ -11,10 +11,9 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection
 
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.connection import Connection, connect
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, Item, Rig, Row
@@ -43,8 +42,7 @@ def _tables(rig: Rig) -> dict[str, list[Row]]:
 def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
     """Do work, then open a copy of the files in their state after a kill; it must have the results."""
     with connect(path) as connection:
-        connection.exec_driver_sql("CHECKPOINT")
-        connection.rollback()
+        connection.db.execute("CHECKPOINT")
         work(connection)
         copy = path.with_name("killed.duckdb")
         shutil.copy(path, copy)

@@ -5,8 +5,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
 
+from connectors.warehouse.storage.connection import Connection
 from tests.warehouse.oracle import Oracle
 from tests.warehouse.rig import Rig, Row, emptied
 from tests.warehouse.scenarios import CODES, PARTITIONS, Story, check_against_the_oracle, contents, tell

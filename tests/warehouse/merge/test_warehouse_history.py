@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
 
+from connectors.warehouse.storage.connection import Connection
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, at, emptied
 
 COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"

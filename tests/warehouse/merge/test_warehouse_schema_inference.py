@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
 
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.connection import Connection, connect
 from models.schema.fields import AND_MORE, MOST_COLUMNS, MOST_FIELDS
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
@@ -208,7 +207,7 @@ def check_versions(rig: Rig) -> None:
         mapping, registry = read_mapping(rig.connection), read_registry(rig.connection)
     schema = history(table_schemas(mapping, registry)[0], mapping)
     assert {column.name: media[column.name] for column in schema.columns}.items() <= there.items()
-    assert there.keys() == {column.name for column in (*core_superseded.c, *schema.columns)}
+    assert there.keys() == {*core_superseded.column_names, *(column.name for column in schema.columns)}
     for record in records(rig, "media_superseded"):
         item = json.loads(record["gh_payload"])
         for path, row in fields(rig, "media").items():
@@ -282,7 +281,7 @@ def check(rig: Rig, days: Sequence[Day]) -> None:
     stored = {record["media_id"]: output(mapped(json.loads(record["gh_payload"]))) for record in media}
     assert stored == {media_id: output(mapped(item)) for media_id, item in last.items()}
     rows = [(last[record["media_id"]], record) for record in media]
-    check_table(rig, "media", {column.name for column in core_media.c}, seen, rows)
+    check_table(rig, "media", set(core_media.column_names), seen, rows)
     check_versions(rig)
     lists: dict[str, list[str]] = {"media_children": []}
     for path, row in fields(rig, "media").items():
@@ -296,7 +295,7 @@ def check(rig: Rig, days: Sequence[Day]) -> None:
         found = {(record["media_id"], record["position"]): record for record in records(rig, table)}
         assert children.keys() == found.keys()
         met = [child for item in seen for _, child in objects(item, some)]
-        declared = {column.name for column in core_children.c} if table == "media_children" else {*KEY, "position"}
+        declared = set(core_children.column_names) if table == "media_children" else {*KEY, "position"}
         check_table(rig, table, declared, met, [(children[key], found[key]) for key in children])
 
 
@@ -498,7 +497,7 @@ def test_changes_of_type_merge_to_the_same_rows_page_by_page(rig: Rig) -> None:
 
 def test_null_and_empty_values_need_no_column(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
-    assert set(columns(rig, "media")) == {column.name for column in core_media.c}
+    assert set(columns(rig, "media")) == set(core_media.column_names)
     assert columns(rig, "media_r").keys() == {*KEY, "position"}
     assert rig.rows("SELECT position FROM core.media_r") == [(0,)]
     assert {path: row["column_name"] for path, row in fields(rig, "media").items()} == {
@@ -535,7 +534,7 @@ def test_the_page_after_too_many_fields_merges_like_any_other(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", **many}])
     rig.scan(STORIES, "s", 1, [{"id": "1", "later": 1, "f0": "x", "f299": 1}])
     assert rig.row("SELECT f0, f298 FROM core.media WHERE surface = 'posts'") == ("0", 298)
-    there = columns(rig, "media").keys() - {column.name for column in core_media.c}
+    there = columns(rig, "media").keys() - set(core_media.column_names)
     assert there == {f"f{number}" for number in range(MOST_COLUMNS - 1)}
     found = fields(rig, "media")
     assert len(found) == MOST_FIELDS + 1

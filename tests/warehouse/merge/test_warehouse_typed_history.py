@@ -164,5 +164,5 @@ def test_the_history_in_the_snapshot_has_all_versions_and_column_comments(rig: R
     with duckdb.connect(str(path), read_only=True) as db:
         for table in ("media_history", "media_superseded"):
             found = dict(db.execute(described.format(table)).fetchall())
-            declared = {column.name: column.comment for column in SNAPSHOT.tables[table].columns}
+            declared = {column.name: column.comment for column in SNAPSHOT[table].columns}
             assert found == {**declared, "mood": "Inferred from /mood (text)."}

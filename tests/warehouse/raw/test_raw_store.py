@@ -6,7 +6,6 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from sqlalchemy import Connection
 
 from connectors.warehouse.raw import store
 from connectors.warehouse.raw.compaction import compact_parts, groups
@@ -14,7 +13,7 @@ from connectors.warehouse.raw.parts import Part, live_parts, mark_unlisted, stor
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.raw.recovery import recover_parts
 from connectors.warehouse.raw.store import COLUMNS, parquet
-from connectors.warehouse.storage.connection import connect, raw_connection
+from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from tests.warehouse.rig import T0, at
@@ -70,7 +69,7 @@ def write_and_die(connection: Connection, query: str) -> None:
 def kept(connection: Connection) -> list[tuple[int, str]]:
     with connection.begin():
         source = parquet(store_of(connection).path(part.number) for part in live_parts(connection))
-        return raw_connection(connection).execute(f"SELECT landed, payload FROM {source} ORDER BY landed").fetchall()
+        return connection.db.execute(f"SELECT landed, payload FROM {source} ORDER BY landed").fetchall()
 
 
 def names(folder: Path) -> list[str]:
@@ -197,7 +196,7 @@ def media(connection: Connection, *landed: int) -> None:
     """Add rows of media that refer to raw rows."""
     with connection.begin():
         for number in landed:
-            connection.exec_driver_sql(
+            connection.db.execute(
                 "INSERT INTO core.media BY NAME SELECT 'a' AS account_id, 'posts' AS surface,"
                 f" '{number}' AS media_id, {number} AS raw_landed, now() AS first_seen_at,"
                 " now() AS written_at, now() AS changed_at, now() AS content_changed_at"
@@ -233,11 +232,12 @@ def test_a_compaction_that_is_killed_has_changed_nothing(
     write(connection, rows("{}"))
     write(connection, rows("[]", first=2))
 
-    def killed(*_: object) -> None:
+    def killed_after_writing(connection: Connection, query: str, *, level: int) -> None:
+        write_part(connection, query, level=level)
         raise Lost
 
     with monkeypatch.context() as patched:
-        patched.setattr("connectors.warehouse.raw.compaction.update", killed)
+        patched.setattr("connectors.warehouse.raw.compaction.write_part", killed_after_writing)
         with pytest.raises(Lost):
             compact_parts(connection, now=T0)
     assert len(names(folder)) == 3
@@ -262,7 +262,7 @@ def test_retention_keeps_referenced_and_recent_rows(connection: Connection) -> N
     write(connection, rows("4", "5", first=4, seen_at=at(48)))
     media(connection, 3, 5)
     with connection.begin():
-        connection.exec_driver_sql(
+        connection.db.execute(
             "INSERT INTO core.media_superseded BY NAME SELECT 'a' AS account_id, 'posts' AS surface,"
             " '2' AS media_id, 2 AS raw_landed, now() AS valid_from, now() AS valid_to"
         )

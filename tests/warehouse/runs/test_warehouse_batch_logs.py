@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection
 
 from connectors.warehouse.runs.batch_logs import (
     LogEntry,
@@ -15,6 +14,7 @@ from connectors.warehouse.runs.batch_logs import (
     new_entries,
     open_run_sequences,
 )
+from connectors.warehouse.storage.connection import Connection
 from tests.warehouse.rig import Rig
 
 

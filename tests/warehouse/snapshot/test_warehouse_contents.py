@@ -40,7 +40,7 @@ def columns(snapshot: Path, table: str) -> list[tuple[str, str]]:
 
 
 def declared(table: str) -> list[str]:
-    return [column.name for column in SNAPSHOT.tables[table].c]
+    return list(SNAPSHOT[table].column_names)
 
 
 def items_of(snapshot: Path, resource: str = "media") -> dict[str, int | None]:
@@ -96,7 +96,7 @@ def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(rig: 
     put(rig, snapshot)
     query = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     names = {str(name) for (name,) in ask(snapshot, query)} - {view.name for view in views()}
-    assert names == SNAPSHOT.tables.keys() - {"published"} | {"media_tags", "media_stats__days"}
+    assert names == SNAPSHOT.keys() - {"published"} | {"media_tags", "media_stats__days"}
     assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "a"]
 
 
@@ -198,7 +198,7 @@ def test_mapped_columns_precede_inferred_ones(rig: Rig, snapshot: Path) -> None:
 
 def test_an_empty_warehouse_has_every_declared_table_and_view(rig: Rig, snapshot: Path) -> None:
     put(rig, snapshot)
-    for table in SNAPSHOT.sorted_tables:
+    for table in SNAPSHOT.values():
         assert [name for name, _ in columns(snapshot, table.name)] == declared(table.name)
     for view in views():
         assert ask(snapshot, f"SELECT count(*) FROM {view.name}") == [(0,)]

@@ -17,11 +17,10 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import Connection
 from typer.testing import CliRunner
 
 from connectors.warehouse.snapshot.export import Export, export
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseBusy, WarehouseUnusable
 from flows.cli.app import app
 from models.tables import SNAPSHOT
@@ -79,7 +78,7 @@ def test_the_manifest_lists_every_table_and_view_and_every_file(snapshot: Path, 
     assert (found["format"], found["format_version"], found["gramhouse"]) == ("gramhouse export", 1, "1.2.3")
     assert (found["published_at"], found["exported_at"]) == (at(3).isoformat(), at(4).isoformat())
     assert [table["name"] for table in found["tables"]] == relations(snapshot)
-    assert {*SNAPSHOT.tables, "media_hand", *(view.name for view in views())} == set(relations(snapshot))
+    assert {*SNAPSHOT, "media_hand", *(view.name for view in views())} == set(relations(snapshot))
     files = {file["path"]: file for table in found["tables"] for file in table["files"]}
     written = contents(folder)
     assert files.keys() | {"manifest.json"} == written.keys()
@@ -96,7 +95,7 @@ def test_the_manifest_lists_every_table_and_view_and_every_file(snapshot: Path, 
 def test_the_manifest_lists_columns_with_type_and_comment(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     tables = {table["name"]: table for table in manifest(folder)["tables"]}
-    for declared in SNAPSHOT.sorted_tables:
+    for declared in SNAPSHOT.values():
         assert tables[declared.name]["comment"] == declared.comment
         comments = {column["name"]: column["comment"] for column in tables[declared.name]["columns"]}
         assert {column.name: column.comment for column in declared.columns}.items() <= comments.items()

@@ -5,17 +5,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
 
 import duckdb
 import pytest
-from sqlalchemy import Connection
 
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.connection import connect, raw_connection
+from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, media
@@ -90,17 +91,15 @@ def test_every_declared_table_and_column_is_there_with_its_type_and_comment(rig:
     query = "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     tables = "SELECT table_name, comment FROM duckdb_tables() WHERE schema_name = 'main'"
     assert sorted(ask(snapshot, f"{query} UNION ALL {tables}")) == sorted(
-        [(table.name, table.comment) for table in SNAPSHOT.sorted_tables]
-        + [(view.name, view.comment) for view in views()]
+        [(table.name, table.comment) for table in SNAPSHOT.values()] + [(view.name, view.comment) for view in views()]
     )
-    dialect = rig.connection.dialect
-    for table in SNAPSHOT.sorted_tables:
+    for table in SNAPSHOT.values():
         columns = ask(
             snapshot,
             "SELECT column_name, data_type, comment FROM duckdb_columns()"
             f" WHERE schema_name = 'main' AND table_name = '{table.name}' ORDER BY column_index",
         )
-        assert columns == [(c.name, c.type.compile(dialect=dialect), c.comment) for c in table.columns]
+        assert columns == [(c.name, c.type, c.comment) for c in table.columns]
     assert ask(snapshot, "SELECT count(*) FROM duckdb_indexes()") == [(0,)]
 
 
@@ -108,7 +107,7 @@ def test_nothing_of_the_control_tables_is_in_it(rig: Rig, snapshot: Path) -> Non
     fill(rig)
     put(rig, snapshot)
     assert ask(snapshot, "SELECT DISTINCT schema_name FROM duckdb_tables() ORDER BY ALL") == [("core",), ("main",)]
-    declared = {table.name for table in WAREHOUSE.sorted_tables if table.schema == "core"}
+    declared = {table.name for table in WAREHOUSE.values() if table.schema == "core"}
     kept = {name for (name,) in ask(snapshot, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'")}
     assert kept == declared | {"account_lookup", "missing_items", "open_gaps", "raw_parts"}
 
@@ -455,7 +454,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
         """A DuckDB connection in a process that is killed after a number of statements."""
 
         def __init__(self, left: int) -> None:
-            self._db, self.left = raw_connection(kept.connection), left
+            self._db, self.left = connection.db, left
 
         def execute(self, query: str) -> duckdb.DuckDBPyConnection:
             self.left -= 1
@@ -463,14 +462,13 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
                 raise Killed
             return self._db.execute(query)
 
-        def duplicate(self) -> duckdb.DuckDBPyConnection:
-            return self._db.duplicate()
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute
+            return getattr(self._db, name)
 
+    connection = kept.connection
     for left in [*range(1, 30), *range(30, 2000, 41)]:
-        frail = Frail(left)
         with monkeypatch.context() as patch:
-            for module in ("publish", "draft", "ownership"):
-                patch.setattr(f"connectors.warehouse.snapshot.{module}.raw_connection", lambda _, frail=frail: frail)
+            patch.setattr(kept, "connection", replace(connection, db=cast("duckdb.DuckDBPyConnection", Frail(left))))
             try:
                 put(kept, snapshot, 61)
             except Killed:
@@ -480,7 +478,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
                 # A real kill would end the connection; here it must be reset.
                 for statement in ("ROLLBACK", "USE warehouse", "DETACH next_snapshot", "DETACH published_snapshot"):
                     with suppress(duckdb.Error):
-                        raw_connection(kept.connection).execute(statement)
+                        connection.db.execute(statement)
             else:
                 break
     else:

@@ -8,15 +8,16 @@ import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow.dataset as ds
 import pytest
-from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, inspect, make_url, select
+from sqlalchemy import Engine, MetaData, Table, create_engine, inspect, make_url, select
 
 from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.storage.connection import Connection
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.export_fixture import AGES, CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
 from tests.warehouse.rig import at
 
-TABLES = [*sorted(SNAPSHOT.tables), "media_hand", *(view.name for view in views())]
+TABLES = [*sorted(SNAPSHOT), "media_hand", *(view.name for view in views())]
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +124,8 @@ def test_pandas_reads_through_sqlalchemy(truth: dict[str, Rows], engine: Engine)
 def test_sqlalchemy_reflects_tables_columns_and_comments(engine: Engine) -> None:
     found_names = [*inspect(engine).get_table_names(), *inspect(engine).get_view_names()]
     names = {name.rpartition(".")[2] for name in found_names}
-    assert {*SNAPSHOT.tables, "media_hand"} <= names
-    for declared in SNAPSHOT.sorted_tables:
+    assert {*SNAPSHOT, "media_hand"} <= names
+    for declared in SNAPSHOT.values():
         found = Table(declared.name, MetaData(), autoload_with=engine)
         assert found.comment == declared.comment
         columns = {column.name: column.comment for column in found.columns}

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from sqlalchemy import Connection
 
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from tests.warehouse.rig import POSTS, T0, emptied
 

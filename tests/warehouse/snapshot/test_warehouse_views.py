@@ -9,9 +9,9 @@ from typing import Any
 import duckdb
 import pytest
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection
 
 from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.storage.connection import Connection
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.expected_views import ANSWERS, Answer, World
@@ -299,7 +299,7 @@ def test_views_of_a_random_snapshot_equal_the_reference(db: DuckDBPyConnection, 
 def test_inferred_columns_do_not_shadow_names_in_views(db: DuckDBPyConnection) -> None:
     # Inferred columns of media may have the same names as columns of views.
     words = {word for view in views() for word in re.findall(r"(?:AS |^    )(\w+)\b", view.select, re.MULTILINE)}
-    for word in sorted(words - {column.name for column in SNAPSHOT.tables["media"].columns}):
+    for word in sorted(words - set(SNAPSHOT["media"].column_names)):
         db.execute(f"ALTER TABLE media ADD COLUMN \"{word.lower()}\" VARCHAR DEFAULT 'of an item'")
     rows = Chance(1).rows
     fill(db, rows)

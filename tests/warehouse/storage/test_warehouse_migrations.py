@@ -14,8 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.pool import StaticPool
+from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.maintenance import opening
@@ -25,7 +24,7 @@ from connectors.warehouse.merge.run_counts import NAMES
 from connectors.warehouse.raw.store import RawStore
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.storage.connection import check, connect, raw_connection
+from connectors.warehouse.storage.connection import Connection, check, connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.migrations import revisions, upgrade
 from connectors.warehouse.warehouse import open_warehouse
@@ -84,14 +83,11 @@ def oldest(path: Path) -> Path:
 
 
 @pytest.fixture
-def bare() -> Iterator[Connection]:
-    """A DuckDB connection with nothing but the table for the revision."""
-    engine = create_engine("duckdb://", poolclass=StaticPool)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE SCHEMA {revisions.SCHEMA}")
-        connection.commit()
-        yield connection
-    engine.dispose()
+def bare() -> Iterator[DuckDBPyConnection]:
+    """A DuckDB connection with nothing but the schema for the revision."""
+    with duckdb.connect() as db:
+        db.execute(f"CREATE SCHEMA {revisions.SCHEMA}")
+        yield db
 
 
 def unpacked(release: Path, path: Path) -> Path:
@@ -152,13 +148,13 @@ COLUMNS = (
 )
 
 
-def schema(connection: Connection) -> Schema:
-    return shaped([tuple(row) for row in connection.exec_driver_sql(COLUMNS)])
+def schema(db: DuckDBPyConnection) -> Schema:
+    return shaped(db.execute(COLUMNS).fetchall())
 
 
 def declared() -> Schema:
     with in_memory() as connection:
-        return schema(connection)
+        return schema(connection.db)
 
 
 # Tables, columns and a state that had other names in older releases.
@@ -210,21 +206,21 @@ def test_the_revisions_known_without_alembic_are_those_that_alembic_finds() -> N
     assert script.get_current_head() == revisions.HEAD
 
 
-def test_the_revisions_produce_the_declared_schema(bare: Connection) -> None:
+def test_the_revisions_produce_the_declared_schema(bare: DuckDBPyConnection) -> None:
     """A change of models/tables must be part of a revision that is not released yet."""
-    with bare.begin():
-        upgrade.upgrade(bare, revisions.HEAD)
-        migrated = schema(bare)
+    bare.begin()
+    upgrade.upgrade(bare, revisions.HEAD)
+    migrated = schema(bare)
     wanted = declared()
     assert migrated.keys() == wanted.keys()
     for table, columns in wanted.items():
         assert migrated[table] == columns, table
 
 
-def test_the_first_revision_produces_the_schema_of_the_first_release(bare: Connection, oldest: Path) -> None:
-    with bare.begin():
-        upgrade.upgrade(bare, revisions.FIRST)
-        assert schema(bare) == shaped(ask(oldest, COLUMNS))
+def test_the_first_revision_produces_the_schema_of_the_first_release(bare: DuckDBPyConnection, oldest: Path) -> None:
+    bare.begin()
+    upgrade.upgrade(bare, revisions.FIRST)
+    assert schema(bare) == shaped(ask(oldest, COLUMNS))
 
 
 def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) -> None:
@@ -238,7 +234,7 @@ def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) ->
     before = contents(released, columns)
     assert len(before["core.media"]) > 10
     with connect(released) as connection:
-        upgraded = schema(connection)
+        upgraded = schema(connection.db)
     for table, wanted in declared().items():
         assert upgraded[table].items() >= wanted.items(), table
     assert contents(released, columns, upgraded=True) == before
@@ -432,7 +428,7 @@ def test_an_interrupted_upgrade_of_rows_is_continued(
     with opened(released) as connection:
         rig = Rig(connection)
         assert raw_payloads(rig) == before
-        assert "old payload" not in str(schema(connection))
+        assert "old payload" not in str(schema(connection.db))
 
 
 def test_discovered_columns_are_not_changed(oldest: Path) -> None:
@@ -501,7 +497,7 @@ def test_a_kill_right_after_the_upgrade_loses_nothing(oldest: Path) -> None:
     before = ask(oldest, "SELECT account_id, surface, media_id, changed_at FROM core.media ORDER BY ALL")
     assert run(DIES, oldest).returncode == 9
     with opened(oldest) as connection:
-        assert schema(connection).keys() >= declared().keys()
+        assert schema(connection.db).keys() >= declared().keys()
     after = ask(oldest, "SELECT account_id, surface, media_id, content_changed_at FROM core.media ORDER BY ALL")
     assert after == before
 
@@ -515,16 +511,14 @@ def test_alembic_is_imported_only_where_there_is_something_to_upgrade(oldest: Pa
 def test_a_warehouse_has_no_comments_which_only_the_snapshot_needs(released: Path) -> None:
     comments = "SELECT comment FROM duckdb_tables() UNION ALL SELECT comment FROM duckdb_columns()"
     with connect(released) as connection:
-        found = (
-            raw_connection(connection).execute(f"SELECT count(comment), count(*) > 100 FROM ({comments})").fetchall()
-        )
+        found = connection.db.execute(f"SELECT count(comment), count(*) > 100 FROM ({comments})").fetchall()
     assert found == [(0, True)]
 
 
 def test_a_second_opening_changes_nothing(path: Path) -> None:
     for _ in range(2):
         with connect(path) as connection:
-            assert schema(connection) == declared()
+            assert schema(connection.db) == declared()
         assert ask(path, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
 
 
@@ -565,8 +559,8 @@ def test_a_snapshot_is_not_a_warehouse(path: Path, tmp_path: Path) -> None:
 def test_a_file_with_no_table_yet_becomes_a_warehouse(path: Path) -> None:
     change(path)
     with connect(path) as connection:
-        assert schema(connection) == declared()
-    assert len(WAREHOUSE.tables) == len(declared())
+        assert schema(connection.db) == declared()
+    assert len(WAREHOUSE) == len(declared())
 
 
 def test_removed_accounts_of_an_older_warehouse_get_the_period_of_their_removal(oldest: Path) -> None:

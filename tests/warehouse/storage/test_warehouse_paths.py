@@ -67,4 +67,4 @@ def test_a_question_mark_anywhere_in_the_path_is_refused(tmp_path: Path, monkeyp
 
 
 def test_our_schemas_are_among_the_names() -> None:
-    assert {str(table.schema) for table in WAREHOUSE.sorted_tables} == SCHEMAS
+    assert {str(table.schema) for table in WAREHOUSE.values()} == SCHEMAS

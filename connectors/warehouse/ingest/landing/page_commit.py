@@ -5,11 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.split import POSITION_BITS
 from connectors.warehouse.storage.appending import append, as_json
-from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.connection import Connection, value
 from models.checkpoint import Checkpoint
 from models.page_commit import PageCommit, ScopeCooldown, StagedPage
 from models.rejected_record import RejectedRecord
@@ -160,4 +158,4 @@ SELECT max(seq) FROM (
 
 def last_seq(connection: Connection) -> int:
     """Return the number of the last landing in the tables; 0 in a new warehouse."""
-    return int(value(raw_connection(connection), _LAST_SEQ) or 0)
+    return int(value(connection.db, _LAST_SEQ) or 0)

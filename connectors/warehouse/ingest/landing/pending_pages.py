@@ -4,10 +4,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Connection
-
 from connectors.warehouse.ingest.landing.page_commit import Bodies, last_seq, numbered
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
+from connectors.warehouse.storage.connection import Connection
 from models.page_commit import PageCommit
 
 

@@ -13,13 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, insert, select
-
 from connectors.warehouse.ingest.landing.page_commit import Bodies, Record, load
-from connectors.warehouse.storage.connection import explain
+from connectors.warehouse.storage.connection import Connection, explain
 from connectors.warehouse.storage.durable import open_without_symlinks, sync, write
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
-from models.tables import ops_segments
 
 _MARK = ".segment-"
 _LINE = "gramhouse segment 2 {}\n"
@@ -36,6 +33,8 @@ _NAMES_1 = {
 _SUM = struct.Struct("<I")
 _HEAD = struct.Struct("<Q5I")
 _MOST_OF_A_LINE = 1000
+
+_ADD = "INSERT INTO ops.segments (session, number) VALUES (?, ?)"
 
 # The most page commits per call of DuckDB: enough that planning costs little, and few enough for memory.
 _COMMITS_PER_CALL = 1024
@@ -149,7 +148,7 @@ def _take_in(
 
 
 def _mark_taken(connection: Connection, segment: Segment, session: str) -> None:
-    connection.execute(insert(ops_segments).values(session=session, number=segment.number))
+    connection.db.execute(_ADD, [session, segment.number])
 
 
 def _left(warehouse: Path) -> list[Segment]:
@@ -172,9 +171,9 @@ def recover(connection: Connection, warehouse: Path) -> None:
     try:
         if left := _left(warehouse):
             with connection.begin():
-                rows = connection.execute(select(ops_segments)).all()
-                session = rows[0].session if rows else ""
-                taken = {row.number for row in rows}
+                rows = connection.db.execute("SELECT session, number FROM ops.segments").fetchall()
+                session = rows[0][0] if rows else ""
+                taken = {number for _, number in rows}
                 for segment in left:
                     # The session is checked too: by its number alone, another session's segment might seem staged.
                     _read(segment, session, _MOST_OF_A_LINE)
@@ -200,8 +199,8 @@ class Segments:
 
     def __init__(self, connection: Connection, warehouse: Path, session: str) -> None:
         """Begin a session, in an open transaction. Segments of earlier sessions must have been recovered before."""
-        connection.execute(delete(ops_segments))
-        connection.execute(insert(ops_segments).values(session=session, number=0))
+        connection.db.execute("DELETE FROM ops.segments")
+        connection.db.execute(_ADD, [session, 0])
         # A symbolic link and its target are the same warehouse.
         self._warehouse = warehouse.resolve()
         self._session = session

@@ -5,9 +5,21 @@ from pathlib import Path
 import duckdb_sqlalchemy.alembic_impl  # noqa: F401 - registers DuckDB with Alembic, with transactional DDL
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection
+from duckdb import DuckDBPyConnection
+from duckdb_sqlalchemy import ConnectionWrapper
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
 
 FOLDER = Path(__file__).parent
+
+
+class _InTransaction(ConnectionWrapper):
+    """A connection for SQLAlchemy in a transaction that its caller ends."""
+
+    def begin(self) -> None:
+        pass
+
+    commit = rollback = close = begin
 
 
 def config() -> Config:
@@ -18,11 +30,13 @@ def config() -> Config:
     return found
 
 
-def upgrade(connection: Connection, revision: str) -> None:
+def upgrade(db: DuckDBPyConnection, revision: str) -> None:
     """Upgrade the warehouse to a revision, with all revisions before it, in the open transaction.
 
     Raises whatever a revision raises; the caller must then roll back.
     """
     alembic = config()
-    alembic.attributes["connection"] = connection
-    command.upgrade(alembic, revision)
+    engine = create_engine("duckdb://", creator=lambda: _InTransaction(db), poolclass=StaticPool)
+    with engine.connect() as connection:
+        alembic.attributes["connection"] = connection
+        command.upgrade(alembic, revision)
