@@ -112,11 +112,11 @@ bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with p
 	$(BENCH).sync.again nightly --style spaced
 	$(BENCH).sync.again urls --style spaced
 	$(BENCH).sync.again counts --style spaced
-	$(BENCH).sync.cold --style spaced --latency 0.015
-	$(BENCH).sync.again warm --style spaced --latency 0.015
-	$(BENCH).sync.again nightly --style spaced --latency 0.015
-	$(BENCH).sync.again urls --style spaced --latency 0.015
-	$(BENCH).sync.again counts --style spaced --latency 0.015
+	$(BENCH).sync.cold --style spaced --fetch-times 3
+	$(BENCH).sync.again warm --style spaced --fetch-times 3
+	$(BENCH).sync.again nightly --style spaced --fetch-times 3
+	$(BENCH).sync.again urls --style spaced --fetch-times 3
+	$(BENCH).sync.again counts --style spaced --fetch-times 3
 	$(BENCH).sync.cold --style keys --accounts 32 --without-dlt
 	$(BENCH).sync.again warm --style keys --accounts 32
 	$(BENCH).sync.resume
@@ -145,7 +145,10 @@ bench-large: $(VENV)/.bench ## Benchmarks with 1M and 10M items in BENCH_FOLDER;
 	$(BENCH).warehouse.upkeep $(M1) $(FOLDER)
 	$(BENCH).warehouse.queries $(M1) $(FOLDER)
 	$(BENCH).warehouse.report $(M1) $(FOLDER)
+	$(BENCH).sync.cold $(M1) --style spaced --fetch-times 3 --without-dlt
+	$(BENCH).sync.shapes --items 2000000 --rounds 1 --style spaced --fetch-times 3
 	$(BENCH).sync.cold $(M10) --rounds 1 --without-dlt $(FOLDER)
+	$(BENCH).sync.cold $(M10) --rounds 1 --style spaced --fetch-times 3 --without-dlt
 	$(BENCH).warehouse.large $(FOLDER)
 	$(BENCH).warehouse.upkeep $(M10) $(FOLDER)
 	$(BENCH).warehouse.queries $(M10) $(FOLDER)

@@ -55,6 +55,8 @@ class Verdict:
         return "reached" if self.goal.reached_by(self.measured) else "NOT REACHED"
 
 
+# From the slow server the fetch alone takes three times as long as from one that answers at once, like from the server
+# on which the goals were set.
 GOALS = (
     Goal("first sync, 100k: time over the fetch alone", "cold-spaced-100k", "wall_over_floor", 1.8),
     Goal("first sync, 100k: dlt's time over ours", "cold-spaced-100k", "dlt_wall_over_ours", 3.6, at_least=True),
@@ -64,15 +66,34 @@ GOALS = (
     Goal("1 % changed, 2 % new, 100k: time over the fetch alone", "nightly-spaced-100k", "wall_over_floor", 1.4),
     Goal("all URLs signed again, 100k: time over the fetch alone", "urls-spaced-100k", "wall_over_floor", 1.6),
     Goal("all counts changed, 100k: time over the fetch alone", "counts-spaced-100k", "wall_over_floor", 1.8),
-    Goal("first sync, 100k, 15 ms away: time over the fetch alone", "cold-spaced-100k-15ms", "wall_over_floor", 1.8),
-    Goal("first sync, 100k, 15 ms away: dlt's time", "cold-spaced-100k-15ms", "dlt_wall_over_ours", 3.6, at_least=True),
-    Goal("nothing changed, 100k, 15 ms away: time over the fetch", "warm-spaced-100k-15ms", "wall_over_floor", 1.25),
-    Goal("1 % changed, 2 % new, 100k, 15 ms away", "nightly-spaced-100k-15ms", "wall_over_floor", 1.4),
-    Goal("all URLs signed again, 100k, 15 ms away", "urls-spaced-100k-15ms", "wall_over_floor", 1.6),
-    Goal("all counts changed, 100k, 15 ms away", "counts-spaced-100k-15ms", "wall_over_floor", 1.8),
+    Goal(
+        "first sync, 100k, slow server: time over the fetch alone",
+        "cold-spaced-100k-3x",
+        "wall_over_floor",
+        1.8,
+    ),
+    Goal(
+        "first sync, 100k, slow server: dlt's time",
+        "cold-spaced-100k-3x",
+        "dlt_wall_over_ours",
+        3.6,
+        at_least=True,
+    ),
+    Goal(
+        "nothing changed, 100k, slow server: time over the fetch",
+        "warm-spaced-100k-3x",
+        "wall_over_floor",
+        1.25,
+    ),
+    Goal("1 % changed, 2 % new, 100k, slow server", "nightly-spaced-100k-3x", "wall_over_floor", 1.4),
+    Goal("all URLs signed again, 100k, slow server", "urls-spaced-100k-3x", "wall_over_floor", 1.6),
+    Goal("all counts changed, 100k, slow server", "counts-spaced-100k-3x", "wall_over_floor", 1.8),
     Goal("first sync, 1M: time over the fetch alone", "cold-1m", "wall_over_floor", 1.6),
+    Goal("first sync, 1M, slow server: time over the fetch alone", "cold-spaced-1m-3x", "wall_over_floor", 1.6),
     Goal("first sync, 10M: time over the fetch alone", "cold-10m", "wall_over_floor", 2),
+    Goal("first sync, 10M, slow server: time over the fetch alone", "cold-spaced-10m-3x", "wall_over_floor", 2),
     Goal("2M items of 100,000 accounts: time over the fetch alone", "shapes-2m", "many_small_wall_over_floor", 2),
+    Goal("2M items of 100,000 accounts, slow server", "shapes-spaced-2m-3x", "many_small_wall_over_floor", 2),
     Goal("--help: seconds of CPU", "startup", "help_cpu_seconds", 0.25),
     Goal("empty sync, 1 account: seconds", "startup", "sync_seconds", 0.8),
     Goal("50 ms away: time over the bound and start-up", "distance-8k", "wall_over_bound", 1.2),

@@ -44,6 +44,17 @@ def add_latency_option(parser: argparse.ArgumentParser, seconds: float = 0.0) ->
     parser.add_argument("--latency", type=float, default=seconds, help="seconds before each response of the server")
 
 
+def add_slow_server_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for a server that does not answer at once; `latency.set_latency` evaluates them."""
+    add_latency_option(parser)
+    parser.add_argument(
+        "--fetch-times",
+        type=float,
+        metavar="N",
+        help="choose a latency so that the fetch alone takes N times as long as without",
+    )
+
+
 def size_of(args: argparse.Namespace) -> dict[str, float]:
     """Return the size of a sync, as it is saved with a result."""
     size = {"accounts": args.accounts, "posts": args.posts, "items": args.accounts * args.posts}
@@ -53,6 +64,13 @@ def size_of(args: argparse.Namespace) -> dict[str, float]:
 def distance_text(args: argparse.Namespace) -> str:
     """Return how far away the server is, as the end of a description; empty without latency."""
     return f", {args.latency * 1000:.0f} ms away" if args.latency else ""
+
+
+def distance_name(args: argparse.Namespace) -> str:
+    """Return how far away the server is, as a part of a result's name; empty without latency."""
+    if args.fetch_times:
+        return f"{args.fetch_times:g}x"
+    return f"{args.latency * 1000:.0f}ms" if args.latency else ""
 
 
 def add_dlt_options(parser: argparse.ArgumentParser) -> None:

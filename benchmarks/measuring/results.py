@@ -36,11 +36,10 @@ def size_name(items: int) -> str:
     return str(items)
 
 
-def result_name(scenario: str, items: int, style: Style, latency: float = 0.0) -> str:
-    """Name a result after its scenario, the style of its items, its size and the latency; defaults are left out."""
+def result_name(scenario: str, items: int, style: Style, distance: str = "") -> str:
+    """Name a result after its scenario, the style of its items, its size and the server's distance, if not default."""
     style_name = [style] if style is not Style.COMPACT else []
-    latency_name = [f"{1000 * latency:.0f}ms"] if latency else []
-    return "-".join([scenario, *style_name, size_name(items), *latency_name])
+    return "-".join([scenario, *style_name, size_name(items), *([distance] if distance else [])])
 
 
 def _row(sample: Sample, first: Sample, peak_mb: float) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Syncs again into a warehouse that has synced before, by what has changed since.
 
-    python -m benchmarks.sync.again warm    [--accounts 400] [--posts 250] [--style spaced] [--latency 0.015]
-                                            [--rounds 3]
+    python -m benchmarks.sync.again warm    [--accounts 400] [--posts 250] [--style spaced] [--rounds 3]
+                                            [--latency 0.015 | --fetch-times 3]
     python -m benchmarks.sync.again nightly [... the same] [--with-dlt]
     python -m benchmarks.sync.again urls    [... the same]
     python -m benchmarks.sync.again counts  [... the same]
@@ -19,11 +19,13 @@ from pathlib import Path
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.api.synthetic_api import Change, SyntheticApi
 from benchmarks.candidates.jobs import dlt, floor, gramhouse, measure_job
+from benchmarks.candidates.latency import set_latency
 from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
 from benchmarks.measuring.options import (
     add_dlt_options,
-    add_latency_option,
+    add_slow_server_options,
     create_parser,
+    distance_name,
     distance_text,
     dlt_python,
     size_of,
@@ -100,17 +102,18 @@ def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__)
     add_dlt_options(parser)
-    add_latency_option(parser)
+    add_slow_server_options(parser)
     parser.add_argument("kind", choices=tuple(_CHANGE_TEXTS))
     parser.add_argument("--with-dlt", action="store_true", help="nightly only")
     args = parser.parse_args()
     python = dlt_python(args) if args.with_dlt and args.kind == "nightly" else None
     days = [0] * args.rounds if args.kind == "warm" else list(range(1, args.rounds + 1))
     with temporary_folder(args) as folder:
+        set_latency(args, folder)
         samples = measure(args, folder, days, python)
     shape = f"{args.accounts:,} accounts x {args.posts:,} posts"
     description = f"{shape} again, {_CHANGE_TEXTS[args.kind]}, {args.in_flight} in flight{distance_text(args)}"
-    name = result_name(args.kind, args.accounts * args.posts, args.style, args.latency)
+    name = result_name(args.kind, args.accounts * args.posts, args.style, distance_name(args))
     save_result(Result(name, description, size_of(args), samples, figures(samples)), args.results)
 
 

@@ -1,7 +1,7 @@
 """The first sync into an empty warehouse, compared with the fetch alone and with dlt.
 
-    python -m benchmarks.sync.cold [--accounts 400] [--posts 250] [--style spaced|keys] [--latency 0.015] [--rounds 3]
-                              [--without-dlt] [--folder KEEP]
+    python -m benchmarks.sync.cold [--accounts 400] [--posts 250] [--style spaced|keys] [--rounds 3]
+                              [--latency 0.015 | --fetch-times 3] [--without-dlt] [--folder KEEP]
 
 With --folder, the warehouse of the last round is saved there, for the scenarios that start with a filled warehouse.
 """
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.candidates.jobs import RunFolder, dlt, floor, gramhouse, measure_job
+from benchmarks.candidates.latency import set_latency
 from benchmarks.candidates.saved_warehouse import save, saved_folder
 from benchmarks.measuring.options import (
     add_dlt_options,
-    add_latency_option,
+    add_slow_server_options,
     create_parser,
+    distance_name,
     distance_text,
     dlt_python,
     size_of,
@@ -78,17 +80,16 @@ def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__)
     add_dlt_options(parser)
-    add_latency_option(parser)
+    add_slow_server_options(parser)
     args = parser.parse_args()
     python = dlt_python(args)
-    with (
-        temporary_folder(args) as folder,
-        start_server(args.accounts, args.posts, style=args.style, latency=args.latency) as server,
-    ):
-        samples = measure(args, folder, server, python)
+    with temporary_folder(args) as folder:
+        set_latency(args, folder)
+        with start_server(args.accounts, args.posts, style=args.style, latency=args.latency) as server:
+            samples = measure(args, folder, server, python)
     shape = f"{args.accounts:,} accounts x {args.posts:,} posts"
     description = f"{shape} for the first time, {args.in_flight} in flight{distance_text(args)}"
-    name = result_name("cold", args.accounts * args.posts, args.style, args.latency)
+    name = result_name("cold", args.accounts * args.posts, args.style, distance_name(args))
     save_result(Result(name, description, size_of(args), samples, figures(samples)), args.results)
 
 

@@ -1,6 +1,7 @@
 """The same number of items in few large accounts and in many small ones, and one very large account.
 
     python -m benchmarks.sync.shapes [--items 200000] [--large 2500] [--small 20] [--one 100000] [--rounds 3]
+                                   [--style spaced] [--latency 0.015 | --fetch-times 3]
 
 A page of a small account contains fewer items, so the cost of a page is compared. The pages of the one account can only
 be requested one after the other, also by the fetch alone.
@@ -13,8 +14,15 @@ from pathlib import Path
 
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.candidates.jobs import RunFolder, floor, gramhouse, measure_job
-from benchmarks.measuring.options import create_parser, temporary_folder
-from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.candidates.latency import set_latency
+from benchmarks.measuring.options import (
+    add_slow_server_options,
+    create_parser,
+    distance_name,
+    distance_text,
+    temporary_folder,
+)
+from benchmarks.measuring.results import Result, log, result_name, save_result
 from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
 
 
@@ -39,6 +47,7 @@ def figures(samples: Samples, names: Mapping[str, object]) -> dict[str, float]:
 def main() -> None:
     """Run the benchmark and save the result."""
     parser = create_parser(__doc__)
+    add_slow_server_options(parser)
     parser.add_argument("--items", type=int, default=200_000)
     parser.add_argument("--large", type=int, default=2500, help="posts per large account")
     parser.add_argument("--small", type=int, default=20, help="posts per small account")
@@ -47,6 +56,7 @@ def main() -> None:
     sizes = shapes(args.items, args.large, args.small, args.one)
     candidates: dict[str, Callable[[int], Sample]] = {}
     with temporary_folder(args) as folder, ExitStack() as stack:
+        set_latency(args, folder)
 
         def measure_floor(server: ServerProcess, _: int) -> Sample:
             return measure_job(floor(server.url, folder, args.in_flight), server)
@@ -56,17 +66,16 @@ def main() -> None:
             return measure_job(gramhouse(server.url, run_folder, args.in_flight), server, items=items)
 
         for name, (accounts, posts) in sizes.items():
-            server = stack.enter_context(start_server(accounts, posts))
+            server = stack.enter_context(start_server(accounts, posts, style=args.style, latency=args.latency))
             candidates[f"{name}: floor"] = partial(measure_floor, server)
             candidates[f"{name}: gramhouse"] = partial(
                 measure_gramhouse, server, folder / name, accounts + accounts * posts
             )
         samples = measure_interleaved(candidates, args.rounds, log)
-    size = {"shapes": sizes, "items": args.items, "in_flight": args.in_flight}
+    size = {"shapes": sizes, "items": args.items, "in_flight": args.in_flight, "latency": args.latency}
     description = "; ".join(f"{name}: {accounts:,} x {posts:,}" for name, (accounts, posts) in sizes.items())
-    save_result(
-        Result(f"shapes-{size_name(args.items)}", description, size, samples, figures(samples, sizes)), args.results
-    )
+    name = result_name("shapes", args.items, args.style, distance_name(args))
+    save_result(Result(name, description + distance_text(args), size, samples, figures(samples, sizes)), args.results)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job
+from benchmarks.candidates.latency import corrected, first_guess
 from benchmarks.candidates.timed_cli import Timer
 from benchmarks.goals import GOALS, Goal, format_table, judge, read_figures
 from benchmarks.measuring.machine import cpu_model, describe_machine
@@ -213,3 +214,10 @@ def test_a_timer_counts_calls() -> None:
     assert (timed(4), timer.calls) == (4, 1)
     with pytest.raises(LookupError):
         timer.install(("benchmarks.candidates.timed_cli:NoSuch.thing",))
+
+
+def test_the_latency_of_a_slow_server_is_computed_from_the_fetch_without_and_with_latency() -> None:
+    guess = first_guess(3, Sample(2.0, pages=1000), in_flight=16)
+    assert guess == pytest.approx(2.2 * 2.0 * 16 / 1000)
+    assert corrected(guess, 6.0, Sample(6.5, pages=1000), in_flight=16) == pytest.approx(guess - 0.5 * 16 / 1000)
+    assert corrected(0.001, 6.0, Sample(60.0, pages=1000), in_flight=16) == 0
