@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
@@ -106,7 +106,7 @@ def says(kind: str, found: object, value: object) -> bool:
             return found == value
         assert isinstance(found, str)
         return isinstance(json.loads(found), int | float if isinstance(value, float) else type(value)) and bool(
-            output(json.loads(found)) == output(value)
+            output(without_nul_keys(json.loads(found))) == output(value)
         )
     if kind == "DOUBLE":
         assert isinstance(value, int | float)
@@ -196,8 +196,9 @@ def fields(rig: Rig, resource: str) -> dict[str, dict[str, Any]]:
 
 
 def check_value(kind: str, found: Any, value: Any) -> None:  # noqa: ANN401 - a column is anything
-    is_empty = output(value) is None and found in (None, "[]", "{}", [])
-    assert is_empty or says(kind, found, value), (kind, found, value)
+    expected = without_nul_keys(value)
+    is_empty = output(expected) is None and found in (None, "[]", "{}", [])
+    assert is_empty or says(kind, found, expected), (kind, found, value)
 
 
 def check_versions(rig: Rig) -> None:
@@ -357,6 +358,8 @@ def stories(draw: st.DrawFn) -> list[Day]:
     return draw(st.lists(st.lists(pages, min_size=1, max_size=2), min_size=1, max_size=3))
 
 
+# The second item differs from the first one only in a key with a NUL character, within a column of mixed types.
+@example(days=[[[{"id": "1", "a": []}, {"id": "1", "a": {"b": {"c\0": [True]}}}]]], cuts=[True])
 @given(days=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_columns_match_the_payloads_in_any_batches(opened_rig: Connection, days: list[Day], cuts: list[bool]) -> None:
