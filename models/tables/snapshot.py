@@ -141,28 +141,28 @@ media_children = Table(
 
 fields = Table(
     "fields",
-    (*field(),),
+    field(),
     relation=Relation(("resource", "path")),
     comment="Every field received that the API's contract does not specify, and the column that holds it.",
 )
 
 quarantine = Table(
     "quarantine",
-    (*quarantined(),),
+    quarantined(),
     relation=Relation((), (Join("runs", ("run_id",), always=False), ANY_ACCOUNT)),
     comment="Records that could not become rows, one row each, with the response that first contained them.",
 )
 
 runs = Table(
     "runs",
-    (*run(*run_counts()),),
+    run(*run_counts()),
     relation=Relation(("run_id",)),
     comment="Runs, one row each; and a row of kind totals for runs no longer listed, so that sums include all runs.",
 )
 
 run_outcomes = Table(
     "run_outcomes",
-    (*outcome(),),
+    outcome(),
     relation=Relation(("run_id", "resource", "account_id", "surface"), (Join("runs", ("run_id",)), ANY_ACCOUNT)),
     comment="The outcomes of partitions in runs, one row each. Of runs that are older than 7 days and not among the"
     " last 30, a successful outcome is kept only if it is the partition's last, or differs from the previous one in"
@@ -171,7 +171,7 @@ run_outcomes = Table(
 
 run_warnings = Table(
     "run_warnings",
-    (*run_warning(),),
+    run_warning(),
     relation=Relation(("run_id", "code"), (Join("runs", ("run_id",)),)),
     comment="Warnings of runs, one row each, in addition to the outcomes of partitions.",
 )

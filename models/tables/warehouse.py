@@ -202,14 +202,14 @@ core_run_counts = Table(
 
 core_outcomes = Table(
     "run_outcomes",
-    (*outcome(),),
+    outcome(),
     schema="core",
     comment="The outcomes of partitions in runs, one row each.",
 )
 
 core_warnings = Table(
     "run_warnings",
-    (*run_warning(),),
+    run_warning(),
     schema="core",
     comment="Warnings of runs, one row each, in addition to the outcomes of partitions.",
 )

@@ -215,8 +215,7 @@ def compact(
             # Upgrades the file, and recovers the WAL and the segments next to it, whose contents belong in the file.
             with connect(warehouse, raw) as connection:
                 make_ready(connection, path, now=now)
-                with connection.begin():
-                    before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
+                before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
                 parts = compact_parts(connection, now=now, before=before_that)
             _clear(draft)
             try:

@@ -257,7 +257,7 @@ def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
     A warehouse that an older version filled has no mapping yet.
     """
     if not value(connection.db, "SELECT EXISTS (FROM core.media)"):
-        if not value(connection.db, "SELECT EXISTS (FROM ops.mapping)") or (read_mapping(connection) != mapping):
+        if not value(connection.db, "SELECT EXISTS (FROM ops.mapping)") or read_mapping(connection) != mapping:
             write_mapping(connection, mapping)
         return True
     stored = connection.db.execute("SELECT mapping FROM ops.mapping").fetchone()

@@ -104,8 +104,7 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
             connection.db.execute(
                 "UPDATE ops.raw_parts SET retired_at = ? WHERE list_contains(?, number)", [now, numbers]
             )
-    with connection.begin():
-        after = live_parts(connection)
+    after = live_parts(connection)
     return CompactedParts(
         len(parts),
         len(after),

@@ -39,17 +39,17 @@ _PARTS = f"SELECT {', '.join(field.name for field in fields(Part))} FROM ops.raw
 
 
 def store_of(connection: Connection) -> RawStore:
-    """Return the raw store of this warehouse. Call it within a transaction."""
+    """Return the raw store of this warehouse."""
     return RawStore(connection.raw_folder / warehouse_id(connection) / "media")
 
 
 def all_parts(connection: Connection) -> list[Part]:
-    """Return all parts in the order of their numbers. Call it within a transaction."""
+    """Return all parts in the order of their numbers."""
     return [Part(*row) for row in connection.db.execute(_PARTS).fetchall()]
 
 
 def live_parts(connection: Connection) -> list[Part]:
-    """Return the parts that are not retired, in the order of landing. Call it within a transaction.
+    """Return the parts that are not retired, in the order of landing.
 
     Together they contain every row exactly once.
     """

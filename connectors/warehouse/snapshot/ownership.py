@@ -103,9 +103,7 @@ def refusal(connection: Connection, snapshot: Path, draft: Path) -> RunWarning |
 
     `draft` is the path of a temporary copy. The connection must not be in a transaction. Raises OSError.
     """
-    with connection.begin():
-        catalogued = is_catalogued(connection)
-    if catalogued:
+    if is_catalogued(connection):
         return None
     try:
         check_owner(connection, snapshot, draft)

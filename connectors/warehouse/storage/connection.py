@@ -69,14 +69,13 @@ class Connection:
     """A connection to the warehouse file `path`. Outside of `begin`, each statement is a transaction.
 
     `db` is DuckDB's connection, `raw_folder` the folder of raw stores: a warehouse's raw store is its subfolder with
-    the warehouse's id. `file` is open for reading, and closed after `db`; `siblings` are closed before it.
+    the warehouse's id. `file` is open for reading, and closed after `db`.
     """
 
     db: DuckDBPyConnection
     path: Path
     raw_folder: Path
     file: BinaryIO
-    siblings: ExitStack
 
     @contextmanager
     def begin(self) -> Iterator[None]:
@@ -84,12 +83,12 @@ class Connection:
         self.db.begin()
         try:
             yield
+            self.db.commit()
         except BaseException:
-            # After some errors DuckDB has rolled back already. The block's error is the one that matters.
+            # After some errors DuckDB has rolled back already. The first error is the one that matters.
             with suppress(duckdb.Error):
                 self.db.rollback()
             raise
-        self.db.commit()
 
 
 @contextmanager
@@ -115,9 +114,9 @@ def connect(
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             file = last.enter_context(path.open("rb"))
             raw_folder = path.resolve().parent / "raw" if raw is None else raw
-            connection = Connection(db, path, raw_folder, file, stack.enter_context(ExitStack()))
+            connection = Connection(db, path, raw_folder, file)
             _ready(connection, new_id)
-        except duckdb.Error as error:
+        except (duckdb.Error, OSError) as error:
             raise explain(path, error) from error
         yield connection
 
@@ -129,13 +128,13 @@ def _set(db: DuckDBPyConnection) -> None:
 
 def open_sibling(connection: Connection) -> Connection:
     """Open another connection to the same file, with separate transactions. It is closed together with the first."""
-    db = connection.siblings.enter_context(connection.db.cursor())
+    db = connection.db.cursor()
     _set(db)
     return replace(connection, db=db)
 
 
 def warehouse_id(connection: Connection) -> str:
-    """Return the warehouse's id. Call it within a transaction."""
+    """Return the warehouse's id."""
     return str(value(connection.db, "SELECT warehouse_id FROM ops.warehouse"))
 
 
