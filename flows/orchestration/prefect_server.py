@@ -1,10 +1,6 @@
-"""Prefect's command line, patched so that the scheduler of its server works.
+"""Prefect's command line, with a server that also shows the HTML report.
 
-Run it as `python -m flows.orchestration.prefect_server server start`.
-
-With SQLAlchemy 2.1, the scheduler of Prefect 3.8.8 fails at every insert of scheduled runs, so that no run is ever
-created: it passes each run's `state`, which is not a column. SQLAlchemy 2.0 silently ignored such a key. So does this
-patch.
+Run it as `python -m flows.orchestration.prefect_server --report FILE server start`.
 """
 
 import runpy
@@ -15,7 +11,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from prefect.server.api import server
-from prefect.server.database.orm_models import FlowRun, TaskRun
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -28,16 +23,6 @@ _HEADERS = {
     "Content-Security-Policy": f"default-src 'none'; style-src 'unsafe-inline'; {_SANDBOX}",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-def _pass_over(*_: object) -> None:
-    pass
-
-
-def skip_inserted_states() -> None:
-    """Make bulk inserts of runs ignore the states, which Prefect inserts separately afterwards."""
-    for table in (FlowRun, TaskRun):
-        vars(table)["state"].bulk_dml_setter = _pass_over
 
 
 def show_report(report: Path) -> None:
@@ -64,7 +49,6 @@ def answer(report: Path) -> Response:
 
 
 if __name__ == "__main__":
-    skip_inserted_states()
     # The option of `prefect_arguments` in processes.py.
     if sys.argv[1] == "--report":
         show_report(Path(sys.argv[2]))
