@@ -39,10 +39,10 @@ _SNAPSHOTS_OWN = "main.published"
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
-
 _HINTS = {
     "No space left on device": " The disk is full: free space and retry; landed pages are kept.",
     "Disk quota exceeded": " The quota is used up: free space and retry; landed pages are kept.",
+    "not a valid DuckDB database": " Fix: set the path to another file, or restore a backup.",
 }
 
 

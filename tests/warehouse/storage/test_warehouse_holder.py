@@ -147,7 +147,9 @@ def test_the_status_of_a_dead_process_is_ignored(path: Path, left: str) -> None:
 
 def test_a_file_that_is_not_a_database_is_reported_and_not_changed(path: Path) -> None:
     path.write_text("no database\n" * 1000)
-    assert refused(path, WarehouseUnusable).startswith(f"{path} cannot be used: ")
+    message = refused(path, WarehouseUnusable)
+    assert message.startswith(f"{path} cannot be used: ")
+    assert message.endswith("Fix: set the path to another file, or restore a backup.")
     assert path.read_text() == "no database\n" * 1000
     assert holder(path) is None
 
