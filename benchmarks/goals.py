@@ -66,12 +66,7 @@ GOALS = (
     Goal("1 % changed, 2 % new, 100k: time over the fetch alone", "nightly-spaced-100k", "wall_over_floor", 1.4),
     Goal("all URLs signed again, 100k: time over the fetch alone", "urls-spaced-100k", "wall_over_floor", 1.6),
     Goal("all counts changed, 100k: time over the fetch alone", "counts-spaced-100k", "wall_over_floor", 1.8),
-    Goal(
-        "first sync, 100k, slow server: time over the fetch alone",
-        "cold-spaced-100k-3x",
-        "wall_over_floor",
-        1.8,
-    ),
+    Goal("first sync, 100k, slow server: time over the fetch alone", "cold-spaced-100k-3x", "wall_over_floor", 1.8),
     Goal(
         "first sync, 100k, slow server: dlt's time",
         "cold-spaced-100k-3x",
@@ -79,12 +74,7 @@ GOALS = (
         3.6,
         at_least=True,
     ),
-    Goal(
-        "nothing changed, 100k, slow server: time over the fetch",
-        "warm-spaced-100k-3x",
-        "wall_over_floor",
-        1.25,
-    ),
+    Goal("nothing changed, 100k, slow server: time over the fetch", "warm-spaced-100k-3x", "wall_over_floor", 1.25),
     Goal("1 % changed, 2 % new, 100k, slow server", "nightly-spaced-100k-3x", "wall_over_floor", 1.4),
     Goal("all URLs signed again, 100k, slow server", "urls-spaced-100k-3x", "wall_over_floor", 1.6),
     Goal("all counts changed, 100k, slow server", "counts-spaced-100k-3x", "wall_over_floor", 1.8),

@@ -13,7 +13,7 @@ from benchmarks.measuring.samples import Sample
 
 _ACCOUNTS, _POSTS, _ROUNDS = 400, 250, 3
 
-# How much of the fetch without latency remains when it mostly waits.
+# The part of the time of a fetch without latency that latency does not hide, for the first guess.
 _CPU_SHARE = 0.8
 
 

@@ -4,16 +4,6 @@ from models.tables.table import Column
 
 INSTANT = "TIMESTAMP WITH TIME ZONE"
 
-REMOVALS_UNDECIDED_SINCE = (
-    "Since when missing items are not marked as removed, because scans rejected records; NULL if there are none."
-)
-RECENT_AT = "When a recent scan after complete_at last reached posts seen by a closed scan; NULL if none has."
-COVERED_FROM = (
-    "Posts published after this are as of recent_at, older ones as of complete_at; NULL if no recent scan followed"
-    " complete_at."
-)
-ITEM_ORDER = "newest_first if full scans found the posts in this order, except for pinned ones; NULL otherwise."
-ORDER_BROKEN_BY = "Id of the first post out of order in the last full scan; empty if it has no id; NULL if none."
 FULL_SHARE = "The next full scan is due after this part (0 to 1) of the refresh interval, counted from complete_at."
 
 
@@ -63,6 +53,35 @@ def partition() -> tuple[Column, ...]:
         text("resource", "What was scanned: accounts (the catalogue) or media.", nullable=False),
         text("account_id", "The scanned account; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
+    )
+
+
+def completed_scan() -> tuple[Column, ...]:
+    return (
+        instant(
+            "removals_undecided_since",
+            "Since when missing items are not marked as removed, because scans rejected records; NULL if there are"
+            " none.",
+        ),
+        instant(
+            "recent_at",
+            "When a recent scan after complete_at last reached posts seen by a closed scan; NULL if none has.",
+        ),
+        instant(
+            "covered_from",
+            "Posts published after this are as of recent_at, older ones as of complete_at; NULL if no recent scan"
+            " followed complete_at.",
+        ),
+        whole("pages", "Pages of the last full scan; NULL if an older version made it."),
+        whole("items", "Records on those pages."),
+        text(
+            "item_order",
+            "newest_first if full scans found the posts in this order, except for pinned ones; NULL otherwise.",
+        ),
+        text(
+            "order_broken_by",
+            "Id of the first post out of order in the last full scan; empty if it has no id; NULL if none.",
+        ),
     )
 
 

@@ -1,16 +1,12 @@
 """The analysts' file: the public schema `main`, in which everything except for `published` is a view."""
 
 from models.tables.columns import (
-    COVERED_FROM,
     FULL_SHARE,
-    ITEM_ORDER,
-    ORDER_BROKEN_BY,
-    RECENT_AT,
-    REMOVALS_UNDECIDED_SINCE,
     account,
     account_id,
     account_life,
     child,
+    completed_scan,
     field,
     flag,
     instant,
@@ -181,13 +177,7 @@ completed_scans = Table(
     (
         *partition(),
         instant("complete_at", "When the last full scan received its last page.", nullable=False),
-        instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
-        instant("recent_at", RECENT_AT),
-        instant("covered_from", COVERED_FROM),
-        whole("pages", "Pages of the last full scan; NULL if an older version made it."),
-        whole("items", "Records on those pages."),
-        text("item_order", ITEM_ORDER),
-        text("order_broken_by", ORDER_BROKEN_BY),
+        *completed_scan(),
         share("full_share", FULL_SHARE),
         flag("needs_full", "Whether removals are pending that only a full scan can decide."),
     ),

@@ -45,7 +45,7 @@ class Table:
 
     @property
     def full_name(self) -> str:
-        """The name with the schema."""
+        """The name, with the schema unless that is `main`."""
         return self.name if self.schema == "main" else f"{self.schema}.{self.name}"
 
     @property
@@ -60,5 +60,5 @@ class Table:
 
 
 def by_full_name(*tables: Table) -> dict[str, Table]:
-    """Return the tables by schema and name, in the order of these."""
+    """Return the tables by their full names, in alphabetical order."""
     return {table.full_name: table for table in sorted(tables, key=lambda each: each.full_name)}

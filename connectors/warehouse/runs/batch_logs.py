@@ -1,7 +1,7 @@
 """Progress of merging the batch logs in the shared store: each entry is merged once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from connectors.warehouse.storage.appending import append, as_json
 from connectors.warehouse.storage.connection import Connection, value
@@ -89,14 +89,11 @@ def new_entries(connection: Connection, entries: Sequence[LogEntry]) -> list[Log
 def _save(connection: Connection, run_sequence: int, logs: Mapping[int, MergedLog]) -> None:
     if not logs:
         return
-    saved = "run_sequence = ? AND list_contains(?, batch)"
-    connection.db.execute(f"DELETE FROM ops.batch_logs WHERE {saved}", [run_sequence, list(logs)])  # noqa: S608 - constant
+    superseded = "DELETE FROM ops.batch_logs WHERE run_sequence = ? AND list_contains(?, batch)"
+    connection.db.execute(superseded, [run_sequence, list(logs)])
     _add(connection, run_sequence, logs)
 
 
 def _add(connection: Connection, run_sequence: int, logs: Mapping[int, MergedLog]) -> None:
-    rows = [
-        {"run_sequence": run_sequence, "batch": batch, "entries": log.entries, "is_closed": log.is_closed}
-        for batch, log in logs.items()
-    ]
-    append(connection, ops_batch_logs, [as_json(row) for row in rows])
+    rows = [as_json({"run_sequence": run_sequence, "batch": batch, **asdict(log)}) for batch, log in logs.items()]
+    append(connection, ops_batch_logs, rows)

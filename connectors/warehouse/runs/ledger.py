@@ -45,8 +45,8 @@ def begin(
     mark_interrupted(connection)
     rows = connection.db.execute(_LAST_RUNS, [kind, selection, base_url, _RECENT]).fetchall()
     runs = [
-        Run(run, kind, run_started_at, RunState(state), resumes, published=published)
-        for run, run_started_at, state, resumes, published in rows
+        Run(earlier_id, kind, started_at, RunState(state), resumes, published=published)
+        for earlier_id, started_at, state, resumes, published in rows
     ]
     chain = resumed_runs(runs, now=now, within=within)
     run = {
