@@ -23,7 +23,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up test check lint types imports unit essential long dist simulate compat format dictionary notebook prefect-yaml screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up test check lint types imports unit essential long dist simulate compat format dictionary notebook prefect-yaml screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -137,7 +137,7 @@ BENCH_FOLDER ?= data/bench
 FOLDER = --folder '$(BENCH_FOLDER)'
 M1 := --accounts 400 --posts 2500
 M10 := --accounts 4000 --posts 2500
-bench-large: $(VENV)/.bench ## Benchmarks with 1M and 10M items in BENCH_FOLDER; several hours, 20 GB.
+bench-large: $(VENV)/.bench ## Benchmarks with 1M and 10M items in BENCH_FOLDER; about two hours, 20 GB.
 	$(BENCH).sync.cold $(M1) --without-dlt $(FOLDER)
 	$(BENCH).sync.again warm $(M1) $(FOLDER)
 	$(BENCH).sync.again nightly $(M1) $(FOLDER)
@@ -153,9 +153,11 @@ bench-large: $(VENV)/.bench ## Benchmarks with 1M and 10M items in BENCH_FOLDER;
 	$(BENCH).warehouse.upkeep $(M10) $(FOLDER)
 	$(BENCH).warehouse.queries $(M10) $(FOLDER)
 	$(BENCH).warehouse.days $(FOLDER)
-	$(BENCH).warehouse.days --accounts 5000 $(FOLDER)
 	$(BENCH).plot
 	$(BENCH).goals
+
+bench-days: $(VENV)/.bench ## A warehouse of 10M items after 100 days; one to three hours.
+	$(BENCH).warehouse.days --accounts 5000 $(FOLDER)
 
 goals: $(VENV)/.runtime ## Compare the last benchmark results with their goals.
 	@$(BENCH).goals
