@@ -27,6 +27,7 @@ from typing_extensions import TypedDict
 from models.media_page import DEFAULT_PATHS, NotFound, PagePaths, rewritten
 from models.page_items import id_in
 from models.rejected_record import RejectedRecord
+from models.text import one_line
 
 MAX_ACCOUNTS = 50
 MAX_CURSOR = 1024
@@ -101,13 +102,6 @@ class ErrorEnvelope:
     message: str
     correlation_id: str | None
     issues: tuple[Issue, ...]
-
-
-def one_line(text: str, limit: int = 200) -> str:
-    """Return external text as one printable line of at most `limit` characters."""
-    head = text[: 4 * limit]
-    line = " ".join("".join(char if char.isprintable() else " " for char in head).split())
-    return line if len(line) <= limit and len(head) == len(text) else line[: limit - 1] + "…"
 
 
 def repair(body: bytes) -> bytes:

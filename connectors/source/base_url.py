@@ -6,7 +6,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import SecretStr
 
-from models.api import one_line
+from models.text import one_line
 
 # Every request adds this path (API section 4); an address copied from the API's description already ends with it.
 _VERSION_PATH = "/api/v1"

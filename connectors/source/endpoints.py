@@ -14,13 +14,13 @@ from models.api import (
     ErrorEnvelope,
     MalformedPage,
     MediaPage,
-    one_line,
     read_account_page,
     read_error,
     read_media_page,
 )
 from models.media_page import DEFAULT_PATHS, PagePaths
 from models.partition import Surface
+from models.text import one_line
 
 ACCOUNTS: Final = "accounts.list"
 MEDIA: Final = "accounts.media.list"

@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from models.api import one_line
+from models.text import one_line
 
 Outcome = Literal["denied", "not_found", "failed"]
 

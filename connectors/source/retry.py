@@ -7,13 +7,16 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.rate_limit import RateLimitBudget
 from models.clock import Clock
 
-Send = Callable[[ApiRequest], Awaitable[Response]]
+if TYPE_CHECKING:
+    from connectors.source.endpoints import ApiRequest, Response
+
+Send = Callable[["ApiRequest"], Awaitable["Response"]]
 ReleaseSlot = Callable[[], AbstractAsyncContextManager[object]]
 OnWait = Callable[[str, datetime, Failure], Awaitable[None]]
 
@@ -74,7 +77,7 @@ def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callabl
 
 async def fetch_with_retry(
     send: Send,
-    request: ApiRequest,
+    request: "ApiRequest",
     budget: RateLimitBudget,
     *,
     policy: BackoffPolicy,
@@ -84,7 +87,7 @@ async def fetch_with_retry(
     on_wait: OnWait,
     about: Mapping[str, object] = _NOTHING,
     host: str = "",
-) -> Response:
+) -> "Response":
     """Request one page, with the waits and retries that the policy and the scope's budget allow.
 
     Every sleep is inside `release_slot()`, which releases the caller's slot for an open scan. `on_wait` is awaited for

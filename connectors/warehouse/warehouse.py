@@ -14,10 +14,9 @@ from uuid import uuid4
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
-from connectors.warehouse.ingest.landing.page_commit import Bodies, last_seq, load, numbered
+from connectors.warehouse.ingest.landing.page_commit import Bodies, TypedPart, last_seq, load, numbered
 from connectors.warehouse.ingest.landing.pending_pages import PendingPages
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
-from connectors.warehouse.ingest.typed_part import TypedPart
 from connectors.warehouse.maintenance.compact import remove_left_over
 from connectors.warehouse.maintenance.opening import make_ready
 from connectors.warehouse.merge.merge import merge

@@ -26,11 +26,11 @@ from flows.config.setting_sources import (
     unknown_variables,
 )
 from flows.config.wrong_value import fix, why
-from models.api import one_line
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.media_page import PagePaths
 from models.runs import STALE_AFTER
 from models.schema.mapping import Mapping
+from models.text import one_line
 
 _SHOWN = 80
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from connectors.source.errors import Failure
 from connectors.warehouse.maintenance.future_times import repair_future_times
-from connectors.warehouse.maintenance.rebuild import adopt_mapping
 from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger, progress
@@ -20,7 +19,7 @@ from connectors.warehouse.runs.closed_scans import full_scans_due
 from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
 from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
-from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.snapshot.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.storage.errors import WarehouseUnusable

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from connectors.store.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
 from connectors.warehouse.maintenance.future_times import Repair, repair, unknown_age
@@ -18,7 +19,6 @@ from connectors.warehouse.maintenance.housekeeping import (
     run_days,
 )
 from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected, prepare_retry, retry, staying
-from connectors.warehouse.maintenance.rebuild import RebuildResult, rebuild_stored
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.ownership import CODE, FIX, is_catalogued
 from connectors.warehouse.storage.connection import warehouse_id
@@ -33,6 +33,9 @@ from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded
 from flows.reporting.words import Say, count
 from models.runs import RunState, RunWarning
+
+if TYPE_CHECKING:
+    from connectors.warehouse.maintenance.rebuild import RebuildResult
 
 _log = logging.getLogger(__name__)
 
@@ -181,11 +184,13 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...]
         return plan, stay, await _publish(warehouse, settings)
 
 
-async def rebuild_now(settings: Settings) -> tuple[RebuildResult, int]:
+async def rebuild_now(settings: Settings) -> tuple["RebuildResult", int]:
     """Decode the raw store again with the settings' mapping, and publish; also return the snapshot's size in bytes.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
+    from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415 - imports pyarrow
+
     async with _open_existing(settings, "gramhouse rebuild") as warehouse:
         reread = await warehouse.transact(rebuild_stored, settings.media_mapping())
         return reread, await _publish(warehouse, settings)

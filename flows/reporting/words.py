@@ -5,8 +5,8 @@ from datetime import date, datetime, time, timedelta
 from typing import Protocol
 
 from connectors.source.errors import hint_for
-from models.api import one_line
 from models.runs import INCOMPLETE, RunWarning, Tally
+from models.text import one_line
 
 # A function that shows a line to the user.
 Say = Callable[[str], None]

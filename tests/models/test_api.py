@@ -15,7 +15,6 @@ from models.api import (
     Account,
     Issue,
     MalformedPage,
-    one_line,
     read_account_page,
     read_error,
     read_media_page,
@@ -341,13 +340,6 @@ def test_an_error_keeps_its_code_despite_invalid_details(details: object) -> Non
 )
 def test_an_envelope_needs_a_code_and_a_message(body: bytes) -> None:
     assert read_error(body) is None
-
-
-def test_one_line_is_printable_and_bounded() -> None:
-    assert one_line(" a\n\x1b[31mb\u202e\ud83d  c ") == "a [31mb c"
-    assert one_line("x" * 201) == "x" * 199 + "…"
-    assert one_line("x" * 200) == "x" * 200
-    assert one_line("\n" * 5000 + "lost").endswith("…")
 
 
 def test_accounts_are_compared_by_value() -> None:

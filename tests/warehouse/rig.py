@@ -11,8 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from connectors.warehouse.ingest.landing.page_commit import load, numbered
-from connectors.warehouse.ingest.typed_part import TypedPart
+from connectors.warehouse.ingest.landing.page_commit import TypedPart, load, numbered
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of

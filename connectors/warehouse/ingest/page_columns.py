@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.warehouse.ingest.split import POSITION_BITS
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
 
 
 def of_pages(order_keys: Any, pages: Any) -> Any:  # noqa: ANN401 - pyarrow has no types

@@ -10,9 +10,7 @@ import xxhash
 
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.decode import Decoder
-
-# A body has at most 64 MB and an item at least two bytes, so a page has fewer than 2^26 items.
-POSITION_BITS = 26
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
 
 _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _items = msgspec.json.Decoder(list[msgspec.Raw])

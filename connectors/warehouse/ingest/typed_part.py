@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.decode import DecodedItems, Decoder
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS, TypedPart
 from connectors.warehouse.ingest.layout import Layout, layout
-from connectors.warehouse.ingest.split import POSITION_BITS
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from models.schema.fields import Field, OwnNames, Registry
 from models.schema.mapping import Mapping
@@ -81,14 +81,6 @@ def _registry(text: bytes) -> Registry:
 @lru_cache(maxsize=256)
 def _layout(mapping: Mapping, registry: bytes) -> Layout:
     return layout(mapping, _registry(registry))
-
-
-@dataclass(frozen=True, slots=True)
-class TypedPart:
-    """A part of a log entry whose commits have the landing numbers from `after` + 1."""
-
-    after: int
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,30 +235,3 @@ def _rebuild(
 
 def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:
     return mapping.media_id, *(column for column in mapping.columns if column.column == "published_at")
-
-
-_IS_OUTDATED = "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL AND raw_landed IS NOT NULL)"
-
-
-def rebuild_outdated(connection: Connection) -> int:
-    """Rebuild, in the open transaction, if there are rows of a version that compared items by their text.
-
-    Returns the number of items. Such rows have no hash, no overflow, and less exact column types; without the rebuild
-    the next sync would report them as changed.
-    """
-    if not value(connection.db, _IS_OUTDATED):
-        return 0
-    return rebuild_stored(connection, read_mapping(connection)).items
-
-
-def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
-    """Store the mapping if there are no rows; return whether the stored rows were decoded with this mapping.
-
-    A warehouse that an older version filled has no mapping yet.
-    """
-    if not value(connection.db, "SELECT EXISTS (FROM core.media)"):
-        if not value(connection.db, "SELECT EXISTS (FROM ops.mapping)") or read_mapping(connection) != mapping:
-            write_mapping(connection, mapping)
-        return True
-    stored = connection.db.execute("SELECT mapping FROM ops.mapping").fetchone()
-    return stored is not None and Mapping.from_json(stored[0]) == mapping

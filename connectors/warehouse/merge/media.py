@@ -11,10 +11,11 @@ from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import decoded_children, observations, read_columns, register_cells
 from connectors.warehouse.ingest.columns import columns_select, media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS, TypedPart
 from connectors.warehouse.ingest.page_columns import by_account, by_order_key, of_pages
 from connectors.warehouse.ingest.registered import ArrowTables
-from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
-from connectors.warehouse.ingest.typed_part import TypedItems, TypedPart, read_items
+from connectors.warehouse.ingest.split import Items, Page, split
+from connectors.warehouse.ingest.typed_part import TypedItems, read_items
 from connectors.warehouse.merge.comparing import (
     content_of,
     counts_hash,

@@ -3,21 +3,22 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.ingest.landing.page_commit import Bodies
-from connectors.warehouse.ingest.records import create_records
-from connectors.warehouse.ingest.split import Page
-from connectors.warehouse.ingest.typed_part import TypedPart
+from connectors.warehouse.ingest.landing.page_commit import Bodies, TypedPart
 from connectors.warehouse.merge.accounts import merge_accounts
-from connectors.warehouse.merge.media import MediaMerge
 from connectors.warehouse.merge.quarantine import collect_rejected
 from connectors.warehouse.merge.removal import mark_gone
 from connectors.warehouse.merge.run_counts import MergeStats, count_slice
 from connectors.warehouse.runs.closed_scans import CLOSE_SCANS
 from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.storage.connection import Connection, value
+
+if TYPE_CHECKING:
+    from connectors.warehouse.ingest.split import Page
+    from connectors.warehouse.merge.media import MediaMerge
 
 # A merge is divided into slices: the removals of a finished scan must be decided before pages of the partition's next
 # scan are merged, because afterwards the items that it missed could not be found. A slice ends before a checkpoint that
@@ -195,6 +196,11 @@ def merge(connection: Connection, bodies: Bodies | None = None, parts: Sequence[
     db = connection.db
     if not value(db, _IS_ANY_LANDED):
         return MergeStats()
+    # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
+    # commands that merge nothing do not need it.
+    from connectors.warehouse.ingest.records import create_records  # noqa: PLC0415
+    from connectors.warehouse.merge.media import MediaMerge  # noqa: PLC0415
+
     bind_new_warehouse(db)
     db.execute(_UNREADABLE)
     pages = _pages(db, {} if bodies is None else bodies)
@@ -222,7 +228,7 @@ def merge(connection: Connection, bodies: Bodies | None = None, parts: Sequence[
     return counts
 
 
-def _pages(db: DuckDBPyConnection, bodies: Bodies) -> dict[str, list[Page]]:
+def _pages(db: DuckDBPyConnection, bodies: Bodies) -> "dict[str, list[Page]]":
     """Return the staged pages with a body by resource, in the order of landing; removes them from `bodies`."""
     found: dict[str, list[Page]] = defaultdict(list)
     for seq, resource, staged in db.execute(_PAGES).fetchall():
@@ -241,7 +247,7 @@ def _forget(db: DuckDBPyConnection) -> None:
     db.execute(";\n".join(f"DROP {kind} temp.{name}" for kind, name in left))
 
 
-def _merge_slice(connection: Connection, media: MediaMerge, contents: _Contents, begin: int, end: int) -> MergeStats:
+def _merge_slice(connection: Connection, media: "MediaMerge", contents: _Contents, begin: int, end: int) -> MergeStats:
     db = connection.db
     db.execute(f"SET VARIABLE slice_begin = {begin}")
     db.execute(f"SET VARIABLE slice_end = {end}")

@@ -1,6 +1,6 @@
 """Stores rejected records in quarantine: one row for each, however often it is received."""
 
-from connectors.warehouse.ingest.split import POSITION_BITS
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.ingest.split import POSITION_BITS
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.runs import RunState

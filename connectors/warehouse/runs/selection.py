@@ -7,9 +7,9 @@ from typing import Any
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
-from models.api import one_line
 from models.partition import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
+from models.text import one_line
 
 _SQL = statements(__name__)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from connectors.warehouse.storage.appending import append, as_json
-from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.connection import Connection, value
 from models.schema.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import READING_TYPES, Mapping
@@ -27,6 +27,19 @@ def write_mapping(connection: Connection, mapping: Mapping) -> None:
     append(connection, ops_mapping, [as_json({"mapping": json.loads(mapping.to_json())})])
     # The digest of a record's content depends on the mapping.
     connection.db.execute("UPDATE core.quarantine SET digest = NULL")
+
+
+def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
+    """Store the mapping if there are no rows; return whether the stored rows were decoded with this mapping.
+
+    A warehouse that an older version filled has no mapping yet.
+    """
+    if not value(connection.db, "SELECT EXISTS (FROM core.media)"):
+        if not value(connection.db, "SELECT EXISTS (FROM ops.mapping)") or read_mapping(connection) != mapping:
+            write_mapping(connection, mapping)
+        return True
+    stored = connection.db.execute("SELECT mapping FROM ops.mapping").fetchone()
+    return stored is not None and Mapping.from_json(stored[0]) == mapping
 
 
 def own_names(mapping: Mapping) -> OwnNames:

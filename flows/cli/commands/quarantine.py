@@ -12,7 +12,7 @@ from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, file_size, moment
-from models.api import one_line
+from models.text import one_line
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from models.api import one_line
+from models.text import one_line
 
 _VOID = frozenset({"meta", "br"})
 _LONGEST = 80

@@ -7,7 +7,7 @@ from flows.reporting.page.html import Html, Row, Table, element, figure, foreign
 from flows.reporting.page.reader import Reader, Record, account, stamp
 from flows.reporting.page.svg import Cell, Curve, Kind, heat, legend, lines
 from flows.reporting.words import count
-from models.api import one_line
+from models.text import one_line
 
 _DAYS = 28
 _CURVES = ("c1", "c3", "c2", "c5", "c4")

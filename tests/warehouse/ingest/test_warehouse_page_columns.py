@@ -3,8 +3,8 @@
 import duckdb
 import pyarrow as pa
 
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages
-from connectors.warehouse.ingest.split import POSITION_BITS
 
 PAGES = pa.table({"seq": pa.array([3, 5], pa.int64()), "account_id": ["a", "b"], "correlation_id": ["x", None]})
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 
 from connectors.warehouse.ingest.decode import Decoder
-from connectors.warehouse.ingest.split import POSITION_BITS, hash_of
-from connectors.warehouse.ingest.typed_part import PageItems, TypedPart, encode_items, read_items
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS, TypedPart
+from connectors.warehouse.ingest.split import hash_of
+from connectors.warehouse.ingest.typed_part import PageItems, encode_items, read_items
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.cluster.typed_parts import TypedPartWriter
 from models.schema.fields import Registry

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from connectors.warehouse.maintenance import rebuild as rebuilding
-from connectors.warehouse.maintenance.rebuild import adopt_mapping, rebuild_stored
-from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN

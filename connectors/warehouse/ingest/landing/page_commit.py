@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connectors.warehouse.ingest.split import POSITION_BITS
 from connectors.warehouse.storage.appending import append, as_json
 from connectors.warehouse.storage.connection import Connection, value
 from models.checkpoint import Checkpoint
@@ -16,8 +15,20 @@ from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns, ops_sta
 
 Row = dict[str, Any]
 
+# An item's order key is the landing number of its page, shifted by this, plus its position on the page. A body has at
+# most 64 MB and an item at least two bytes, so a page has fewer than 2^26 items.
+POSITION_BITS = 26
+
 # The bodies of pages by landing number; views of a segment's data, or bytes.
 Bodies = dict[int, bytes | memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPart:
+    """The decoded items of commits that have the landing numbers from `after` + 1; for `data` see `typed_part`."""
+
+    after: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
