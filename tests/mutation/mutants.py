@@ -902,6 +902,13 @@ MUTANTS = (
         ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
     ),
     Mutant(
+        "a batch decoded ahead forgets the fields of the one before",
+        "connectors/warehouse/merge/stored_items.py",
+        "            if one.known != registry:\n",
+        "            if not registry:\n",
+        ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
+    ),
+    Mutant(
         "a rebuild takes an earlier time of a type for a new type",
         "connectors/warehouse/maintenance/rebuild.py",
         "if not is_complete and _types(decoded.registry) != _types(registry):",

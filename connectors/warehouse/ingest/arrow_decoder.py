@@ -18,14 +18,16 @@ from connectors.warehouse.ingest.python_decoder import number_text
 from models.schema.json_types import EXACT
 from models.schema.pointer import to_keys
 
+_BRACE = ord("{")
+
 
 def read(raw: Sequence[bytes], layout: Layout) -> "ArrowItems | None":
     """Decode items, bytes or views of bytes; return None if one is not an object or does not match the layout."""
-    lines = b"\n".join(raw)
-    if lines.count(b"\n") >= len(raw):
+    lines = b"\n".join([*raw, b""])
+    if lines.count(b"\n") > len(raw):
         # The reader expects one item per line. Within JSON strings line breaks are escaped, so others are whitespace.
-        lines = b"\n".join([bytes(one).replace(b"\n", b" ") for one in raw])
-    if not lines.startswith(b"{") or lines.count(b"\n{") < len(raw) - 1:
+        lines = b"\n".join([*(bytes(one).replace(b"\n", b" ") for one in raw), b""])
+    if not _are_objects(lines, raw):
         return None
     try:
         table = pj.read_json(
@@ -40,6 +42,15 @@ def read(raw: Sequence[bytes], layout: Layout) -> "ArrowItems | None":
     (batch,) = table.to_batches()
     nested = batch.to_struct_array()
     return None if _is_misread(nested) else ArrowItems(len(raw), nested)
+
+
+def _are_objects(lines: bytes, raw: Sequence[bytes]) -> bool:
+    begin = 0
+    for one in raw:
+        if lines[begin] != _BRACE:
+            return False
+        begin += len(one) + 1
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,18 +184,17 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     Ids, the times at which versions begin and end, and counts of the past do not change. Staged pages must be merged
     before.
     """
-    with on_all_cores(connection.db):
-        own, known = own_names(mapping), read_registry(connection)
-        registry = _renamed(known, own)
-        has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())
-        # Usually the registry has all fields and types, and one pass over the payloads is enough. Rows without bytes
-        # could lose values if they were converted twice.
-        if not (has_facts_of_mapping or value(connection.db, _IS_ANY_WITHOUT_BYTES)) and (
-            result := _rebuild(connection, mapping, registry, is_complete=False)
-        ):
-            return result
-        registry = learn_stored(connection, mapping, registry, own)
-        return cast("RebuildResult", _rebuild(connection, mapping, registry, is_complete=True))
+    own, known = own_names(mapping), read_registry(connection)
+    registry = _renamed(known, own)
+    has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())
+    # Usually the registry has all fields and types, and one pass over the payloads is enough. Rows without bytes
+    # could lose values if they were converted twice.
+    if not (has_facts_of_mapping or value(connection.db, _IS_ANY_WITHOUT_BYTES)) and (
+        result := _rebuild(connection, mapping, registry, is_complete=False)
+    ):
+        return result
+    registry = learn_stored(connection, mapping, registry, own)
+    return cast("RebuildResult", _rebuild(connection, mapping, registry, is_complete=True))
 
 
 def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
@@ -225,7 +224,8 @@ def _rebuild(
     ).fetchall()
     for name in {name for (name,) in present} - declared - wanted:
         connection.db.execute(f"DROP TABLE core.{quoted(name)}")
-    _metrics(connection, media.metrics)
+    with on_all_cores(connection.db):
+        _metrics(connection, media.metrics)
     if _times_and_ids(mapping) != _times_and_ids(read_mapping(connection)):
         forget_order(connection)
     write_registry(connection, registry, mapping)

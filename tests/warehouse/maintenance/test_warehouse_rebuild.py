@@ -178,6 +178,19 @@ def test_rows_of_an_older_version_get_their_columns(rig: Rig) -> None:
     assert rig.rows("SELECT metric, value FROM core.media_metrics") == [("like_count", 3)]
 
 
+def test_fields_found_in_one_batch_are_kept_while_others_are_decoded(rig: Rig) -> None:
+    # Each scan is a part of the raw store, and thus a batch.
+    for day, message in enumerate(({"mood": "good"}, {"place": "Rome"}, {"mood": 5}, {"tone": True})):
+        rig.scan(POSTS, f"s{day}", 24 * day, [item(day, **message)], last=False)
+    whole = rig.rows("SELECT media_id, mood, place, tone FROM core.media ORDER BY media_id")
+    rig.do("UPDATE core.media SET payload_hash = NULL")
+    rig.do("DELETE FROM core.fields")
+    for column in ("mood", "place", "tone"):
+        rig.do(f"ALTER TABLE core.media DROP COLUMN {column}")
+    rebuild(rig, BUILT_IN)
+    assert rig.rows("SELECT media_id, mood, place, tone FROM core.media ORDER BY media_id") == whole
+
+
 @pytest.mark.parametrize("mapping", [BUILT_IN, ALT_TEXT], ids=["built in", "other"])
 def test_an_empty_warehouse_takes_the_mapping_at_once(rig: Rig, mapping: Mapping) -> None:
     with rig.connection.begin():
