@@ -180,7 +180,8 @@ def test_rows_of_an_older_version_get_their_columns(rig: Rig) -> None:
 
 def test_fields_found_in_one_batch_are_kept_while_others_are_decoded(rig: Rig) -> None:
     # Each scan is a part of the raw store, and thus a batch.
-    for day, message in enumerate(({"mood": "good"}, {"place": "Rome"}, {"mood": 5}, {"tone": True})):
+    days: tuple[Item, ...] = ({"mood": "good"}, {"place": "Rome"}, {"mood": 5}, {"tone": True})
+    for day, message in enumerate(days):
         rig.scan(POSTS, f"s{day}", 24 * day, [item(day, **message)], last=False)
     whole = rig.rows("SELECT media_id, mood, place, tone FROM core.media ORDER BY media_id")
     rig.do("UPDATE core.media SET payload_hash = NULL")
