@@ -25,8 +25,8 @@ from pydantic_core import from_json, to_json
 from typing_extensions import TypedDict
 
 from models.media_page import DEFAULT_PATHS, NotFound, PagePaths, rewritten
+from models.page_commit import RejectedRecord
 from models.page_items import id_in
-from models.rejected_record import RejectedRecord
 from models.text import one_line
 
 MAX_ACCOUNTS = 50

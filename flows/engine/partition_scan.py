@@ -18,10 +18,9 @@ from flows.reporting.words import count
 from models.api import AccountPage
 from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
 from models.incremental import Feed, FullReason, read_page, recent_pages
-from models.page_commit import PageCommit, ScopeCooldown, StagedPage
+from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown, StagedPage
 from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
-from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind, began_within
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN

@@ -904,7 +904,7 @@ MUTANTS = (
     Mutant(
         "a batch decoded ahead forgets the fields of the one before",
         "connectors/warehouse/merge/stored_items.py",
-        "            if one.known != registry:\n",
+        "            if batch.known != registry:\n",
         "            if not registry:\n",
         ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
     ),

@@ -21,9 +21,8 @@ from connectors.warehouse.schema.field_registry import read_mapping, read_regist
 from connectors.warehouse.storage.connection import Connection, connect
 from flows.cluster.typed_parts import TypedPartWriter
 from models.checkpoint import Checkpoint, RunKind, ScanState
-from models.page_commit import PageCommit, StagedPage
+from models.page_commit import PageCommit, RejectedRecord, StagedPage
 from models.partition import CATALOGUE, Partition, media
-from models.rejected_record import RejectedRecord
 from models.tables import WAREHOUSE, core_children, core_media, core_superseded, ops_warehouse
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from models.checkpoint import RunKind
-from models.page_commit import PageCommit
+from models.page_commit import PageCommit, RejectedRecord
 from models.partition import CATALOGUE, SURFACES, Partition, media
-from models.rejected_record import RejectedRecord
 from tests.warehouse.oracle import Event, Oracle, children, extra_type
 from tests.warehouse.rig import T0, Item, Rig, Row, Scan, account
 

@@ -45,6 +45,7 @@ def read(raw: Sequence[bytes], layout: Layout) -> "ArrowItems | None":
 
 
 def _are_objects(lines: bytes, raw: Sequence[bytes]) -> bool:
+    # Counting `\n{` in the lines takes four times as long.
     begin = 0
     for one in raw:
         if lines[begin] != _BRACE:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -36,35 +37,27 @@ SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Order keys in ascending order, payloads, and when these were received; `rows` has all three in one table."""
+    """A batch as read from the raw store, its decoder, which began with the registry `known`, its cells and hashes."""
 
     rows: Any
-    order_keys: list[int]
-    payloads: list[bytes]
-
-    def received_at(self, order_key: int) -> datetime:
-        (found,) = instants_of(self.rows["received_at"].slice(bisect_left(self.order_keys, order_key), 1))
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class _DecodedBatch:
-    """A batch with its decoder, which began with the registry `known`, its cells, and the hashes of its payloads."""
-
-    batch: _Batch
     known: Registry
     decoder: Decoder
     cells: Decoded
     hashes: Any
 
 
-def _decode(rows: Any, mapping: Mapping, registry: Registry, own: OwnNames) -> _DecodedBatch:  # noqa: ANN401 - pyarrow has no types
-    batch = _Batch(rows, rows["order_key"].to_pylist(), rows["payload"].cast(pa.binary()).to_pylist())
-    decoder = Decoder(mapping, registry, own, batch.received_at)
-    decoder.add(batch.order_keys, batch.payloads)
-    hashes = array_of(list(map(xxhash.xxh3_128_digest, batch.payloads)), pa.binary())
+def _received_at(times: Any, order_keys: list[int], order_key: int) -> datetime:  # noqa: ANN401 - pyarrow has no types
+    (found,) = instants_of(times.slice(bisect_left(order_keys, order_key), 1))
+    return found
+
+
+def _decode(rows: Any, mapping: Mapping, registry: Registry, own: OwnNames) -> _Batch:  # noqa: ANN401 - pyarrow has no types
+    order_keys, payloads = rows["order_key"].to_pylist(), rows["payload"].cast(pa.binary()).to_pylist()
+    decoder = Decoder(mapping, registry, own, partial(_received_at, rows["received_at"], order_keys))
+    decoder.add(order_keys, payloads)
+    hashes = array_of(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
     table = pa.table({"order_key": rows["order_key"], "payload_hash": hashes})
-    return _DecodedBatch(batch, registry, decoder, decoder.finish(), table)
+    return _Batch(rows, registry, decoder, decoder.finish(), table)
 
 
 def decode_stored(
@@ -80,25 +73,26 @@ def decode_stored(
     payloads = stored_payloads(connection, stored.table, stored.at)
     with ThreadPoolExecutor(1, thread_name_prefix="decoding") as thread:
 
-        def decode_next() -> Future[_DecodedBatch] | None:
+        def decode_next() -> Future[_Batch] | None:
             rows = next(payloads, None)
             return None if rows is None else thread.submit(_decode, rows, mapping, registry, own)
 
         following = decode_next()
         while following is not None:
-            one, following = following.result(), decode_next()
-            if one.known != registry:
-                one = _decode(one.batch.rows, mapping, registry, own)
-            decoded = _learn(connection, tables, one, mapping)
+            batch, following = following.result(), decode_next()
+            if batch.known != registry:
+                # The batch before it had new fields, which were not known yet.
+                batch = _decode(batch.rows, mapping, registry, own)
+            decoded = _register(connection, tables, batch, mapping)
             registry = decoded.registry
             yield decoded
 
 
-def _learn(connection: Connection, tables: ArrowTables, one: _DecodedBatch, mapping: Mapping) -> Decoded:
-    """Register the cells and hashes of a batch; return the cells with the fields that only values tell."""
-    tables.put("stored_payloads", one.batch.rows)
-    tables.put("stored_hashes", one.hashes)
-    decoder, decoded = one.decoder, one.cells
+def _register(connection: Connection, tables: ArrowTables, batch: _Batch, mapping: Mapping) -> Decoded:
+    """Register the tables of a batch; return its cells, decoded with the types that only their values show."""
+    tables.put("stored_payloads", batch.rows)
+    tables.put("stored_hashes", batch.hashes)
+    decoder, decoded = batch.decoder, batch.cells
     while True:
         register_cells(tables, decoded)
         before = decoder.registry

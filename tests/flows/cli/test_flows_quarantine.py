@@ -13,8 +13,8 @@ import pytest
 from connectors.warehouse.schema.field_registry import write_mapping
 from connectors.warehouse.storage.connection import connect, writer
 from flows.cli.app import main
+from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from models.rejected_record import RejectedRecord
 from tests.warehouse.maintenance.test_warehouse_quarantine_retry import NO_ID, WITH_UUID, post
 from tests.warehouse.rig import ANNA, POSTS, Rig, Scan, account, at
 

@@ -84,7 +84,7 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     )
     publish = imported(["publish"])
     assert "duckdb" in publish
-    assert publish.isdisjoint({"aiohttp", "alembic", "httpx", "prefect", "sqlalchemy"})
+    assert publish.isdisjoint({"aiohttp", "alembic", "httpx", "models.api", "prefect", "pyarrow", "sqlalchemy"})
     status = imported(["status"], **environment)
     assert "duckdb" in status
     assert status.isdisjoint(

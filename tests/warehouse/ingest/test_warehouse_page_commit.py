@@ -6,9 +6,8 @@ import duckdb
 import pytest
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq, load, numbered
-from models.page_commit import PageCommit, ScopeCooldown
+from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
 from models.partition import CATALOGUE
-from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.rig import ANNA, POSTS, STORIES, T0, Rig, Scan, at
 

@@ -18,8 +18,7 @@ from connectors.warehouse.ingest.landing.segments import Segments, recover
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.page_commit import PageCommit, ScopeCooldown
-from models.rejected_record import RejectedRecord
+from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
 

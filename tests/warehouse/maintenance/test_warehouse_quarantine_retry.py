@@ -15,8 +15,8 @@ from connectors.warehouse.maintenance.quarantine_retry import Batch, StillReject
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.schema.field_registry import write_mapping
 from connectors.warehouse.storage.connection import Connection, connect
+from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from models.rejected_record import RejectedRecord
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import WAREHOUSE, ops_warehouse
 from tests.warehouse.merge.test_warehouse_merge_media import every_row

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import connectors.warehouse
+from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from models.rejected_record import RejectedRecord
 from tests.warehouse.rig import ANNA, BEN, POSTS, T0, Rig, Row, Scan, account, at
 
 HISTORY = "SELECT status, valid_from, valid_to FROM core.account_status_history ORDER BY valid_from, valid_to"

@@ -7,8 +7,8 @@ import pytest
 
 from connectors.warehouse.maintenance.housekeeping import delete_quarantined
 from connectors.warehouse.schema.field_registry import write_mapping
+from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from models.rejected_record import RejectedRecord
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
 

@@ -8,8 +8,7 @@ from typing import Any
 from connectors.warehouse.storage.appending import append, as_json
 from connectors.warehouse.storage.connection import Connection, value
 from models.checkpoint import Checkpoint
-from models.page_commit import PageCommit, ScopeCooldown, StagedPage
-from models.rejected_record import RejectedRecord
+from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown, StagedPage
 from models.runs import Outcome
 from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns, ops_staging
 
