@@ -46,8 +46,9 @@ def add_latency_option(parser: argparse.ArgumentParser, seconds: float = 0.0) ->
 
 def add_slow_server_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for a server that does not answer at once; `latency.set_latency` evaluates them."""
-    add_latency_option(parser)
-    parser.add_argument(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--latency", type=float, default=0.0, help="seconds before each response of the server")
+    either.add_argument(
         "--fetch-times",
         type=float,
         metavar="N",
