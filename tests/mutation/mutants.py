@@ -33,9 +33,8 @@ MUTANTS = (
     Mutant(
         "an item given twice is kept twice",
         "connectors/warehouse/merge/media.py",
-        "    FROM changed_items WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
-        "    GROUP BY account_id, surface, media_id\n",
-        "    FROM changed_items WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
+        "    FROM {changed_items} WHERE _seq > {begin} AND _seq <= {end}\n    GROUP BY account_id, surface, media_id\n",
+        "    FROM {changed_items} WHERE _seq > {begin} AND _seq <= {end}\n"
         "    GROUP BY account_id, surface, media_id, _order_key\n",
         ("tests/warehouse/merge/test_warehouse_merge_media.py",),
     ),
@@ -55,7 +54,7 @@ MUTANTS = (
     ),
     Mutant(
         "the first counts of new items are of no use",
-        "connectors/warehouse/merge/new_items.py",
+        "connectors/warehouse/merge/item_rows.py",
         "n.received_at AS _received_at",
         "NULL::TIMESTAMPTZ AS _received_at",
         ("tests/warehouse/merge/test_warehouse_history.py",),
@@ -252,7 +251,7 @@ MUTANTS = (
     Mutant(
         "full scans of one day are due in one day",
         "connectors/warehouse/runs/closed_scans.py",
-        "coalesce(latest.full_share, {_SPREAD})) AS full_share",
+        "coalesce(latest.full_share, {spread})) AS full_share",
         "coalesce(latest.full_share, 1.0)) AS full_share",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
@@ -399,7 +398,7 @@ MUTANTS = (
     Mutant(
         "a slice finds the beginning of a scan that is abandoned in a later slice",
         "connectors/warehouse/merge/merge.py",
-        " AND checkpoints.seq <= getvariable('slice_end')\n",
+        " AND checkpoints.seq <= {end}\n",
         "\n",
         ("tests/warehouse/merge/test_warehouse_removal.py",),
     ),
@@ -588,8 +587,8 @@ MUTANTS = (
     Mutant(
         "a changed item leaves no bytes",
         "connectors/warehouse/merge/media.py",
-        "FROM changed_items AS d JOIN media_cells AS c",
-        "FROM (FROM changed_items LIMIT 0) AS d JOIN media_cells AS c",
+        "FROM {changed_items} AS d JOIN {cells} AS c",
+        "FROM (FROM {changed_items} LIMIT 0) AS d JOIN {cells} AS c",
         ("tests/warehouse/raw/test_raw_media.py",),
     ),
     Mutant(
@@ -897,8 +896,8 @@ MUTANTS = (
     Mutant(
         "a rebuild writes rows although a field is missing in the registry",
         "connectors/warehouse/maintenance/rebuild.py",
-        "_types(decoded.registry) != _types(registry)",
-        "decoded.registry.keys() < registry.keys()",
+        "_types(cells.registry) != _types(registry)",
+        "cells.registry.keys() < registry.keys()",
         ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
     ),
     Mutant(
@@ -911,8 +910,8 @@ MUTANTS = (
     Mutant(
         "a rebuild takes an earlier time of a type for a new type",
         "connectors/warehouse/maintenance/rebuild.py",
-        "if not is_complete and _types(decoded.registry) != _types(registry):",
-        "if decoded.registry != registry:",
+        "if not is_complete and _types(cells.registry) != _types(registry):",
+        "if cells.registry != registry:",
         ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
     ),
     Mutant(

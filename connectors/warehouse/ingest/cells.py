@@ -1,6 +1,7 @@
 """Decoded cells as DuckDB tables: finds values that decoders do not report, and reads the rows of child tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from duckdb import DuckDBPyConnection
@@ -11,42 +12,58 @@ from connectors.warehouse.ingest.layout import CellTable, Layout
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.storage.connection import value
 from connectors.warehouse.storage.quoting import quoted
-from models.schema.fields import FieldObservation
+from models.schema.fields import FieldObservation, Registry
 from models.schema.mapping import ColumnMapping
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import CHILDREN, TableSchema
 
-_MEDIA = "media_cells"
+
+@dataclass(frozen=True, slots=True)
+class RegisteredCells:
+    """Decoded cells that are registered with DuckDB: `names` are the relations, by the table whose rows they become."""
+
+    layout: Layout
+    registry: Registry
+    names: Mapping[str, str]
+
+    @property
+    def media(self) -> str:
+        """Return the relation with the cells of media."""
+        return self.names["media"]
+
+    def children_query(self, schema: TableSchema) -> str:
+        """Return a query for the rows of a child table: the item's `_order_key`, position, columns.
+
+        Names of inferred columns never begin with an underscore.
+        """
+        columns = columns_select(schema, self.layout.children[schema.table].cells)
+        return f"SELECT order_key AS _order_key, position{columns} FROM {self.names[schema.table]}"  # noqa: S608 - quoted
 
 
-def _name(table: str) -> str:
-    return _MEDIA if table == "media" else f"cells_of_{table}"
-
-
-def decoded_children(schema: TableSchema) -> str:
-    """Return the name of the temporary table with a child table's rows: the item's `_order_key`, position, columns."""
-    return quoted(f"decoded_{schema.table}")
-
-
-def register_cells(tables: ArrowTables, decoded: Decoded) -> None:
+def register_cells(tables: ArrowTables, decoded: Decoded, prefix: str = "") -> RegisteredCells:
     """Register the cells with DuckDB, one table for each resource; they replace those of an earlier call."""
     found: Mapping[str, Any] = {"media": decoded.media, **decoded.children}
-    for table, cells in found.items():
-        tables.put(_name(table), cells)
+    names = {table: tables.put(f"{prefix}cells_of_{table}", cells) for table, cells in found.items()}
+    return RegisteredCells(decoded.layout, decoded.registry, {table: quoted(name) for table, name in names.items()})
 
 
 def _met(
-    db: DuckDBPyConnection, cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str], received: str
+    db: DuckDBPyConnection,
+    name: str,
+    cells: CellTable,
+    mapped: Sequence[ColumnMapping],
+    ids: Sequence[str],
+    received: str,
 ) -> Iterator[FieldObservation]:
     wanted = checks(cells, mapped, ids)
     if not wanted:
         return
     # Conditions are rarely true, and the join costs more than evaluating them.
     any_met = " OR ".join(f"({condition})" for condition in wanted.values())
-    if not value(db, f"SELECT EXISTS (FROM {quoted(_name(cells.resource))} WHERE {any_met})"):
+    if not value(db, f"SELECT EXISTS (FROM {name} WHERE {any_met})"):
         return
     tests = ", ".join(f"min(received_at) FILTER ({condition})" for condition in wanted.values())
-    query = f"SELECT {tests} FROM {quoted(_name(cells.resource))} JOIN ({received}) USING (order_key)"  # noqa: S608
+    query = f"SELECT {tests} FROM {name} JOIN ({received}) USING (order_key)"  # noqa: S608
     (row,) = db.execute(query).fetchall()
     for (path, json_type), at in zip(wanted, row, strict=True):
         if at is not None:
@@ -54,27 +71,14 @@ def _met(
 
 
 def observations(
-    db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping, received: str
+    db: DuckDBPyConnection, cells: RegisteredCells, mapping: MediaMapping, received: str
 ) -> Iterator[FieldObservation]:
-    """Yield observations that decoders do not report, from the values of the registered cells.
+    """Yield observations that decoders do not report, from the values of the cells.
 
     `received` is a query for `received_at` by order key.
     """
-    yield from _met(db, layout.media, mapping.columns, mapping.media_id, received)
+    layout = cells.layout
+    yield from _met(db, cells.media, layout.media, mapping.columns, mapping.media_id, received)
     for table in layout.children.values():
-        yield from _met(db, table, mapping.child_columns if table.resource == CHILDREN else (), (), received)
-
-
-def children_query(layout: Layout, schema: TableSchema) -> str:
-    """Return a query for a child table's rows, from the registered cells: the item's `_order_key`, position, columns.
-
-    Names of inferred columns never begin with an underscore.
-    """
-    columns = columns_select(schema, layout.children[schema.table].cells)
-    return f"SELECT order_key AS _order_key, position{columns} FROM {quoted(_name(schema.table))}"  # noqa: S608 - quoted
-
-
-def read_columns(db: DuckDBPyConnection, layout: Layout, table_schemas: Sequence[TableSchema]) -> None:
-    """Create the temporary tables with the rows of child tables."""
-    for schema in table_schemas:
-        db.execute(f"CREATE OR REPLACE TEMP TABLE {decoded_children(schema)} AS {children_query(layout, schema)}")
+        mapped = mapping.child_columns if table.resource == CHILDREN else ()
+        yield from _met(db, cells.names[table.resource], table, mapped, (), received)

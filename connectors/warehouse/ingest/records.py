@@ -1,4 +1,4 @@
-"""Writes the accounts and the metadata of staged pages to tables, so that the merge's SQL parses no JSON."""
+"""Reads the accounts and the metadata of staged pages, so that the merge's SQL parses no JSON."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,9 @@ _listed = msgspec.json.Decoder(_Listed)
 _paths = msgspec.json.Decoder(list[str])
 
 
-class _AccountRow(NamedTuple):
+class AccountRow(NamedTuple):
+    """A listed account; `listed_as` is its id as received."""
+
     seq: int
     position: int
     listed_as: str
@@ -57,7 +59,9 @@ class _AccountRow(NamedTuple):
     status: str
 
 
-class _RejectedRow(NamedTuple):
+class RejectedRow(NamedTuple):
+    """A rejected record; without a position it is the whole page."""
+
     seq: int
     resource: str
     position: int | None
@@ -67,26 +71,43 @@ class _RejectedRow(NamedTuple):
     unknown_status: str | None
 
 
-class _PathRow(NamedTuple):
+class PathRow(NamedTuple):
+    """A field that the contract does not know."""
+
     seq: int
     path: str
 
 
+class UnreadableRow(NamedTuple):
+    """A page that cannot be parsed."""
+
+    seq: int
+    body: str
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What staged pages contain besides media items.
+    """What staged pages contain besides media items, each with the landing number `seq` of its page."""
 
-    `unreadable` are the pages that cannot be parsed, `are_rejected` says whether any record was rejected, and
-    `are_unknown` whether there is any field that the contract does not know.
-    """
-
-    unreadable: Sequence[Page]
-    are_rejected: bool
-    are_unknown: bool
+    accounts: Sequence[AccountRow]
+    rejected: Sequence[RejectedRow]
+    unknown_paths: Sequence[PathRow]
+    unreadable: Sequence[UnreadableRow]
 
 
 _TYPES = {"seq": (pa.int64(), "BIGINT"), "position": (pa.int32(), "INTEGER")}
 _TEXT = (pa.string(), "VARCHAR")
+
+
+def columns_of(row_class: type[NamedTuple]) -> str:
+    """Return the names and the DuckDB types of the columns of a table with these rows."""
+    return ", ".join(f"{name} {_TYPES.get(name, _TEXT)[1]}" for name in row_class._fields)
+
+
+def table_of(rows: Sequence[NamedTuple]) -> pa.Table:
+    """Return an Arrow table with the rows, at least one, of the same class."""
+    columns = zip(rows[0]._fields, zip(*rows, strict=True), strict=True)
+    return pa.table({name: array_of(column, _TYPES.get(name, _TEXT)[0]) for name, column in columns})
 
 
 def _listed_as(payload: str) -> str | None:
@@ -98,10 +119,10 @@ def _listed_as(payload: str) -> str | None:
 
 def _accounts(
     seq: int, body: bytes | memoryview, known: Collection[int | None]
-) -> tuple[list[_AccountRow], list[_RejectedRow]]:
+) -> tuple[list[AccountRow], list[RejectedRow]]:
     """Return the valid and the malformed accounts of a page, except for the positions in `known`."""
-    found: list[_AccountRow] = []
-    rejected: list[_RejectedRow] = []
+    found: list[AccountRow] = []
+    rejected: list[RejectedRow] = []
     for position, raw in enumerate(_page.decode(body).items):
         if position in known:
             continue
@@ -110,43 +131,26 @@ def _accounts(
             account = msgspec.convert(_object.decode(raw), _Account)
         except (msgspec.MsgspecError, RecursionError):
             text = bytes(raw).decode()
-            rejected.append(_RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text, None, None))
+            rejected.append(RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text, None, None))
         else:
-            found.append(_AccountRow(seq, position, account.id, account.ig_username, account.public_id, account.status))
+            found.append(AccountRow(seq, position, account.id, account.ig_username, account.public_id, account.status))
     return found, rejected
 
 
-def _create(db: DuckDBPyConnection, table: str, rows: Sequence[NamedTuple], row_class: type[NamedTuple]) -> None:
-    # Not a registered Arrow table, because DuckDB takes 0.7 ms each time it reads one.
-    types = {name: _TYPES.get(name, _TEXT) for name in row_class._fields}
-    columns = ", ".join(f"{name} {of_duckdb}" for name, (_, of_duckdb) in types.items())
-    db.execute(f"CREATE OR REPLACE TEMP TABLE {table} ({columns})")
-    if rows:
-        values = zip(types.items(), zip(*rows, strict=True), strict=True)
-        db.register("records", pa.table({name: array_of(column, of_arrow) for (name, (of_arrow, _)), column in values}))
-        db.execute(f"INSERT INTO {table} FROM records")
-        db.unregister("records")
-
-
-def create_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unreadable_media: Sequence[Page]) -> Records:
-    """Create temporary tables of everything in staged pages except media, and except unreadable pages.
-
-    `account_items`: seq, position, listed_as (the account's id as received), ig_username, public_id, status.
-    `rejected_records`: seq, resource, position (NULL: the whole page), reason, payload, listed_as, unknown_status.
-    `unknown_paths`: seq, path of a field that the contract does not know.
-    """
-    accounts: list[_AccountRow] = []
-    rejected: list[_RejectedRow] = []
-    paths: list[_PathRow] = []
+def read_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unreadable_media: Sequence[Page]) -> Records:
+    """Return everything in staged pages except media. Unreadable pages have no other records."""
+    accounts: list[AccountRow] = []
+    rejected: list[RejectedRow] = []
+    paths: list[PathRow] = []
     unreadable = list(unreadable_media)
     for seq, resource, rejected_json, unknown_fields in db.execute(_LANDED).fetchall():
         rejected += [
-            _RejectedRow(
+            RejectedRow(
                 seq, resource, one.position, one.reason, one.payload, _listed_as(one.payload), one.unknown_status
             )
             for one in _rejected.decode(rejected_json or "[]")
         ]
-        paths += [_PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
+        paths += [PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
     known: dict[int, set[int | None]] = {}
     for row in rejected:
         known.setdefault(row.seq, set()).add(row.position)
@@ -159,9 +163,9 @@ def create_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unread
             accounts += found
             rejected += malformed
     left_out = {seq for seq, _ in unreadable}
-    rejected = [row for row in rejected if row.seq not in left_out]
-    paths = [row for row in paths if row.seq not in left_out]
-    _create(db, "account_items", accounts, _AccountRow)
-    _create(db, "rejected_records", rejected, _RejectedRow)
-    _create(db, "unknown_paths", paths, _PathRow)
-    return Records(unreadable, bool(rejected), bool(paths))
+    return Records(
+        accounts,
+        [row for row in rejected if row.seq not in left_out],
+        [row for row in paths if row.seq not in left_out],
+        [UnreadableRow(seq, str(body, "utf-8")) for seq, body in unreadable],
+    )

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 
 @dataclass(slots=True)
 class _Source:
-    table: pa.Table
+    table: Any
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
@@ -26,8 +25,8 @@ class ArrowTables:
         self._db = db
         self._sources: dict[str, _Source] = {}
 
-    def put(self, name: str, table: Any) -> None:  # noqa: ANN401 - pyarrow has no types
-        """Register a table with DuckDB under this name. No other code may register the same name."""
+    def put(self, name: str, table: Any) -> str:  # noqa: ANN401 - pyarrow has no types
+        """Register a table with DuckDB under this name; return the name. No other code may register the same name."""
         source = self._sources.get(name)
         if source is not None and source.table.schema == table.schema:
             source.table = table
@@ -36,12 +35,16 @@ class ArrowTables:
                 source.table = source.table.schema.empty_table()
             self._sources[name] = _Source(table)
             self._db.register(name, self._sources[name])
-
-    def get(self, name: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Return the last table of this name."""
-        return self._sources[name].table
+        return name
 
     def clear(self) -> None:
         """Empty all tables."""
         for source in self._sources.values():
             source.table = source.table.schema.empty_table()
+
+    def drop(self) -> None:
+        """Empty all tables, and remove their names from DuckDB."""
+        self.clear()
+        for name in self._sources:
+            self._db.unregister(name)
+        self._sources.clear()

@@ -101,23 +101,24 @@ def _decode_again(
     table = WAREHOUSE[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
-    for decoded in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
-        if not is_complete and _types(decoded.registry) != _types(registry):
+    for batch in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
+        cells = batch.cells
+        if not is_complete and _types(cells.registry) != _types(registry):
             connection.db.execute(f"DROP TABLE {table.full_name}")
             connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name}")
             return None
-        columns = columns_select(schema, decoded.layout.media.cells)
+        columns = columns_select(schema, cells.layout.media.cells)
         ((written,),) = connection.db.execute(
             f"""
 INSERT INTO {table.full_name} BY NAME
 SELECT {kept}, c.* EXCLUDE (_order_key)
-FROM (SELECT order_key AS _order_key, overflow{columns} FROM media_cells) AS c
-JOIN {before} AS m ON m.rowid = c._order_key JOIN stored_hashes AS h ON h.order_key = c._order_key
+FROM (SELECT order_key AS _order_key, overflow{columns} FROM {cells.media}) AS c
+JOIN {before} AS m ON m.rowid = c._order_key JOIN {batch.hashes} AS h ON h.order_key = c._order_key
 ORDER BY c._order_key
 """  # noqa: S608 - quoted names
         ).fetchall()
         rows += written
-        insert_children(connection, children, decoded, before)
+        insert_children(connection, children, cells, before)
     rows += _keep_rest(connection, table, before)
     connection.db.execute(f"DROP TABLE {before}")
     return rows

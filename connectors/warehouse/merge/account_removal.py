@@ -1,7 +1,8 @@
 """Decides which accounts are removed: those missing from a complete catalogue, with protection against mass removal."""
 
+from connectors.warehouse.merge.merge_batch import MergeBatch
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.connection import Connection
 from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS as _HOURS
 from models.removal import ACCOUNTS_LIMIT, CONFIRM_AFTER_HOURS
 from models.runs import RunWarning
@@ -11,18 +12,18 @@ REMOVED = "accounts_removed"
 # An account that another scan has listed since this one began is not missing: it may be on a page that this scan had
 # passed already.
 _IS_MISSED = "a.removed_at IS NULL AND a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq"
+_IS_LISTED = "SELECT EXISTS (FROM {finished} WHERE resource = 'accounts')"
 _IS_ANY_MISSED = f"""
-SELECT EXISTS (FROM core.accounts AS a JOIN finished AS w ON w.resource = 'accounts' AND {_IS_MISSED})
+SELECT EXISTS (FROM core.accounts AS a JOIN {{finished}} AS w ON w.resource = 'accounts' AND {_IS_MISSED})
 """
 
 # An empty catalogue neither confirms a removal nor can be confirmed, so it sets no `missed_from`. The confirming scan
 # must begin some time after both the beginning (`missed_from`) and the end (`since`) of the first one: a resumed scan
 # may have begun many hours before it ended, and a scan directly after it confirms nothing.
 _MISSED = f"""
-CREATE OR REPLACE TEMP TABLE missed_accounts AS
 WITH ended AS (
-    SELECT *, EXISTS (FROM core.accounts WHERE scan_id = finished.scan_id) AS lists_any
-    FROM finished WHERE resource = 'accounts'
+    SELECT *, EXISTS (FROM core.accounts WHERE scan_id = f.scan_id) AS lists_any
+    FROM {{finished}} AS f WHERE resource = 'accounts'
 )
 SELECT
     a.account_id, w.run_id,
@@ -43,14 +44,14 @@ _GUARDED = f"""
 WITH known AS (
     SELECT count(*) AS accounts FROM core.accounts
     WHERE removed_at IS NULL AND (
-        first_seen_at NOT BETWEEN (SELECT started_at FROM finished WHERE resource = 'accounts')
-            AND (SELECT complete_at FROM finished WHERE resource = 'accounts')
-        OR account_id IN (SELECT account_id FROM missed_accounts)
+        first_seen_at NOT BETWEEN (SELECT started_at FROM {{finished}} WHERE resource = 'accounts')
+            AND (SELECT complete_at FROM {{finished}} WHERE resource = 'accounts')
+        OR account_id IN (SELECT account_id FROM {{missed}})
     )
 ),
 missed AS (
     SELECT count(*) FILTER (NOT is_confirmed) AS in_doubt, count(*) FILTER (is_confirmed) AS confirmed
-    FROM missed_accounts
+    FROM {{missed}}
 )
 SELECT
     in_doubt > 1 AND in_doubt > {ACCOUNTS_LIMIT} * (accounts - confirmed) OR in_doubt = accounts - confirmed
@@ -58,61 +59,65 @@ FROM known, missed
 """  # noqa: S608
 
 _ACCEPTED = """
-SELECT EXISTS (FROM core.runs SEMI JOIN finished ON finished.resource = 'accounts' AND finished.run_id = runs.run_id
+SELECT EXISTS (FROM core.runs SEMI JOIN {finished} AS f ON f.resource = 'accounts' AND f.run_id = runs.run_id
 WHERE accept_removals)
 """
 
-_GONE = """
-CREATE OR REPLACE TEMP TABLE gone_accounts AS FROM missed_accounts WHERE is_confirmed OR NOT {guarded}
-"""
+_GONE = "FROM {missed} WHERE is_confirmed OR NOT {guarded}"
 
 _MARK = (
     """
-UPDATE core.accounts SET removed_at = g.since FROM gone_accounts AS g WHERE accounts.account_id = g.account_id
+UPDATE core.accounts SET removed_at = g.since FROM {gone} AS g WHERE accounts.account_id = g.account_id
 """,
     """
 UPDATE core.account_status_history AS h SET valid_to = g.since
-FROM gone_accounts AS g WHERE h.account_id = g.account_id AND h.valid_to IS NULL
+FROM {gone} AS g WHERE h.account_id = g.account_id AND h.valid_to IS NULL
 """,
     """
 INSERT INTO core.account_status_history (account_id, status, valid_from)
-SELECT account_id, 'removed', since FROM gone_accounts ORDER BY account_id
+SELECT account_id, 'removed', since FROM {gone} ORDER BY account_id
 """,
     "DELETE FROM ops.missing_accounts",
     """
 INSERT INTO ops.missing_accounts
-SELECT account_id, since, missed_from FROM missed_accounts ANTI JOIN gone_accounts USING (account_id)
+SELECT account_id, since, missed_from FROM {missed} ANTI JOIN {gone} USING (account_id)
 """,
 )
 
 _COUNTS = """
-SELECT count(*), count(*) FILTER (is_confirmed), any_value(run_id), min(since) FILTER (is_confirmed) FROM gone_accounts
+SELECT count(*), count(*) FILTER (is_confirmed), any_value(run_id), min(since) FILTER (is_confirmed) FROM {gone}
 """
 
 
-def mark_accounts_gone(connection: Connection) -> None:
+def nothing_gone(batch: MergeBatch) -> str:
+    """Return an empty relation of accounts that were marked as removed."""
+    return batch.empty("gone_accounts", "run_id VARCHAR")
+
+
+def mark_accounts_gone(batch: MergeBatch, finished: str) -> str:
     """Mark accounts as removed that the catalogue scan in `finished`, if any, did not list.
 
-    Leaves them in the temporary table `gone_accounts`. If too many accounts are missing, only those that an earlier
-    scan missed too are marked; the others wait in `ops.missing_accounts`. A run with `accept_removals` marks all.
+    Returns a relation with the marked accounts and the run that missed them (`run_id`). If too many accounts are
+    missing, only those that an earlier scan missed too are marked; the others wait in `ops.missing_accounts`. A run
+    with `accept_removals` marks all.
     """
-    db = connection.db
-    if not value(db, "SELECT EXISTS (FROM finished WHERE resource = 'accounts')"):
-        return
-    if not value(db, _IS_ANY_MISSED):
-        db.execute("DELETE FROM ops.missing_accounts")
-        return
-    db.execute(_MISSED)
-    accepted = bool(value(db, _ACCEPTED))
-    guarded = bool(value(db, _GUARDED))
-    for statement in (_GONE.format(guarded=guarded and not accepted), *_MARK):
-        db.execute(statement)
-    gone, confirmed, run_id, since = db.execute(_COUNTS).fetchall()[0]
+    if not batch.value(_IS_LISTED, finished=finished):
+        return nothing_gone(batch)
+    if not batch.value(_IS_ANY_MISSED, finished=finished):
+        batch.run("DELETE FROM ops.missing_accounts")
+        return nothing_gone(batch)
+    missed = batch.table("missed_accounts", _MISSED, finished=finished)
+    accepted = bool(batch.value(_ACCEPTED, finished=finished))
+    guarded = bool(batch.value(_GUARDED, finished=finished, missed=missed))
+    gone = batch.table("gone_accounts", _GONE, missed=missed, guarded=guarded and not accepted)
+    batch.run(*_MARK, gone=gone, missed=missed)
+    [(marked, confirmed, run_id, since)] = batch.rows(_COUNTS, gone=gone)
     if guarded and accepted:
-        _warn(connection, run_id, gone, "they are not in the catalogue, and --accept-removals was given")
+        _warn(batch.connection, run_id, marked, "they are not in the catalogue, and --accept-removals was given")
     elif confirmed:
         why = f"catalogues at least {_HOURS} hours apart, the first of {since:%Y-%m-%d %H:%M} UTC, did not list them"
-        _warn(connection, run_id, confirmed, why)
+        _warn(batch.connection, run_id, confirmed, why)
+    return gone
 
 
 def _warn(connection: Connection, run_id: str, count: int, why: str) -> None:

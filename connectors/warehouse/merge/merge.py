@@ -3,16 +3,17 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.landing.page_commit import Bodies, TypedPart
 from connectors.warehouse.merge.accounts import merge_accounts
+from connectors.warehouse.merge.merge_batch import MergeBatch
 from connectors.warehouse.merge.quarantine import collect_rejected
 from connectors.warehouse.merge.removal import mark_gone
-from connectors.warehouse.merge.run_counts import MergeStats, count_slice
-from connectors.warehouse.runs.closed_scans import CLOSE_SCANS
+from connectors.warehouse.merge.run_counts import MergedRelations, MergeStats, count_slice
+from connectors.warehouse.runs.closed_scans import close_scans
 from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.storage.connection import Connection, value
 
@@ -35,9 +36,6 @@ WHERE c.seq > e.seq
 
 _EVERYTHING = 2**63 - 1
 
-# Pages that cannot be parsed. They go to quarantine as a whole, because otherwise they would block every later merge.
-_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT, body VARCHAR)"
-
 # The end of an abandoned scan lands without a page; the merge records where the scan began.
 _IS_ANY_LANDED = """
 SELECT EXISTS (FROM ops.staging) OR EXISTS (FROM ops.checkpoints WHERE state = 'abandoned' AND began_seq IS NULL)
@@ -47,11 +45,10 @@ _PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"
 
 # The landing of each scan's first page. Scans from before this was recorded get 0, before all other landings.
 _BEGAN = """
-CREATE OR REPLACE TEMP TABLE began AS
 SELECT scan_id, coalesce(min(began_seq), min(seq) FILTER (pages <= 1), 0) AS began_seq
 FROM ops.checkpoints SEMI JOIN (
-    SELECT scan_id FROM ops.staging WHERE seq <= getvariable('slice_end')
-    UNION ALL SELECT scan_id FROM last_checkpoints WHERE state = 'abandoned'
+    SELECT scan_id FROM ops.staging WHERE seq <= {end}
+    UNION ALL SELECT scan_id FROM {last_checkpoints} WHERE state = 'abandoned'
 ) AS s USING (scan_id)
 GROUP BY scan_id
 """
@@ -59,14 +56,13 @@ GROUP BY scan_id
 # The last checkpoints of the partitions that have pages in this slice, or a scan that was abandoned without a page. All
 # other partitions have one checkpoint of each kind of run already.
 _LAST_CHECKPOINTS = """
-CREATE OR REPLACE TEMP TABLE last_checkpoints AS
 FROM ops.checkpoints
 SEMI JOIN (
-    SELECT resource, account_id, surface FROM ops.staging WHERE seq <= getvariable('slice_end')
+    SELECT resource, account_id, surface FROM ops.staging WHERE seq <= {end}
     UNION ALL
     SELECT resource, account_id, surface FROM ops.checkpoints WHERE state = 'abandoned' AND began_seq IS NULL
 ) AS landed USING (resource, account_id, surface)
-WHERE seq <= getvariable('slice_end')
+WHERE seq <= {end}
 QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1
 """
 
@@ -75,42 +71,37 @@ QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind 
 # can neither prove that an item is missing nor that it is present. Landing numbers decide the order, because a clock
 # may have been wrong.
 _FINISHED = """
-CREATE OR REPLACE TEMP TABLE finished AS
-WITH completed AS (FROM core.completed_scans SEMI JOIN last_checkpoints USING (resource, account_id, surface))
+WITH completed AS (FROM core.completed_scans SEMI JOIN {last_checkpoints} USING (resource, account_id, surface))
 SELECT
     c.resource, c.account_id, c.surface, c.scan_id, c.run_id, c.started_at, c.updated_at AS complete_at, b.began_seq,
     c.seq, false AS has_rejected, w.removals_undecided_since AS undecided_before,
     c.state = 'recent' AS is_recent, if(c.state = 'recent', c.read_to, NULL) AS covered_from,
-    {
+    {{
         'pages': c.pages, 'items': c.items, 'broken_by': c.order_broken_by, 'read_to': c.read_to,
         'full_share': c.full_share
-    } AS latest,
-    {
+    }} AS latest,
+    {{
         'scan_id': w.scan_id, 'complete_at': w.complete_at, 'pages': w.pages, 'items': w.items,
         'item_order': w.item_order, 'broken_by': w.order_broken_by, 'proofs': w.order_proofs,
         'full_share': w.full_share
-    } AS before
-FROM last_checkpoints AS c
+    }} AS before
+FROM {last_checkpoints} AS c
 SEMI JOIN ops.staging AS s USING (seq)
-JOIN began AS b USING (scan_id)
+JOIN {began} AS b USING (scan_id)
 LEFT JOIN completed AS w USING (resource, account_id, surface)
 WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL))
   AND coalesce(w.seq <= b.began_seq, true)
 """
 
 # Scans of media with a rejected record, which may be any of the items that the scan seems to miss.
-_REJECTING = (
-    """
-CREATE OR REPLACE TEMP TABLE rejecting AS
-SELECT scan_id FROM media_sightings WHERE media_id IS NULL
+_REJECTING = """
+SELECT scan_id FROM {sightings} WHERE media_id IS NULL
 UNION
-SELECT scan_id FROM ops.staging SEMI JOIN unreadable USING (seq)
-WHERE resource = 'media' AND seq <= getvariable('slice_end')
+SELECT scan_id FROM ops.staging SEMI JOIN {unreadable} USING (seq) WHERE resource = 'media' AND seq <= {end}
 UNION
 SELECT scan_id FROM ops.seen WHERE media_id = ''
-""",
-    "UPDATE finished SET has_rejected = true WHERE scan_id IN (FROM rejecting)",
-)
+"""
+_HAS_REJECTED = "UPDATE {finished} SET has_rejected = true WHERE scan_id IN (FROM {rejecting})"
 _IS_ANY_REJECTING = "SELECT EXISTS (FROM ops.seen WHERE media_id = '')"
 
 _UNKNOWN_FIELDS = """
@@ -121,18 +112,18 @@ WITH met AS (
              ELSE 'account_page' END AS resource,
         CASE WHEN f.resource = 'accounts' THEN regexp_replace(p.path, '^items\\[\\]\\.', '') ELSE p.path END AS path,
         f.received_at, f.seq
-    FROM unknown_paths AS p JOIN ops.staging AS f USING (seq) WHERE seq <= getvariable('slice_end')
+    FROM {unknown_paths} AS p JOIN ops.staging AS f USING (seq) WHERE seq <= {end}
 )
 SELECT resource, path, arg_min(received_at, seq) FROM met ANTI JOIN core.fields AS known USING (resource, path)
 GROUP BY resource, path
 """
 
 _IS_ANY_UNFINISHED = """
-SELECT EXISTS (SELECT 1 FROM last_checkpoints WHERE state = 'scanning' UNION ALL SELECT 1 FROM ops.seen)
+SELECT EXISTS (SELECT 1 FROM {last_checkpoints} WHERE state = 'scanning' UNION ALL SELECT 1 FROM ops.seen)
 """
 
 _DELETE_SUPERSEDED = """
-DELETE FROM ops.checkpoints AS c USING last_checkpoints AS l
+DELETE FROM ops.checkpoints AS c USING {last_checkpoints} AS l
 WHERE c.resource = l.resource AND c.account_id = l.account_id AND c.surface = l.surface AND c.run_kind = l.run_kind
     AND c.seq < l.seq
 """
@@ -143,42 +134,49 @@ _REMEMBER = (
     """
 DELETE FROM ops.seen
 WHERE scan_id NOT IN (
-    SELECT scan_id FROM ops.checkpoints WHERE state = 'scanning' AND seq <= getvariable('slice_end')
+    SELECT scan_id FROM ops.checkpoints WHERE state = 'scanning' AND seq <= {end}
 )
 """,
     """
 INSERT INTO ops.seen
 SELECT DISTINCT s.scan_id, s.account_id, s.surface, s.media_id
-FROM media_sightings AS s
-JOIN last_checkpoints AS c USING (scan_id)
+FROM {sightings} AS s
+JOIN {last_checkpoints} AS c USING (scan_id)
 WHERE c.state = 'scanning' AND s.media_id IS NOT NULL
 """,
 )
 _REMEMBER_REJECTING = """
 INSERT INTO ops.seen
 SELECT c.scan_id, c.account_id, c.surface, ''
-FROM rejecting JOIN last_checkpoints AS c USING (scan_id) ANTI JOIN (FROM ops.seen WHERE media_id = '') USING (scan_id)
+FROM {rejecting} JOIN {last_checkpoints} AS c USING (scan_id)
+ANTI JOIN (FROM ops.seen WHERE media_id = '') USING (scan_id)
 WHERE c.state = 'scanning'
 """
 
 _CLOSE = (
-    *CLOSE_SCANS,
-    "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
+    "DELETE FROM ops.staging WHERE seq <= {end}",
     """
-UPDATE ops.checkpoints SET began_seq = b.began_seq FROM began AS b
+UPDATE ops.checkpoints SET began_seq = b.began_seq FROM {began} AS b
 WHERE checkpoints.scan_id = b.scan_id AND checkpoints.began_seq IS NULL
-    AND checkpoints.state IN ('scanning', 'abandoned') AND checkpoints.seq <= getvariable('slice_end')
+    AND checkpoints.state IN ('scanning', 'abandoned') AND checkpoints.seq <= {end}
 """,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """What the pages of a merge contain. Statements about what they do not contain are skipped.
+    """What the pages of a merge contain besides media. Statements about what they do not contain are skipped.
+
+    The first four are relations: the listed accounts, rejected records, paths of unknown fields, and pages that cannot
+    be parsed. These go to quarantine as a whole, because otherwise they would block every later merge.
 
     Rejected are records, items and whole pages. A rejecting scan has a rejected media item, also of an earlier merge.
     """
 
+    accounts: str
+    rejected: str
+    unknown_paths: str
+    unreadable: str
     has_catalogue_pages: bool
     has_rejected: bool
     has_rejecting_scans: bool
@@ -198,33 +196,21 @@ def merge(connection: Connection, bodies: Bodies | None = None, parts: Sequence[
         return MergeStats()
     # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
     # commands that merge nothing do not need it.
-    from connectors.warehouse.ingest.records import create_records  # noqa: PLC0415
     from connectors.warehouse.merge.media import MediaMerge  # noqa: PLC0415
 
     bind_new_warehouse(db)
-    db.execute(_UNREADABLE)
+    batch = MergeBatch(connection)
     pages = _pages(db, {} if bodies is None else bodies)
-    media = MediaMerge(connection)
+    media = MediaMerge(batch)
     unreadable_media = media.read(pages.pop("media", []), parts)
-    records = create_records(db, pages["accounts"], unreadable_media)
-    if records.unreadable:
-        texts = [(seq, str(body, "utf-8")) for seq, body in records.unreadable]
-        db.executemany("INSERT INTO unreadable VALUES (?, ?)", texts)
-    is_any_rejected = records.are_rejected or bool(records.unreadable) or media.is_any_rejected
-    contents = _Contents(
-        has_catalogue_pages=bool(pages["accounts"]),
-        has_rejected=is_any_rejected,
-        has_rejecting_scans=is_any_rejected or bool(value(db, _IS_ANY_REJECTING)),
-        has_unknown_fields=records.are_unknown,
-    )
+    contents = _contents(batch, pages["accounts"], unreadable_media, is_any_item_rejected=media.is_any_rejected)
     counts = MergeStats()
     begin = 0
     while (end := value(db, _LAST_BEFORE_NEXT_SCAN)) is not None:
-        counts += _merge_slice(connection, media, contents, begin, int(end))
+        counts += _merge_slice(batch, media, contents, begin, int(end))
         begin = int(end)
-    counts += _merge_slice(connection, media, contents, begin, _EVERYTHING)
-    media.release()
-    _forget(db)
+    counts += _merge_slice(batch, media, contents, begin, _EVERYTHING)
+    batch.release()
     return counts
 
 
@@ -238,32 +224,91 @@ def _pages(db: DuckDBPyConnection, bodies: Bodies) -> "dict[str, list[Page]]":
     return found
 
 
-def _forget(db: DuckDBPyConnection) -> None:
-    # Temporary tables are in memory, and contain the pages and items of the last slice.
-    views = "SELECT 'VIEW', view_name FROM duckdb_views() WHERE temporary AND NOT internal"
-    tables = "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary"
-    left = db.execute(f"{views} UNION ALL {tables}").fetchall()
-    # In one call: one by one, such small statements take longer.
-    db.execute(";\n".join(f"DROP {kind} temp.{name}" for kind, name in left))
+def _contents(
+    batch: MergeBatch,
+    account_pages: "Sequence[Page]",
+    unreadable_media: "Sequence[Page]",
+    *,
+    is_any_item_rejected: bool,
+) -> _Contents:
+    from connectors.warehouse.ingest import records  # noqa: PLC0415
+
+    found = records.read_records(batch.db, account_pages, unreadable_media)
+
+    def create(name: str, rows: Sequence[NamedTuple], row_class: type[NamedTuple]) -> str:
+        # Not a registered Arrow table, because DuckDB takes 0.7 ms each time it reads one.
+        batch.empty(name, records.columns_of(row_class))
+        if rows:
+            batch.db.register("records", records.table_of(rows))
+            batch.run("INSERT INTO {name} FROM records", name=name)
+            batch.db.unregister("records")
+        return name
+
+    is_any_rejected = bool(found.rejected or found.unreadable) or is_any_item_rejected
+    return _Contents(
+        create("account_items", found.accounts, records.AccountRow),
+        create("rejected_records", found.rejected, records.RejectedRow),
+        create("unknown_paths", found.unknown_paths, records.PathRow),
+        create("unreadable", found.unreadable, records.UnreadableRow),
+        has_catalogue_pages=bool(account_pages),
+        has_rejected=is_any_rejected,
+        has_rejecting_scans=is_any_rejected or bool(batch.value(_IS_ANY_REJECTING)),
+        has_unknown_fields=bool(found.unknown_paths),
+    )
 
 
-def _merge_slice(connection: Connection, media: "MediaMerge", contents: _Contents, begin: int, end: int) -> MergeStats:
-    db = connection.db
-    db.execute(f"SET VARIABLE slice_begin = {begin}")
-    db.execute(f"SET VARIABLE slice_end = {end}")
-    for statement in (_LAST_CHECKPOINTS, _BEGAN, _FINISHED, *(_REJECTING if contents.has_rejecting_scans else ())):
-        db.execute(statement)
-    is_first = begin == 0
-    merge_accounts(connection, are_listed=contents.has_catalogue_pages, are_rejected=contents.has_rejected)
-    media.merge_slice(is_first=is_first)
-    collect_rejected(connection, media.mapping, is_any_rejected=contents.has_rejected)
+def _merge_slice(batch: MergeBatch, media: "MediaMerge", contents: _Contents, begin: int, end: int) -> MergeStats:
+    """Merge the pages with landing numbers from `begin` (exclusive) to `end` (inclusive)."""
+    last_checkpoints = batch.table("last_checkpoints", _LAST_CHECKPOINTS, end=end)
+    began = batch.table("began", _BEGAN, end=end, last_checkpoints=last_checkpoints)
+    finished = batch.table("finished", _FINISHED, last_checkpoints=last_checkpoints, began=began)
+    items = media.in_slice(begin, end)
+    rejecting = None
+    if contents.has_rejecting_scans:
+        rejecting = batch.table(
+            "rejecting", _REJECTING, sightings=items.sightings, unreadable=contents.unreadable, end=end
+        )
+        batch.run(_HAS_REJECTED, finished=finished, rejecting=rejecting)
+    gone_accounts = merge_accounts(
+        batch,
+        contents.accounts,
+        contents.rejected,
+        finished,
+        end,
+        are_listed=contents.has_catalogue_pages,
+        are_rejected=contents.has_rejected,
+    )
+    written = media.merge_slice(items, begin, end)
+    quarantined = collect_rejected(
+        batch,
+        media.mapping,
+        contents.rejected,
+        contents.unreadable,
+        items,
+        end,
+        is_any_rejected=contents.has_rejected,
+    )
     if contents.has_unknown_fields:
-        db.execute(_UNKNOWN_FIELDS)
-    mark_gone(connection, is_first=is_first)
-    counts = count_slice(connection)
-    db.execute(_DELETE_SUPERSEDED)
-    remember = _REMEMBER if value(db, _IS_ANY_UNFINISHED) else ()
-    remember_rejecting = (_REMEMBER_REJECTING,) if contents.has_rejecting_scans else ()
-    for statement in (*remember, *remember_rejecting, *_CLOSE):
-        db.execute(statement)
+        batch.run(_UNKNOWN_FIELDS, unknown_paths=contents.unknown_paths, end=end)
+    removals = mark_gone(batch, finished, items.sightings, items.stored, is_first=begin == 0)
+    merged = MergedRelations(
+        accounts=contents.accounts,
+        rejected_records=contents.rejected,
+        sightings=items.sightings,
+        found=items.found,
+        to_compare=items.to_compare,
+        changed_keys=items.changed_keys,
+        to_write=written,
+        gone=removals.gone,
+        gone_accounts=gone_accounts,
+        quarantined=quarantined,
+    )
+    counts = count_slice(batch, merged, end)
+    batch.run(_DELETE_SUPERSEDED, last_checkpoints=last_checkpoints)
+    if batch.value(_IS_ANY_UNFINISHED, last_checkpoints=last_checkpoints):
+        batch.run(*_REMEMBER, sightings=items.sightings, last_checkpoints=last_checkpoints, end=end)
+    if rejecting is not None:
+        batch.run(_REMEMBER_REJECTING, rejecting=rejecting, last_checkpoints=last_checkpoints)
+    close_scans(batch.db, finished, removals.missed)
+    batch.run(*_CLOSE, began=began, end=end)
     return counts

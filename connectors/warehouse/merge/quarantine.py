@@ -1,28 +1,27 @@
 """Stores rejected records in quarantine: one row for each, however often it is received."""
 
 from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
-from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
 
 _MET = f"""
-CREATE OR REPLACE TEMP TABLE quarantine_met AS
 WITH records AS (
     SELECT
         r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
         f.correlation_id, f.received_at AS seen_at, f.seq
-    FROM rejected_records AS r JOIN ops.staging AS f USING (seq) WHERE seq <= getvariable('slice_end')
+    FROM {{rejected}} AS r JOIN ops.staging AS f USING (seq) WHERE seq <= {{end}}
     UNION ALL
     SELECT
         'The item has no id that gramhouse knows.', 'media', s.account_id, s.surface, f.page,
         order_key & {(1 << POSITION_BITS) - 1}, payload, f.run_id, f.correlation_id, s.received_at, seq
-    FROM media_sightings AS s JOIN rejected_payloads USING (order_key) JOIN ops.staging AS f USING (seq)
+    FROM {{sightings}} AS s JOIN {{payloads}} USING (order_key) JOIN ops.staging AS f USING (seq)
     WHERE s.media_id IS NULL
     UNION ALL
     SELECT
         'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id,
         received_at, seq
-    FROM ops.staging JOIN unreadable AS u USING (seq) WHERE seq <= getvariable('slice_end')
+    FROM ops.staging JOIN {{unreadable}} AS u USING (seq) WHERE seq <= {{end}}
 )
 FROM records
 """  # noqa: S608 - constants
@@ -36,31 +35,27 @@ def _matches(one: str) -> str:
 
 # Rows without a digest, of an older version or another mapping; they may contain the same record several times.
 _UNIDENTIFIED = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
-_MERGE = (
-    f"""
-CREATE OR REPLACE TEMP TABLE quarantine_twice AS
+_TWICE = f"""
 SELECT {_SAME}, arg_min(rowid, (seen_at, page, position)) AS first, max(last_seen_at) AS last_seen_at
 FROM core.quarantine GROUP BY {_SAME} HAVING count(*) > 1
-""",  # noqa: S608 - constant names
-    f"DELETE FROM core.quarantine AS q USING quarantine_twice AS t WHERE {_matches('t')} AND q.rowid <> t.first",  # noqa: S608
-    f"UPDATE core.quarantine AS q SET last_seen_at = t.last_seen_at FROM quarantine_twice AS t WHERE {_matches('t')}",  # noqa: S608
-    "DROP TABLE temp.quarantine_twice",
+"""  # noqa: S608 - constant names
+_MERGE = (
+    f"DELETE FROM core.quarantine AS q USING {{twice}} AS t WHERE {_matches('t')} AND q.rowid <> t.first",  # noqa: S608
+    f"UPDATE core.quarantine AS q SET last_seen_at = t.last_seen_at FROM {{twice}} AS t WHERE {_matches('t')}",  # noqa: S608
 )
 
 _REJECTED_RECORDS = f"""
-CREATE OR REPLACE TEMP TABLE rejected AS
-WITH identified AS (SELECT *, {{digest}} AS digest FROM quarantine_met)
+WITH identified AS (SELECT *, {{digest}} AS digest FROM {{met}})
 SELECT * EXCLUDE (seq), max(seen_at) OVER (PARTITION BY {_SAME}) AS last_seen_at FROM identified
 QUALIFY row_number() OVER (PARTITION BY {_SAME} ORDER BY seq, position) = 1
 """  # noqa: S608
-_NOTHING_REJECTED = "CREATE OR REPLACE TEMP TABLE rejected (run_id VARCHAR)"
 _STORE = (
     f"""
 UPDATE core.quarantine AS q SET last_seen_at = greatest(q.last_seen_at, s.last_seen_at)
-FROM rejected AS s WHERE {_matches("s")}
+FROM {{rejected}} AS s WHERE {_matches("s")}
 """,  # noqa: S608
-    f"DELETE FROM rejected AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
-    "INSERT INTO core.quarantine BY NAME SELECT * FROM rejected",
+    f"DELETE FROM {{rejected}} AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
+    "INSERT INTO core.quarantine BY NAME SELECT * FROM {rejected}",
 )
 
 
@@ -91,26 +86,41 @@ def _digest(text: str) -> str:
     return f"(md5_number_lower({text}) >> 1)::BIGINT"
 
 
-def collect_rejected(connection: Connection, mapping: Mapping, *, is_any_rejected: bool) -> None:
-    """Store the rejected records of a slice in quarantine; the new ones are left in the table `rejected`.
+def collect_rejected(
+    batch: MergeBatch,
+    mapping: Mapping,
+    records: str,
+    unreadable: str,
+    items: MediaItems,
+    end: int,
+    *,
+    is_any_rejected: bool,
+) -> str:
+    """Store the rejected records of a slice in quarantine; return a relation with the new ones (`run_id`).
+
+    They are rejected `records` and `unreadable` pages (relations) up to the landing number `end`, and items of the
+    slice without an id. `is_any_rejected`: the merge has rejected records, perhaps in other slices.
 
     Records are the same if their account, surface, reason and content are equal; the position on the page does not
     matter. The content does not include counts and volatile URL parameters, because with these an item without an id
     would be a new record in every sync. A record that is in quarantine already only gets a later `last_seen_at`;
     payload, page, position, run and correlation id are those of the first time.
-
-    Needs the temporary tables of the merge. Call it in the open transaction. `is_any_rejected`: the merge has rejected
-    records, perhaps in other slices.
     """
-    db = connection.db
     if not is_any_rejected:
-        db.execute(_NOTHING_REJECTED)
-        return
-    db.execute(_MET)
+        return batch.empty("rejected", "run_id VARCHAR")
+    met = batch.table(
+        "quarantine_met",
+        _MET,
+        rejected=records,
+        sightings=items.sightings,
+        payloads=items.rejected_payloads,
+        unreadable=unreadable,
+        end=end,
+    )
     same = _digest(_content_text(mapping))
-    if value(db, "SELECT EXISTS (FROM quarantine_met)") and value(db, _UNIDENTIFIED):
-        db.execute(f"UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL")  # noqa: S608
-        for statement in _MERGE:
-            db.execute(statement)
-    for statement in (_REJECTED_RECORDS.replace("{digest}", same), *_STORE):
-        db.execute(statement)
+    if batch.is_any(met) and batch.value(_UNIDENTIFIED):
+        batch.run("UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL", same=same)
+        batch.run(*_MERGE, twice=batch.table("quarantine_twice", _TWICE))
+    rejected = batch.table("rejected", _REJECTED_RECORDS, digest=same, met=met)
+    batch.run(*_STORE, rejected=rejected)
+    return rejected

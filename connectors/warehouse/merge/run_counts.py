@@ -12,6 +12,7 @@ from datetime import datetime
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
+from connectors.warehouse.merge.merge_batch import MergeBatch
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.runs import RunState
@@ -52,6 +53,27 @@ class RunCounts:
     media: MergeStats
 
 
+@dataclass(frozen=True, slots=True)
+class MergedRelations:
+    """The relations of a slice from which its changes are counted.
+
+    Landed: listed `accounts`, `rejected_records`, and `sightings` of media. Of all slices: items `found`, those of them
+    `to_compare`, and the `changed_keys` of observations. Rows `to_write`, items and accounts that are gone, and newly
+    `quarantined` records.
+    """
+
+    accounts: str
+    rejected_records: str
+    sightings: str
+    found: str
+    to_compare: str
+    changed_keys: str
+    to_write: str
+    gone: str
+    gone_accounts: str
+    quarantined: str
+
+
 NAMES = tuple(column.name for column in run_counts())
 _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 
@@ -60,35 +82,35 @@ _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 # any more, or after the end of this one.
 _COUNTED = f"""
 WITH first_sightings AS (
-    SELECT first_order_key AS order_key, if(is_new, 'added', 'returned') AS what FROM media_to_write
+    SELECT first_order_key AS order_key, if(is_new, 'added', 'returned') AS what FROM {{of.to_write}}
     WHERE first_order_key IS NOT NULL
 ),
 happened AS (
     -- Malformed pages, which have no scan id, landed only for quarantine.
     SELECT seq, 'pages' AS what FROM ops.staging WHERE scan_id <> ''
     UNION ALL
-    SELECT seq, 'items' FROM media_sightings
+    SELECT seq, 'items' FROM {{of.sightings}}
     UNION ALL
-    SELECT seq, 'items' FROM account_items
+    SELECT seq, 'items' FROM {{of.accounts}}
     UNION ALL
-    SELECT seq, 'items' FROM rejected_records WHERE resource = 'accounts' AND position IS NOT NULL
+    SELECT seq, 'items' FROM {{of.rejected_records}} WHERE resource = 'accounts' AND position IS NOT NULL
     UNION ALL
     SELECT order_key >> {POSITION_BITS}, what FROM first_sightings
     UNION ALL
-    SELECT seq, 'added' FROM media_found
-    WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM media_to_compare)
+    SELECT seq, 'added' FROM {{of.found}}
+    WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM {{of.to_compare}})
     UNION ALL
-    SELECT order_key >> {POSITION_BITS}, 'changed' FROM changed_keys
+    SELECT order_key >> {POSITION_BITS}, 'changed' FROM {{of.changed_keys}}
     WHERE order_key NOT IN (SELECT order_key FROM first_sightings)
 ),
 counts AS (
-    SELECT run_id, what FROM happened JOIN ops.staging USING (seq) WHERE seq <= getvariable('slice_end')
+    SELECT run_id, what FROM happened JOIN ops.staging USING (seq) WHERE seq <= {{end}}
     UNION ALL
-    SELECT run_id, removal FROM gone
+    SELECT run_id, removal FROM {{of.gone}}
     UNION ALL
-    SELECT run_id, 'accounts_removed' FROM gone_accounts
+    SELECT run_id, 'accounts_removed' FROM {{of.gone_accounts}}
     UNION ALL
-    SELECT run_id, 'quarantined' FROM rejected
+    SELECT run_id, 'quarantined' FROM {{of.quarantined}}
 )
 SELECT run_id, what, count(*) FROM counts GROUP BY run_id, what
 """  # noqa: S608 - constants
@@ -98,17 +120,16 @@ def _media(numbers: Mapping[str, int]) -> MergeStats:
     return MergeStats(**{field.name: numbers[field.name] for field in fields(MergeStats)})
 
 
-def count_slice(connection: Connection) -> MergeStats:
+def count_slice(batch: MergeBatch, merged: MergedRelations, end: int) -> MergeStats:
     """Add the changes of a slice to the counts of its runs; return the sums over these runs.
 
-    Needs the temporary tables of the slice. Call it in the open transaction, before the slice's pages are deleted.
+    `end` is the slice's last landing number. Call it in the open transaction, before the slice's pages are deleted.
     """
-    db = connection.db
     counted: dict[str, Counter[str]] = defaultdict(Counter)
-    for run_id, what, number in db.execute(_COUNTED).fetchall():
+    for run_id, what, number in batch.rows(_COUNTED, of=merged, end=end):
         counted[run_id][what] = number
     for run_id, numbers in counted.items():
-        _add(db, run_id, numbers)
+        _add(batch.db, run_id, numbers)
     return sum(map(_media, counted.values()), MergeStats())
 
 

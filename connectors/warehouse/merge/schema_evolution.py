@@ -5,10 +5,10 @@ this first.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from connectors.warehouse.ingest.cells import children_query
+from connectors.warehouse.ingest.cells import RegisteredCells
 from connectors.warehouse.ingest.columns import columns_select
-from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import own_names
 from connectors.warehouse.storage.connection import Connection, value
@@ -40,13 +40,19 @@ def _in_store(field: Field | None, known: Registry) -> bool:
     return before is not None and bool(before.json_types.keys() - {JsonType.NULL})
 
 
-def _alter_columns(
-    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
-) -> list[ColumnSchema]:
-    """Add and widen columns; return those that must be filled from stored items."""
+@dataclass(frozen=True, slots=True)
+class _Altered:
+    """Columns that must be filled from stored items, and a table with the values of rows without bytes."""
+
+    columns: Sequence[ColumnSchema]
+    kept: str
+
+
+def _alter_columns(connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry) -> _Altered:
+    """Add and widen columns."""
     table = f"core.{schema.table}"
     filled: list[ColumnSchema] = []
-    _keep_cells(connection, schema, there)
+    kept = _keep_cells(connection, schema, there)
     for column in schema.columns:
         name = quoted(column.name)
         if column.name not in there:
@@ -58,25 +64,25 @@ def _alter_columns(
             # kill: DuckDB cannot find functions when it replays its log.
             connection.db.execute(f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)")
             filled.append(column)
-    return filled
+    return _Altered(filled, kept)
 
 
-def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, str]) -> None:
-    """Save, in a temporary table, the values of columns to be widened in rows whose bytes are not in the raw store.
+def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, str]) -> str:
+    """Save the values of columns to be widened in rows whose bytes are not in the raw store; return the table's name.
 
     They are cast to the new type. The order key is the rowid, as in cells that are decoded again.
     """
+    kept = f"kept_cells_of_{schema.table}"
     widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
     cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
     connection.db.execute(
-        f"CREATE OR REPLACE TEMP TABLE kept_cells_of_{schema.table} AS SELECT rowid AS _order_key{cells}"  # noqa: S608 - quoted
+        f"CREATE OR REPLACE TEMP TABLE {kept} AS SELECT rowid AS _order_key{cells}"  # noqa: S608 - quoted
         f" FROM core.{schema.table} WHERE raw_landed IS NULL"
     )
+    return kept
 
 
-def _alter_history(
-    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
-) -> list[ColumnSchema]:
+def _alter_history(connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry) -> _Altered:
     """Do the same for the history, and drop columns that are no longer content, for example because of media URLs."""
     for name in there.keys() - {*core_superseded.column_names, *(column.name for column in schema.columns)}:
         connection.db.execute(f"ALTER TABLE core.{schema.table} DROP COLUMN {quoted(name)}")
@@ -140,15 +146,17 @@ def _json_types_before(field: Field, known: Registry) -> Collection[JsonType]:
     return before.json_types.keys() if before is not None else ()
 
 
-def insert_children(connection: Connection, table_schemas: Sequence[TableSchema], decoded: Decoded, items: str) -> None:
+def insert_children(
+    connection: Connection, table_schemas: Sequence[TableSchema], cells: RegisteredCells, items: str
+) -> None:
     """Append the children of decoded items, whose rows are in the table `items`."""
     db = connection.db
     for schema in table_schemas:
-        if schema.table in decoded.layout.children:
+        if schema.table in cells.layout.children:
             db.execute(
                 f"INSERT INTO core.{quoted(schema.table)} BY NAME"  # noqa: S608 - quoted
                 f" SELECT m.account_id, m.surface, m.media_id, c.* EXCLUDE (_order_key)"
-                f" FROM ({children_query(decoded.layout, schema)}) AS c JOIN {items} AS m ON m.rowid = c._order_key"
+                f" FROM ({cells.children_query(schema)}) AS c JOIN {items} AS m ON m.rowid = c._order_key"
                 " ORDER BY m.account_id, m.surface, m.media_id, c.position"
             )
 
@@ -158,25 +166,27 @@ def _fill(
     mapping: MediaMapping,
     registry: Registry,
     stored: StoredItems,
-    columns: Sequence[ColumnSchema],
+    altered: _Altered,
     children: Sequence[TableSchema] = (),
 ) -> None:
+    db, columns = connection.db, altered.columns
     if not (columns or children):
+        db.execute(f"DROP TABLE temp.{altered.kept}")
         return
-    db = connection.db
     db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS _order_key LIMIT 0")
     for column in columns:
         db.execute(f"ALTER TABLE temp.filled ADD COLUMN {quoted(column.name)} {column.type}")
-    for decoded in decode_stored(connection, stored, mapping, registry, own_names(mapping)):
+    for batch in decode_stored(connection, stored, mapping, registry, own_names(mapping)):
+        cells = batch.cells
         if columns:
-            found = columns_select(TableSchema(MEDIA, tuple(columns)), decoded.layout.media.cells)
-            db.execute(f"INSERT INTO temp.filled BY NAME SELECT order_key AS _order_key{found} FROM media_cells")  # noqa: S608
-        insert_children(connection, children, decoded, stored.table)
+            found = columns_select(TableSchema(MEDIA, tuple(columns)), cells.layout.media.cells)
+            db.execute(f"INSERT INTO temp.filled BY NAME SELECT order_key AS _order_key{found} FROM {cells.media}")  # noqa: S608
+        insert_children(connection, children, cells, stored.table)
     if columns:
-        db.execute(f"INSERT INTO temp.filled BY NAME FROM kept_cells_of_{stored.table.removeprefix('core.')}")
+        db.execute(f"INSERT INTO temp.filled BY NAME FROM {altered.kept}")
         names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in columns)
         db.execute(f"UPDATE {stored.table} AS t SET {names} FROM temp.filled AS f WHERE t.rowid = f._order_key")  # noqa: S608
-    db.execute("DROP TABLE temp.filled")
+    db.execute(f"DROP TABLE temp.filled; DROP TABLE temp.{altered.kept}")
 
 
 def alter(
@@ -190,10 +200,10 @@ def alter(
     tables = _existing(connection)
     media, *children = table_schemas
     versions = history(media, mapping)
-    columns = _alter_columns(connection, media, tables[media.table], known)
+    of_media = _alter_columns(connection, media, tables[media.table], known)
     of_versions = _alter_history(connection, versions, tables[versions.table], known)
     emptied = [
         schema for schema in children if _alter_children(connection, schema, tables.get(schema.table), known, registry)
     ]
-    _fill(connection, mapping, registry, PRESENT, columns, emptied)
+    _fill(connection, mapping, registry, PRESENT, of_media, emptied)
     _fill(connection, mapping, registry, SUPERSEDED, of_versions)

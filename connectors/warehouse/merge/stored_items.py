@@ -12,15 +12,13 @@ import pyarrow as pa
 import xxhash
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
-from connectors.warehouse.ingest.cells import observations, register_cells
+from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.storage.connection import Connection
 from models.schema.fields import OwnNames, Registry
 from models.schema.mapping import Mapping
-
-_RECEIVED = "SELECT order_key, received_at FROM stored_payloads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,17 @@ class StoredItems:
 
 PRESENT = StoredItems("core.media", "changed_at")
 SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """Some rows of a table, decoded again: their cells, and a relation with their hashes (`payload_hash`).
+
+    The order key is the `rowid`.
+    """
+
+    cells: RegisteredCells
+    hashes: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +71,11 @@ def _decode(rows: Any, mapping: Mapping, registry: Registry, own: OwnNames) -> _
 
 def decode_stored(
     connection: Connection, stored: StoredItems, mapping: Mapping, registry: Registry, own: OwnNames
-) -> Iterator[Decoded]:
-    """Decode the payloads of a table in batches, and yield the cells of each batch; the order key is the `rowid`.
+) -> Iterator[StoredBatch]:
+    """Decode the payloads of a table in batches; a batch replaces the relations of the one before it.
 
-    Rows without `raw_landed` are left out. Fields found in one batch are in the registry of the next ones. The
-    registered table `stored_hashes` has the hash of each payload by order key. The next batch is decoded on a thread
-    while the caller uses a batch.
+    Rows without `raw_landed` are left out. Fields found in one batch are in the registry of the next ones. The next
+    batch is decoded on a thread while the caller uses a batch.
     """
     tables = ArrowTables(connection.db)
     payloads = stored_payloads(connection, stored.table, stored.at)
@@ -83,28 +91,30 @@ def decode_stored(
             if batch.known != registry:
                 # The batch before it had new fields, which were not known yet.
                 batch = _decode(batch.rows, mapping, registry, own)
-            decoded = _register(connection, tables, batch, mapping)
-            registry = decoded.registry
-            yield decoded
+            registered = _register(connection, tables, batch, mapping)
+            registry = registered.cells.registry
+            yield registered
+    tables.drop()
 
 
-def _register(connection: Connection, tables: ArrowTables, batch: _Batch, mapping: Mapping) -> Decoded:
-    """Register the tables of a batch; return its cells, decoded with the types that only their values show."""
-    tables.put("stored_payloads", batch.rows)
-    tables.put("stored_hashes", batch.hashes)
+def _register(connection: Connection, tables: ArrowTables, batch: _Batch, mapping: Mapping) -> StoredBatch:
+    """Register the tables of a batch, decoded with the types that only its values show."""
+    received = f"SELECT order_key, received_at FROM {tables.put('stored_payloads', batch.rows)}"  # noqa: S608 - a constant
+    hashes = tables.put("stored_hashes", batch.hashes)
     decoder, decoded = batch.decoder, batch.cells
     while True:
-        register_cells(tables, decoded)
+        # A merge has registered its own cells.
+        cells = register_cells(tables, decoded, "stored_")
         before = decoder.registry
-        decoder.learn(list(observations(connection.db, decoded.layout, mapping, _RECEIVED)))
+        decoder.learn(list(observations(connection.db, cells, mapping, received)))
         if decoder.registry == before:
-            return decoded
+            return StoredBatch(cells, hashes)
         decoded = decoder.finish()
 
 
 def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
     """Return the registry with the fields of all stored items and their earlier versions added."""
     for stored in (PRESENT, SUPERSEDED):
-        for decoded in decode_stored(connection, stored, mapping, known, own):
-            known = decoded.registry
+        for batch in decode_stored(connection, stored, mapping, known, own):
+            known = batch.cells.registry
     return known

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
+from duckdb import DuckDBPyConnection
+
 from connectors.warehouse.storage.connection import Connection
 from models.incremental import PROOFS, PROOFS_AGAIN, ClosedScan
 
@@ -11,13 +13,13 @@ NEWEST_FIRST = "newest_first"
 # A fraction in (0, 1] that differs by account, so that the next full scans are not all due on the same day.
 _SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
 
-# A recent scan updates only the range that it covered. A full scan also decides whether the feed is in order.
-CLOSE_SCANS = (
-    """
-DELETE FROM core.completed_scans AS s USING finished AS f
+_FORGET = """
+DELETE FROM core.completed_scans AS s USING {finished} AS f
 WHERE s.resource = f.resource AND s.account_id = f.account_id AND s.surface = f.surface
-""",
-    f"""
+"""
+
+# A recent scan updates only the range that it covered. A full scan also decides whether the feed is in order.
+_RECORD = """
 INSERT INTO core.completed_scans BY NAME
 WITH ordered AS (
     SELECT
@@ -25,11 +27,11 @@ WITH ordered AS (
         CASE
             WHEN is_recent THEN before.proofs
             WHEN surface <> 'posts' OR latest.read_to IS NULL AND latest.broken_by IS NULL
-                THEN coalesce(before.proofs, {PROOFS})
-            WHEN latest.broken_by IS NOT NULL THEN {PROOFS_AGAIN}
-            ELSE greatest(coalesce(before.proofs, {PROOFS}) - 1, 0)
+                THEN coalesce(before.proofs, {proofs})
+            WHEN latest.broken_by IS NOT NULL THEN {proofs_again}
+            ELSE greatest(coalesce(before.proofs, {proofs}) - 1, 0)
         END AS order_proofs
-    FROM finished
+    FROM {finished}
 )
 SELECT
     resource, account_id, surface, seq, order_proofs,
@@ -41,19 +43,37 @@ SELECT
     if(is_recent, before.items, latest.items) AS items,
     CASE
         WHEN is_recent THEN before.item_order
-        WHEN order_proofs = 0 AND latest.read_to IS NOT NULL AND latest.broken_by IS NULL THEN '{NEWEST_FIRST}'
+        WHEN order_proofs = 0 AND latest.read_to IS NOT NULL AND latest.broken_by IS NULL THEN '{newest_first}'
     END AS item_order,
     if(is_recent, before.broken_by, latest.broken_by) AS order_broken_by,
-    if(is_recent, before.full_share, coalesce(latest.full_share, {_SPREAD})) AS full_share,
+    if(is_recent, before.full_share, coalesce(latest.full_share, {spread})) AS full_share,
     CASE
-        WHEN scan_id IN (SELECT scan_id FROM missed WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
+        WHEN scan_id IN (SELECT scan_id FROM {missed} WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
         WHEN is_recent AND (account_id, surface) IN (
             SELECT (account_id, surface) FROM ops.missing WHERE since IS NULL
         ) THEN undecided_before
     END AS removals_undecided_since
 FROM ordered
-""",  # noqa: S608 - constants
-)
+"""
+
+
+def close_scans(db: DuckDBPyConnection, finished: str, missed: str) -> None:
+    """Replace the last closed scans of partitions by the scans in the relation `finished`, in the open transaction.
+
+    `missed` has the items that these scans did not list: `scan_id`, and `has_rejected` of the scan.
+    """
+    db.execute(_FORGET.format(finished=finished))
+    db.execute(
+        _RECORD.format(
+            finished=finished,
+            missed=missed,
+            proofs=PROOFS,
+            proofs_again=PROOFS_AGAIN,
+            newest_first=NEWEST_FIRST,
+            spread=_SPREAD,
+        )
+    )
+
 
 _CLOSED = f"""
 SELECT

@@ -333,7 +333,7 @@ def test_an_account_that_returns_in_a_record_rejected_has_its_gap_closed(rig: Ri
 
 
 MERGE = (
-    "merge/merge.py", "merge/accounts.py", "merge/item_parts.py", "merge/history.py", "merge/media.py",
+    "merge/merge.py", "merge/accounts.py", "merge/item_rows.py", "merge/history.py", "merge/media.py",
     "merge/comparing.py", "merge/removal.py", "merge/account_removal.py", "merge/run_counts.py", "merge/quarantine.py",
     "merge/schema_evolution.py", "ingest/cells.py", "ingest/columns.py", "ingest/records.py", "raw/parts.py",
 )  # fmt: skip
