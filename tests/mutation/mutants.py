@@ -253,7 +253,7 @@ MUTANTS = (
         "connectors/warehouse/runs/closed_scans.py",
         "coalesce(latest.full_share, {spread})) AS full_share",
         "coalesce(latest.full_share, 1.0)) AS full_share",
-        ("tests/flows/engine/test_flows_incremental.py",),
+        ("tests/warehouse/merge/test_warehouse_recent_scans.py",),
     ),
     Mutant(
         "a broken order is proved by one full scan",

@@ -9,6 +9,7 @@ import pytest
 from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, full_scans_due, known_posts
 from models.checkpoint import ScanState
 from models.incremental import Feed
+from models.partition import media
 from tests.warehouse.rig import ANNA, POSTS, Item, Rig, Row, Scan, account, at
 
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
@@ -175,3 +176,14 @@ def test_a_checkpoint_is_recent_only_where_the_scan_may_stop() -> None:
     assert state(known_seq=None) is ScanState.SCANNING
     assert state(feed=replace(reached, known_run=19)) is ScanState.SCANNING
     assert state(feed=replace(reached, order_broken_by="x")) is ScanState.SCANNING
+
+
+def test_first_full_scans_of_one_day_get_different_shares_of_the_interval(rig: Rig) -> None:
+    for number in range(20):
+        first = Scan(media(f"{number:08}-2222-4333-8444-555555555555", "posts"), f"scan-{number}", at(0))
+        rig.land(first.page(posts(10, 20), at(0), last=True))
+    rig.merge()
+    shares = [share for (share,) in rig.rows("SELECT full_share FROM core.completed_scans")]
+    assert len(set(shares)) == 20
+    assert all(0 < share <= 1 for share in shares)
+    assert 0.3 < sum(shares) / 20 < 0.7
