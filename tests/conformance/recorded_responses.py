@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tests.servers import listening
+
 FOLDER = Path(__file__).parent / "recordings"
 _ELSEWHERE = b"elsewhere.example"
 
@@ -89,12 +91,9 @@ class Server:
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Server"]:
         """Listen on a free port of 127.0.0.1."""
-        server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        async with listening(self._meet) as port:
+            self.url = f"http://127.0.0.1:{port}"
             yield self
-        finally:
-            server.close()
 
 
 def head_of(sent: bytes) -> int:

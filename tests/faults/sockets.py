@@ -10,6 +10,7 @@ from typing import Protocol
 from tests.faults.fake_api import FakeApi, MakeReply, PageRequest
 from tests.faults.faults import Effect, Fault
 from tests.faults.replies import GIGABYTE, PIECE, TRACED, Reply, ServerSocket, gzip_bomb
+from tests.servers import listening
 
 # The most bytes that may be sent: more than the socket buffers hold, far less than the whole body.
 MAX_SENT = 16 << 20
@@ -45,11 +46,8 @@ async def served(api: FakeApi) -> AsyncIterator[str]:
         finally:
             writer.close()
 
-    server = await asyncio.start_server(meet, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
+    async with listening(meet) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def _script(act: Act) -> MakeReply:

@@ -21,6 +21,7 @@ from connectors.source.endpoints import ApiRequest, Response, accounts_request, 
 from connectors.source.errors import ApiError
 from models.api import MediaPage
 from tests.clocks import WakefulClock
+from tests.servers import listening
 
 pytestmark = pytest.mark.anyio
 KEY = "canary-4f1e9b"
@@ -53,12 +54,9 @@ class Stage:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["Stage"]:
-        server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
+        async with listening(self._meet) as port:
+            self.url = f"http://127.0.0.1:{port}"
             yield self
-        finally:
-            server.close()
 
 
 def http(status: str = "200 OK", body: bytes = PAGE, **headers: str) -> bytes:

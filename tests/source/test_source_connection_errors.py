@@ -5,8 +5,7 @@ import errno
 import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -19,12 +18,13 @@ from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
 from tests.clocks import WakefulClock
+from tests.servers import listening
 
 pytestmark = pytest.mark.anyio
 REQUEST = accounts_request(None, 50)
 LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
 
-Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 
 @pytest.fixture(autouse=True)
@@ -44,15 +44,6 @@ async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple
     assert not [name for name in LIBRARIES if name in message]
     assert "\n" not in message
     return caught.value.code, message.replace(url.rpartition(":")[2], "PORT")
-
-
-@asynccontextmanager
-async def serving(play: Play, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    server = await asyncio.start_server(play, "127.0.0.1", 0, ssl=context)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
 
 
 def answering(data: bytes, *, abort: bool = False) -> Play:
@@ -125,7 +116,7 @@ async def test_a_host_that_does_not_exist() -> None:
     ids=["silent", "reset", "closed", "cut", "no HTTP"],
 )
 async def test_a_server_that_does_not_answer_as_one_should(play: Play, code: str, message: str) -> None:
-    async with serving(play) as port:
+    async with listening(play) as port:
         assert await failure(f"http://127.0.0.1:{port}") == (code, message)
 
 
@@ -150,7 +141,7 @@ async def test_a_server_that_accepts_no_connection(full: int) -> None:
 
 
 async def test_https_to_a_plain_http_server_fails() -> None:
-    async with serving(answering(b"")) as port:
+    async with listening(answering(b"")) as port:
         code, message = await failure(f"https://127.0.0.1:{port}")
     assert code in {"timeout", "connection_failed", "connection_reset"}
     assert "127.0.0.1:PORT" in message
@@ -160,7 +151,7 @@ async def test_a_refused_certificate_is_reported_with_its_reason(self_signed: Pa
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(self_signed)
     trusting = ssl.create_default_context(cafile=str(self_signed))
-    async with serving(silent, context) as port:
+    async with listening(silent, context) as port:
         result = await failure(f"https://127.0.0.1:{port}")
         assert result == (
             "certificate_refused",

@@ -18,6 +18,7 @@ from connectors.source.errors import ApiError
 from connectors.source.transport import transport
 from models.api import MediaPage
 from tests.clocks import WakefulClock
+from tests.servers import listening
 from tests.source.test_source_client import KEY, REQUEST, Stage, http
 
 SOURCE = Path(connectors.source.__path__[0])
@@ -128,9 +129,10 @@ async def test_a_server_that_sends_before_the_request_is_requested_once() -> Non
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(meet, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, ApiClient(url, SecretStr(KEY), clock=WakefulClock(), concurrency=4) as client:
+    async with (
+        listening(meet) as port,
+        ApiClient(f"http://127.0.0.1:{port}", SecretStr(KEY), clock=WakefulClock(), concurrency=4) as client,
+    ):
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
     assert (caught.value.code, connections) == ("protocol_error", 1)
