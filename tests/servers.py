@@ -5,18 +5,17 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
-Meet = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+from connectors.sandbox.http.serve import finish_accepting
 
-# Accepting a connection takes some steps of the event loop, fewer than this.
-_STEPS = 10
+Meet = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 
 @asynccontextmanager
 async def listening(meet: Meet, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """Serve on a free port of 127.0.0.1, and yield the port; `meet` is called for each connection.
 
-    All connections are closed at the end. One that is still being accepted is accepted first: otherwise asyncio would
-    leave its socket open, and the warning about it would fail whatever test runs when it is collected.
+    All connections are closed at the end, also one that is still being accepted: the warning about its open socket
+    would fail whatever test runs when it is collected.
     """
     writers: list[asyncio.StreamWriter] = []
     tasks: list[asyncio.Task[None]] = []
@@ -26,13 +25,10 @@ async def listening(meet: Meet, context: ssl.SSLContext | None = None) -> AsyncI
         tasks.append(asyncio.get_running_loop().create_task(meet(reader, writer)))
 
     server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=context)
-    [listener] = server.sockets
     try:
-        yield listener.getsockname()[1]
+        yield server.sockets[0].getsockname()[1]
     finally:
-        asyncio.get_running_loop().remove_reader(listener.fileno())
-        for _ in range(_STEPS):
-            await asyncio.sleep(0)
+        await finish_accepting([server])
         server.close()
         for writer in writers:
             writer.close()

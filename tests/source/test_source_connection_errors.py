@@ -5,7 +5,7 @@ import errno
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -18,13 +18,11 @@ from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
 from tests.clocks import WakefulClock
-from tests.servers import listening
+from tests.servers import Meet, listening
 
 pytestmark = pytest.mark.anyio
 REQUEST = accounts_request(None, 50)
 LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
-
-Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +44,7 @@ async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple
     return caught.value.code, message.replace(url.rpartition(":")[2], "PORT")
 
 
-def answering(data: bytes, *, abort: bool = False) -> Play:
+def answering(data: bytes, *, abort: bool = False) -> Meet:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(data)
@@ -115,7 +113,7 @@ async def test_a_host_that_does_not_exist() -> None:
     ],
     ids=["silent", "reset", "closed", "cut", "no HTTP"],
 )
-async def test_a_server_that_does_not_answer_as_one_should(play: Play, code: str, message: str) -> None:
+async def test_a_server_that_does_not_answer_as_one_should(play: Meet, code: str, message: str) -> None:
     async with listening(play) as port:
         assert await failure(f"http://127.0.0.1:{port}") == (code, message)
 

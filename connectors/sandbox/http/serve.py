@@ -18,7 +18,7 @@ from connectors.sandbox.faults.delivery import TRANSPORT, header_fields
 from connectors.sandbox.http.app import Sandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
 _LOOPBACK = "127.0.0.1"
 _PATIENCE = 10.0
@@ -51,18 +51,25 @@ class LendingProtocol(H11Protocol):
         self.transport.close()
 
 
+async def finish_accepting(servers: Iterable[asyncio.Server]) -> None:
+    """Stop accepting connections, except for those that are being accepted.
+
+    Such a connection is known, and can be closed, only a few steps of the event loop later. If its server were closed
+    before, asyncio would leave the socket open.
+    """
+    loop = asyncio.get_running_loop()
+    for listener in (listener for server in servers for listener in server.sockets):
+        loop.remove_reader(listener)
+    for _ in range(_STEPS_OF_ACCEPTING):
+        await asyncio.sleep(0)
+
+
 class TidyServer(uvicorn.Server):
     """A server that returns when it is stopped by a signal, does not raise it again, and leaves no socket open."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting connections, and close all of them."""
-        loop = asyncio.get_running_loop()
-        for listener in (listener for server in self.servers for listener in server.sockets):
-            loop.remove_reader(listener)
-        # A connection that is being accepted is known, and can be closed, only a few steps of the event loop later. If
-        # its server were closed before, asyncio would leave the socket open.
-        for _ in range(_STEPS_OF_ACCEPTING):
-            await asyncio.sleep(0)
+        await finish_accepting(self.servers)
         await super().shutdown(sockets)
 
     @contextmanager

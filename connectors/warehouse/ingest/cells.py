@@ -41,7 +41,10 @@ class RegisteredCells:
 
 
 def register_cells(tables: ArrowTables, decoded: Decoded, prefix: str = "") -> RegisteredCells:
-    """Register the cells with DuckDB, one table for each resource; they replace those of an earlier call."""
+    """Register the cells with DuckDB, one table for each resource; `prefix` begins the names of these tables.
+
+    They replace those of an earlier call with the same prefix.
+    """
     found: Mapping[str, Any] = {"media": decoded.media, **decoded.children}
     names = {table: tables.put(f"{prefix}cells_of_{table}", cells) for table, cells in found.items()}
     return RegisteredCells(decoded.layout, decoded.registry, {table: quoted(name) for table, name in names.items()})

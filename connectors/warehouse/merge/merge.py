@@ -294,10 +294,7 @@ def _merge_slice(batch: MergeBatch, media: "MediaMerge", contents: _Contents, be
     merged = MergedRelations(
         accounts=contents.accounts,
         rejected_records=contents.rejected,
-        sightings=items.sightings,
-        found=items.found,
-        to_compare=items.to_compare,
-        changed_keys=items.changed_keys,
+        items=items,
         to_write=written,
         gone=removals.gone,
         gone_accounts=gone_accounts,

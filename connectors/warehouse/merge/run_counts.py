@@ -12,7 +12,7 @@ from datetime import datetime
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
-from connectors.warehouse.merge.merge_batch import MergeBatch
+from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.runs import RunState
@@ -57,17 +57,13 @@ class RunCounts:
 class MergedRelations:
     """The relations of a slice from which its changes are counted.
 
-    Landed: listed `accounts`, `rejected_records`, and `sightings` of media. Of all slices: items `found`, those of them
-    `to_compare`, and the `changed_keys` of observations. Rows `to_write`, items and accounts that are gone, and newly
-    `quarantined` records.
+    Landed: listed `accounts`, `rejected_records`, and media items. Then the rows `to_write`, items and accounts that
+    are gone, and newly `quarantined` records.
     """
 
     accounts: str
     rejected_records: str
-    sightings: str
-    found: str
-    to_compare: str
-    changed_keys: str
+    items: MediaItems
     to_write: str
     gone: str
     gone_accounts: str
@@ -89,7 +85,7 @@ happened AS (
     -- Malformed pages, which have no scan id, landed only for quarantine.
     SELECT seq, 'pages' AS what FROM ops.staging WHERE scan_id <> ''
     UNION ALL
-    SELECT seq, 'items' FROM {{of.sightings}}
+    SELECT seq, 'items' FROM {{of.items.sightings}}
     UNION ALL
     SELECT seq, 'items' FROM {{of.accounts}}
     UNION ALL
@@ -97,10 +93,10 @@ happened AS (
     UNION ALL
     SELECT order_key >> {POSITION_BITS}, what FROM first_sightings
     UNION ALL
-    SELECT seq, 'added' FROM {{of.found}}
-    WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM {{of.to_compare}})
+    SELECT seq, 'added' FROM {{of.items.found}}
+    WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM {{of.items.to_compare}})
     UNION ALL
-    SELECT order_key >> {POSITION_BITS}, 'changed' FROM {{of.changed_keys}}
+    SELECT order_key >> {POSITION_BITS}, 'changed' FROM {{of.items.changed_keys}}
     WHERE order_key NOT IN (SELECT order_key FROM first_sightings)
 ),
 counts AS (

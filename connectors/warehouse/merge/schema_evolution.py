@@ -171,7 +171,6 @@ def _fill(
 ) -> None:
     db, columns = connection.db, altered.columns
     if not (columns or children):
-        db.execute(f"DROP TABLE temp.{altered.kept}")
         return
     db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS _order_key LIMIT 0")
     for column in columns:
@@ -186,7 +185,7 @@ def _fill(
         db.execute(f"INSERT INTO temp.filled BY NAME FROM {altered.kept}")
         names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in columns)
         db.execute(f"UPDATE {stored.table} AS t SET {names} FROM temp.filled AS f WHERE t.rowid = f._order_key")  # noqa: S608
-    db.execute(f"DROP TABLE temp.filled; DROP TABLE temp.{altered.kept}")
+    db.execute("DROP TABLE temp.filled")
 
 
 def alter(
@@ -207,3 +206,4 @@ def alter(
     ]
     _fill(connection, mapping, registry, PRESENT, of_media, emptied)
     _fill(connection, mapping, registry, SUPERSEDED, of_versions)
+    connection.db.execute(f"DROP TABLE temp.{of_media.kept}; DROP TABLE temp.{of_versions.kept}")

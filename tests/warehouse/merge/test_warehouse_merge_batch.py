@@ -51,8 +51,8 @@ def test_statements_read_no_session_variables(module: Path) -> None:
 
 
 def test_a_merge_leaves_no_temporary_relations(rig: Rig) -> None:
-    nights: list[list[Item]] = [[{"id": "1", "a": 1}, {"id": "2"}], [{"id": "1", "a": "x", "b": [{"c": 1}]}, {}]]
-    for number, items in enumerate(nights):
+    days: list[list[Item]] = [[{"id": "1", "a": 1}, {"id": "2"}], [{"id": "1", "a": "x", "b": [{"c": 1}]}, {}]]
+    for number, items in enumerate(days):
         scan = Scan(POSTS, f"scan-{number}", at(number))
         rig.land(scan.page(items, at(number), last=True))
         rig.merge()
