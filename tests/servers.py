@@ -14,15 +14,24 @@ Meet = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, No
 async def listening(meet: Meet, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """Serve on a free port of 127.0.0.1, and yield the port; `meet` is called for each connection.
 
-    All connections are closed at the end, also one that is still being accepted: the warning about its open socket
-    would fail whatever test runs when it is collected.
+    All accepted connections are closed at the end, also one that is still being accepted: the warning about its open
+    socket would fail whatever test runs when it is collected. Raises what `meet` raises, except if the client closed
+    its connection.
     """
     writers: list[asyncio.StreamWriter] = []
     tasks: list[asyncio.Task[None]] = []
 
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await meet(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
-        tasks.append(asyncio.get_running_loop().create_task(meet(reader, writer)))
+        tasks.append(asyncio.get_running_loop().create_task(serve(reader, writer)))
 
     server = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=context)
     try:
@@ -34,4 +43,6 @@ async def listening(meet: Meet, context: ssl.SSLContext | None = None) -> AsyncI
             writer.close()
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result

@@ -138,7 +138,7 @@ def _accounts(
 
 
 def read_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unreadable_media: Sequence[Page]) -> Records:
-    """Return everything in staged pages except media. Unreadable pages have no other records."""
+    """Return accounts, rejected records and unknown fields of staged pages. Unreadable pages have no other records."""
     accounts: list[AccountRow] = []
     rejected: list[RejectedRow] = []
     paths: list[PathRow] = []

@@ -144,14 +144,14 @@ SELECT
     ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record, o.scan_id) AS seq,
     r.resource, r.account_id, r.surface, ? AS run_id, coalesce(o.scan_id, '') AS scan_id, r.page,
     r.seen_at AS received_at, r.correlation_id, '{{"items":[' || r.payload || ']}}' AS body
-FROM ops.retried AS r
+FROM temp.retried AS r
 LEFT JOIN ({_OPEN_SCANS}) AS o USING (account_id, surface)
 """  # noqa: S608
 
 # The pages and items were counted for the runs that landed them.
 _NO_PAGES = "UPDATE core.run_counts SET pages = 0, items = 0 WHERE run_id = ?"
 
-_LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.retried)"
+_LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.retried)"
 
 # Complete scans after these records were received do not prove that the items still existed, because the items had no
 # rows. They are entered as missing, last seen when the record was, until the next complete scan decides.
@@ -159,7 +159,7 @@ _DOUBT = """
 INSERT INTO ops.missing BY NAME
 SELECT
     r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at, true AS needs_full
-FROM ops.retried AS r
+FROM temp.retried AS r
 JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
 GROUP BY r.account_id, r.surface, r.media_id, w.complete_at
 HAVING max(r.seen_at) < w.complete_at
@@ -214,9 +214,8 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
     if value(connection.db, "SELECT EXISTS (FROM ops.staging)"):
         message = "merge what is staged before a retry"
         raise ValueError(message)
-    # Not a temporary table, because the merge drops all of these.
     met = f"seen_at BETWEEN make_timestamptz({batch.first}) AND make_timestamptz({batch.last})"
-    for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
+    for statement in _identify("TEMP TABLE", "retried", read_mapping(connection), "* EXCLUDE (ids)", met):
         run(statement)
     last = last_seq(connection)
     run(_STAGE, [last, run_id])
@@ -226,7 +225,7 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
     run("UPDATE core.media SET written_seq = NULL WHERE written_seq > ?", [last])
     run(_NO_PAGES, [run_id])
     run(_DOUBT, [now])
-    run("DROP TABLE ops.retried")
+    run("DROP TABLE temp.retried")
 
 
 def staying(connection: Connection) -> tuple[StillRejected, ...]:

@@ -295,7 +295,7 @@ class MediaMerge:
             _log.warning("%d items of workers are not stored any more. Fix: gramhouse sync --full", missing)
         self._find_changes(decoded.media.num_rows, payloads.num_rows, missing)
         rejected = self._rejected(payloads)
-        # Frees the cells of children, which are rows of tables by now.
+        # Frees the texts, and with the registered tables the cells of children, which are rows of tables by now.
         is_any_decoded = decoded.media.num_rows > 0
         del decoded, payloads
         if is_any_decoded:
@@ -529,7 +529,7 @@ class MediaMerge:
         if changed:
             if begin > 0:
                 # Earlier slices changed rowids, so the hashes of stored rows are out of date.
-                wanted = batch.view("changed_and_stored", "FROM {to_write} WHERE changes > 0", to_write=to_write)
+                wanted = batch.view("changed_rows", "FROM {to_write} WHERE changes > 0", to_write=to_write)
                 compared = replace(compared, stored_hashes=self._hash_stored(wanted))
             observations = merge_history(batch, self.mapping, media, compared, to_write, begin, end)
             merge_children(batch, children, self._children, to_write, are_stored=bool(stored))

@@ -11,9 +11,10 @@ from connectors.warehouse.storage.connection import Connection, value
 class MediaItems:
     """Relations with the media items of a slice; the last four with those of all slices of the merge.
 
-    `sightings` are all items of its pages, and `stored` the rows of the merge's partitions. `found` are the items that
-    were decoded, `to_compare` those of them that may be unchanged, `changed_keys` the order keys of observations that
-    differ from the item's previous one, and `rejected_payloads` the texts of items without a valid id.
+    `sightings` are all items of its pages, and `stored` the rows of the partitions whose pages are still staged.
+    `found` are the items that were decoded, `to_compare` those of them that may be unchanged, `changed_keys` the order
+    keys of observations that differ from the item's previous one, and `rejected_payloads` the texts of items without a
+    valid id.
     """
 
     sightings: str

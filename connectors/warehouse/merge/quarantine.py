@@ -10,7 +10,7 @@ WITH records AS (
     SELECT
         r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
         f.correlation_id, f.received_at AS seen_at, f.seq
-    FROM {{rejected}} AS r JOIN ops.staging AS f USING (seq) WHERE seq <= {{end}}
+    FROM {{records}} AS r JOIN ops.staging AS f USING (seq) WHERE seq <= {{end}}
     UNION ALL
     SELECT
         'The item has no id that gramhouse knows.', 'media', s.account_id, s.surface, f.page,
@@ -52,10 +52,10 @@ QUALIFY row_number() OVER (PARTITION BY {_SAME} ORDER BY seq, position) = 1
 _STORE = (
     f"""
 UPDATE core.quarantine AS q SET last_seen_at = greatest(q.last_seen_at, s.last_seen_at)
-FROM {{rejected}} AS s WHERE {_matches("s")}
+FROM {{new}} AS s WHERE {_matches("s")}
 """,  # noqa: S608
-    f"DELETE FROM {{rejected}} AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
-    "INSERT INTO core.quarantine BY NAME SELECT * FROM {rejected}",
+    f"DELETE FROM {{new}} AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
+    "INSERT INTO core.quarantine BY NAME SELECT * FROM {new}",
 )
 
 
@@ -111,7 +111,7 @@ def collect_rejected(
     met = batch.table(
         "quarantine_met",
         _MET,
-        rejected=records,
+        records=records,
         sightings=items.sightings,
         payloads=items.rejected_payloads,
         unreadable=unreadable,
@@ -122,5 +122,5 @@ def collect_rejected(
         batch.run("UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL", same=same)
         batch.run(*_MERGE, twice=batch.table("quarantine_twice", _TWICE))
     rejected = batch.table("rejected", _REJECTED_RECORDS, digest=same, met=met)
-    batch.run(*_STORE, rejected=rejected)
+    batch.run(*_STORE, new=rejected)
     return rejected

@@ -108,7 +108,7 @@ class Up:
         return list(self.ask("/flow_runs/filter", wanted))
 
     def restarted(self, deployment: str) -> set[str]:
-        """Return the runs that an automation started. The schedule may start other runs at any time."""
+        """Return the runs that an automation started."""
         makers = {each["id"]: each["created_by"] or {} for each in self.runs_of(deployment)}
         return {run for run, maker in makers.items() if maker.get("type") == "AUTOMATION"}
 
@@ -293,7 +293,6 @@ def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> N
     # Its process has exited with 0 and holds no lock during the wait.
     wait_until(lambda: not up.flow_runs(), "the run's process to end")
     assert up.run(run)["state_name"] == "AwaitingRetry"
-    # Of this run only: a run that its schedule starts in the meantime fails in the same way.
     left = {"event": {"name": ["gramhouse.flow-run.left"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
     wait_until(lambda: bool(up.ask("/events/filter", {"filter": left})["events"]), "the event that its process ended")
     [event] = up.ask("/events/filter", {"filter": left})["events"]
