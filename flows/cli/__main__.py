@@ -31,14 +31,19 @@ def _return_large_allocations() -> None:
         mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-def run() -> None:
-    """Run the command line, and exit with its code."""
-    keep_usable()
+def prepare_process() -> None:
+    """Prevent imports of optional modules, and return freed memory to the system. Call it before importing pyarrow."""
     # Arrow's own allocator does not return freed memory to the system, 60 MB in a first sync.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     _return_large_allocations()
     for name in _LEFT_OUT:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+
+
+def run() -> None:
+    """Run the command line, and exit with its code."""
+    keep_usable()
+    prepare_process()
     with importing():
         from flows.cli.app import main
 

@@ -6,6 +6,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 
@@ -61,11 +62,11 @@ def main() -> int:
         sys.stdout.write("The tests fail though nothing is broken: see `make test` first.\n")
         return 1
     missed = 0
-    for mutant in MUTANTS:
-        caught = is_caught(mutant)
-        missed += not caught
-        sys.stdout.write(f"{'caught' if caught else 'MISSED'}  {mutant.name} ({mutant.path})\n")
-        sys.stdout.flush()
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for mutant, caught in zip(MUTANTS, threads.map(is_caught, MUTANTS), strict=True):
+            missed += not caught
+            sys.stdout.write(f"{'caught' if caught else 'MISSED'}  {mutant.name} ({mutant.path})\n")
+            sys.stdout.flush()
     sys.stdout.write(f"{len(MUTANTS) - missed} of {len(MUTANTS)} mutants were caught.\n")
     return bool(missed)
 

@@ -36,6 +36,7 @@ class Endless:
 
     def ask(self, _: str | None) -> Response:
         self.asked += 1
+        assert self.asked <= 3 * MOST_EMPTY, "the listing is followed without an end"
         ids = next(self.pages)
         cursor = None if self.asked == self.last else f"c{self.asked}"
         return Response(ACCOUNTS, MediaPage(len(ids), cursor, frozenset(), "", ids), "C")
