@@ -638,7 +638,7 @@ MUTANTS = (
         "flows/cluster/worker.py",
         "                self._waiting = [*commits, *self._waiting]\n",
         "",
-        ("tests/flows/cluster/test_flows_cluster_faults.py",),
+        ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
     Mutant(
         "workers do not heed an error that stops the run",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.store.object_store import ObjectStore, StoreError
+from connectors.store.object_store import ObjectStore
 from connectors.store.repeating import RepeatingStore
 from flows.cluster.batch_log import Entry, decode
 from flows.engine.pipeline import RunReport, run_sync
@@ -164,39 +164,3 @@ async def test_a_run_that_dies_while_the_store_fails_is_taken_over(
     assert report.state is RunState.COMPLETE
     assert found == (await in_one_process(tmp_path / "alone"))[0]
     assert logs[0] == (1, 0, True)
-
-
-class HoledStore(MemoryStore):
-    """Answers late until one create fails, and from then on at once."""
-
-    def __init__(self, shared: MemoryStore, fails: int) -> None:
-        super().__init__(shared.objects)
-        self.left = fails
-
-    async def create(self, key: str, data: bytes) -> bool:
-        self.left -= 1
-        if self.left >= 0:
-            for _ in range(20):
-                await asyncio.sleep(0)
-        if self.left == 0:
-            message = "the store is away. Fix: bring it back."
-            raise StoreError(message)
-        return await super().create(key, data)
-
-
-@pytest.mark.parametrize("fails", range(1, 7))
-async def test_a_failed_write_of_an_entry_leaves_no_gap_in_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
-) -> None:
-    """Another landing that waits to write meanwhile must not write what follows without it."""
-    monkeypatch.setattr("flows.cluster.worker._PAGES", 2)
-    service, store = FakeApi(4, POSTS), MemoryStore()
-    cluster = FakeCluster(service, store, lambda *_: HoledStore(store, fails))
-    with pytest.raises(StoreError, match="is away"):
-        async with open_cluster_resources(tmp_path, service, cluster, page_size=50) as resources:
-            await run_sync(request(tmp_path), resources)
-    async with open_cluster_resources(tmp_path, service, FakeCluster(service, store)) as resources:
-        report = await run_sync(request(tmp_path), resources)
-        counts = await rows(resources, "SELECT account_id[-1:], count(*) FROM core.media GROUP BY ALL ORDER BY ALL")
-    assert report.state is RunState.COMPLETE
-    assert counts == [(str(account), POSTS) for account in range(1, 5)]

@@ -136,6 +136,35 @@ async def test_a_cooldown_is_in_the_log_before_its_wait_begins() -> None:
     assert [commit.cooldown for commit in entry.commits] == [None, cooldown]
 
 
+class HeldStore(MemoryStore):
+    """Holds the first create until `may_fail` is set; then it fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_fail = asyncio.Event()
+
+    async def create(self, key: str, data: bytes) -> bool:
+        if not self.may_fail.is_set():
+            await self.may_fail.wait()
+            message = "the store is away. Fix: bring it back."
+            raise StoreError(message)
+        return await super().create(key, data)
+
+
+async def test_the_entry_after_one_that_could_not_be_written_has_its_commits_first() -> None:
+    store = HeldStore()
+    scans = LoggedScans(BatchLog(store, PREFIX), spec_of(1), Progress(), "first", Counters())
+    commits = [PageCommit(cooldown=ScopeCooldown(scope, START, START)) for scope in "abc"]
+    # The first writes, and the others wait for it.
+    landings = [asyncio.create_task(scans.land(commit)) for commit in commits]
+    await asyncio.sleep(0)
+    store.may_fail.set()
+    ends = await asyncio.gather(*landings, return_exceptions=True)
+    assert [type(end) for end in ends] == [StoreError, type(None), type(None)]
+    [entry] = await entries_of(store)
+    assert list(entry.commits) == commits
+
+
 async def test_another_attempt_keeps_the_cooldown_that_the_log_has() -> None:
     service, store = FakeApi(2), MemoryStore()
     cooldown = ScopeCooldown(f"selected_account:{uuid(1)}", START + timedelta(hours=9), START)
