@@ -45,6 +45,29 @@ def test_fluctuation_is_not_growth() -> None:
     assert message(leaking(4)) == []
 
 
+# The peaks in MB of every fourth of 200 processes, whose median slope after run 50 is 16.7 KB per run.
+PEAKS = (
+    239.6, 249.5, 236.5, 238.4, 262, 236.7, 239.8, 255.6, 243.4, 237.6, 245.4, 254.1, 245.8, 238, 235, 237.7,
+    235.6, 245.5, 253, 249.4, 247, 236.6, 251.2, 248.9, 234.7, 248.4, 247.1, 237.8, 264.8, 238, 244.9, 251.9,
+    249.5, 235.7, 269.2, 234.1, 249.3, 237.8, 237.9, 236.9, 243.8, 256.6, 238.4, 252, 245.3, 250.1, 253.7, 250.4,
+    236.3, 236.8,
+)  # fmt: skip
+
+
+def of_processes(kilobytes: float) -> list[str]:
+    """Return the complaints about these processes, with a growth of so many kilobytes per run added."""
+    runs = range(4, 201, 4)
+    samples = [
+        replace(quiet(run), vitals=Vitals(peak * 1024 + kilobytes * run)) for run, peak in zip(runs, PEAKS, strict=True)
+    ]
+    return list(complaints(samples, Limits(warm_up=50)))
+
+
+def test_a_slope_within_the_noise_is_not_growth_and_a_steeper_one_is() -> None:
+    assert of_processes(0) == []
+    assert len(of_processes(100)) == 1
+
+
 def test_memory_that_is_lost_run_by_run_is_noticed() -> None:
     (text,) = message(leaking(6))
     assert text.startswith("resident memory grows by 6.")
