@@ -54,18 +54,22 @@ PEAKS = (
 )  # fmt: skip
 
 
-def of_processes(kilobytes: float) -> list[str]:
+def of_processes(kilobytes: float, *, peaks: bool = True) -> list[str]:
     """Return the complaints about these processes, with a growth of so many kilobytes per run added."""
     runs = range(4, 201, 4)
     samples = [
         replace(quiet(run), vitals=Vitals(peak * 1024 + kilobytes * run)) for run, peak in zip(runs, PEAKS, strict=True)
     ]
-    return list(complaints(samples, Limits(warm_up=50)))
+    return list(complaints(samples, Limits(warm_up=50, peaks=peaks)))
 
 
 def test_a_slope_within_the_noise_is_not_growth_and_a_steeper_one_is() -> None:
     assert of_processes(0) == []
     assert len(of_processes(100)) == 1
+
+
+def test_noise_is_no_excuse_in_one_process() -> None:
+    assert len(of_processes(0, peaks=False)) == 1
 
 
 def test_memory_that_is_lost_run_by_run_is_noticed() -> None:

@@ -295,7 +295,7 @@ class MediaMerge:
             _log.warning("%d items of workers are not stored any more. Fix: gramhouse sync --full", missing)
         self._find_changes(decoded.media.num_rows, payloads.num_rows, missing)
         rejected = self._rejected(payloads)
-        # Frees the texts, and with the registered tables the cells of children, which are rows of tables by now.
+        # Frees the texts. The cells of children, which are rows of tables by now, are freed with `batch.arrow`.
         is_any_decoded = decoded.media.num_rows > 0
         del decoded, payloads
         if is_any_decoded:

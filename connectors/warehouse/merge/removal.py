@@ -176,8 +176,8 @@ def mark_gone(batch: MergeBatch, finished: str, sightings: str, stored: str, *, 
     """Mark items as removed that the scans in `finished` did not see.
 
     `sightings` are the items that the scans of the slice saw, `stored` the rows of their partitions before the slice,
-    with their rowids of that time. `is_first`: this is the first slice. Call it after the rows of the
-    slice are written, in the same transaction.
+    with their rowids of that time. `is_first`: this is the first slice. Call it after the rows of the slice are
+    written, in the same transaction.
     """
     is_any_missing = batch.is_any("ops.missing")
     if is_any_missing:
