@@ -57,10 +57,10 @@ BusyWait = Annotated[
     ),
 ]
 Engine = Annotated[
-    Literal["local", "dask", "work-pool"] | None,
+    Literal["local", "dask"] | None,
     typer.Option(
         "--engine",
-        help="Scan in this process, on Dask workers, or on a Prefect work pool (GRAMHOUSE_ENGINE).",
+        help="Scan in this process or on Dask workers (GRAMHOUSE_ENGINE).",
         show_default=False,
     ),
 ]

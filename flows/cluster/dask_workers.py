@@ -10,22 +10,24 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flows.cluster.worker import sync_batch
-from flows.cluster.worker_batches import NO_WORKERS
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, set_by
+
+# Seconds without any worker after which a run gives up.
+NO_WORKERS = 120.0
 
 # Seconds to wait for the scheduler's answer.
 _ANSWER = 10.0
 
 
 class DaskAttempt:
-    """A Dask task. See `flows.cluster.worker_batches.Attempt`."""
+    """A submitted attempt at a batch, as a Dask task."""
 
     def __init__(self, future: Any) -> None:  # noqa: ANN401 - distributed has no types
         self._future = future
 
     async def ended(self) -> BaseException | None:
-        """Wait until the task has ended; return its error, if any."""
+        """Wait until the task has ended; return its error. None: the whole batch is in its log."""
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         self._future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
         await ended.wait()
@@ -41,23 +43,18 @@ class DaskAttempt:
 
 
 class DaskWorkers:
-    """The workers of a Dask client. See `flows.cluster.worker_batches.Workers`."""
-
-    absent = "no Dask worker was available"
-    remedy = "start the scheduler and its workers"
-    least = 25
-    most = 500
+    """The workers of a Dask client; each scans a batch with `flows.cluster.worker.scan_stored`."""
 
     def __init__(self, client: Any, store_url: str) -> None:  # noqa: ANN401
         self._client = client
         self._store_url = store_url
 
     async def submit(self, prefix: str, *, key: str) -> DaskAttempt:
-        """Submit a batch to the scheduler."""
+        """Submit the batch at `prefix` of the store; `key` is unique to this attempt."""
         return DaskAttempt(self._client.submit(sync_batch, self._store_url, prefix, key=key, pure=False))
 
     async def are_there(self) -> bool:
-        """Return whether the scheduler has workers."""
+        """Return whether the scheduler has workers. May raise OSError."""
         return self._client.status not in ("closing", "closed") and bool(await self._client.nthreads())
 
 

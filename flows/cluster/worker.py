@@ -1,4 +1,4 @@
-"""Scanning a batch on a worker: the body of a Dask task or of a flow run of a work pool."""
+"""Scanning a batch on a worker: the body of a Dask task."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from connectors.source.endpoints import account_scope
 from connectors.store.object_store import ObjectStore, StoreError
@@ -15,6 +15,7 @@ from connectors.warehouse.schema.field_registry import read_mapping, read_regist
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_log import Fenced
 from flows.cluster.batch_spec import ApiAccess, BatchSpec, KnownBefore, batch_prefix, run_prefix, write_spec
+from flows.cluster.dask_workers import NO_WORKERS, DaskWorkers
 from flows.cluster.loader import FollowedBatch, Loader
 from flows.cluster.shared_run import begin_shared_run
 from flows.cluster.stop_mark import StopMark, write_stop
@@ -36,9 +37,6 @@ _log = logging.getLogger(__name__)
 # of workers that died.
 _ROUNDS = 3
 
-# Seconds without any worker after which a run gives up.
-NO_WORKERS = 120.0
-
 # Timeout, in seconds, of the question whether there are workers.
 _ANSWER = 10.0
 
@@ -53,45 +51,15 @@ _WATCH_EVERY = 1.0
 _QUIET = 60.0
 
 
-class Attempt(Protocol):
-    """A submitted attempt at a batch."""
-
-    async def ended(self) -> BaseException | None:
-        """Wait until the attempt has ended; return its error. None: the whole batch is in its log."""
-        ...
-
-    def release(self) -> None:
-        """Release the attempt's resources; its result is no longer needed."""
-        ...
-
-
-class Workers(Protocol):
-    """Workers in other processes; each scans a batch with `flows.cluster.worker.scan_stored`."""
-
-    absent: str
-    """The beginning of the error message if there are no workers, such as `no Dask worker was available`."""
-    remedy: str
-    """How a user starts workers, such as `start the scheduler and its workers`."""
-    least: int
-    """The minimum number of accounts in a batch, except for the last one."""
-    most: int
-    """The maximum number of accounts in a batch."""
-
-    async def submit(self, prefix: str, *, key: str) -> Attempt:
-        """Submit the batch at `prefix` of the store; `key` is unique to this attempt."""
-        ...
-
-    async def are_there(self) -> bool:
-        """Return whether there is a worker, or will be one when it is needed. May raise OSError."""
-        ...
-
-
 class WorkerBatches:
     """Scans the batches of one run on workers. See `flows.engine.run_context.BatchEngine`."""
 
+    least = 25
+    most = 500
+
     def __init__(
         self,
-        workers: Workers,
+        workers: DaskWorkers,
         store: ObjectStore,
         sequence: int,
         api: ApiAccess,
@@ -99,7 +67,6 @@ class WorkerBatches:
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
-        self.least, self.most = workers.least, workers.most
         self._workers = workers
         self._store = store
         self._sequence = sequence
@@ -249,8 +216,8 @@ class WorkerBatches:
                 self._are_workers_there.set()
             elif self._clock.monotonic() - seen_at >= NO_WORKERS:
                 message = (
-                    f"{self._workers.absent} for {NO_WORKERS:.0f} s. Saved pages are kept."
-                    f" Fix: {self._workers.remedy}, and run the same command to resume."
+                    f"no Dask worker was available for {NO_WORKERS:.0f} s. Saved pages are kept."
+                    " Fix: start the scheduler and its workers, and run the same command to resume."
                 )
                 raise ClusterLost(message)
             await self._clock.sleep(_WATCH_EVERY)
@@ -276,7 +243,7 @@ class WorkerBatches:
 
 @asynccontextmanager
 async def open_batches(
-    workers: Workers,
+    workers: DaskWorkers,
     settings: Settings,
     warehouse: Warehouse,
     *,
@@ -306,7 +273,7 @@ async def open_batches(
 
 @asynccontextmanager
 async def batches_on(
-    workers: Workers,
+    workers: DaskWorkers,
     store: ObjectStore,
     store_url: str,
     api: ApiAccess,

@@ -60,10 +60,10 @@ class ExpertOptions(BaseModel):
     ] = None
     busy_wait: BusyWait = None
     engine: Annotated[
-        Literal["local", "dask", "work-pool"] | None,
+        Literal["local", "dask"] | None,
         Field(
             title="Engine",
-            description="Scan in the process of the run (local), on Dask workers (dask) or on a work pool (work-pool).",
+            description="Scan in the process of the run (local) or on Dask workers (dask).",
         ),
     ] = None
 

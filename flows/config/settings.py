@@ -158,12 +158,8 @@ class Settings(BaseModel):
         ge=1,
         description="Maximum number of requests of such full scans in one run; by default no limit.",
     )
-    engine: Literal["local", "dask", "work-pool"] = Field(
-        "local",
-        description=(
-            "Where batches of accounts are scanned: local, in this process; dask, by workers; work-pool, by flow runs"
-            " of a Prefect work pool."
-        ),
+    engine: Literal["local", "dask"] = Field(
+        "local", description="Where batches of accounts are scanned: local, in this process; dask, by Dask workers."
     )
     scheduler: str | None = Field(
         None, description="Address of a Dask scheduler, tls://host:8786; none starts workers on this machine."

@@ -30,7 +30,6 @@ from models.clock import Clock
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient
-    from flows.cluster.worker_batches import Workers
 
 T = TypeVar("T")
 
@@ -179,17 +178,6 @@ async def writing(
         yield warehouse
 
 
-def _workers(settings: Settings, clock: Clock) -> AbstractAsyncContextManager["Workers"]:
-    """Return the connection to the engine's workers; only this engine is imported."""
-    if settings.engine == "dask":
-        from flows.cluster.dask_workers import dask_workers  # noqa: PLC0415 - a part of an extra
-
-        return dask_workers(settings)
-    from flows.orchestration.pool_workers import pool_workers  # noqa: PLC0415 - Prefect takes seconds to import
-
-    return pool_workers(settings, clock=clock)
-
-
 def _import_client() -> "type[ApiClient]":
     from connectors.source.client import ApiClient  # noqa: PLC0415 - not for commands that send no requests
 
@@ -200,7 +188,7 @@ def _import_client() -> "type[ApiClient]":
 async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
     """Open the resources of a run; they are closed when the block ends.
 
-    Raises SettingsError, TrackerUnreachable, WarehouseBusy, WarehouseUnusable and StoreError, before the first request
+    Raises SettingsError, WarehouseBusy, WarehouseUnusable and StoreError, before the first request
     to the API.
     """
     clock = SystemClock()
@@ -222,7 +210,9 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         workers = None
         if settings.engine != "local":
             # Before the warehouse: without workers, an empty warehouse would be created.
-            workers = await stack.enter_async_context(_workers(settings, clock))
+            from flows.cluster.dask_workers import dask_workers  # noqa: PLC0415 - a part of an extra
+
+            workers = await stack.enter_async_context(dask_workers(settings))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
         new_client = await importing_client
         client = await stack.enter_async_context(

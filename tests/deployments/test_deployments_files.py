@@ -30,7 +30,6 @@ from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
 from flows.orchestration.deployments import deployments, with_deployments
-from flows.orchestration.pool_workers import DEPLOYMENT
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"
@@ -510,16 +509,3 @@ def test_the_cluster_finds_its_scheduler_and_its_certificates() -> None:
     [policy] = [one for one in OBJECTS if one["kind"] == "NetworkPolicy"]
     [admitted] = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
     assert set(admitted["values"]) == {"scheduler", "workers", *CRON_JOBS}
-
-
-# batches.yaml
-
-
-def test_batches_have_a_deployment_and_a_pool_of_their_own_with_the_program_of_this_version() -> None:
-    [batch] = _documents(HERE / "batches.yaml")[0]["deployments"]
-    flow: Flow[..., Any] = load_flow_from_entrypoint(batch["entrypoint"], use_placeholder_flow=False)
-    assert f"{flow.name}/{batch['name']}" == DEPLOYMENT
-    assert set(flow.parameters.properties) == {"store_url", "prefix"}
-    assert batch["work_pool"]["name"] not in {one["work_pool"]["name"] for one in DEPLOYMENTS}
-    assert batch["work_pool"]["job_variables"]["image"] == IMAGE
-    assert batch["schedules"] == []

@@ -873,27 +873,6 @@ MUTANTS = (
         ("tests/warehouse/maintenance/test_warehouse_housekeeping.py",),
     ),
     Mutant(
-        "a worker of a pool scans any store",
-        "flows/sync_batch.py",
-        "    if settings.store != store_url:\n",
-        "    if settings.store is None:\n",
-        ("tests/flows/cluster/test_flows_pool.py",),
-    ),
-    Mutant(
-        "a flow run that is starting is left to begin after its run",
-        "flows/orchestration/pool_workers.py",
-        "_WAITING = [StateType.SCHEDULED, StateType.PENDING]",
-        "_WAITING = [StateType.SCHEDULED]",
-        ("tests/flows/cluster/test_flows_pool.py",),
-    ),
-    Mutant(
-        "a process that was never heard is waited for",
-        "flows/cluster/heartbeats.py",
-        "        if self._changed_at is None or heartbeat != self._heartbeat:\n",
-        "        if not heartbeat or self._changed_at is None or heartbeat != self._heartbeat:\n",
-        ("tests/flows/cluster/test_flows_pool.py",),
-    ),
-    Mutant(
         "a rebuild writes rows although a field is missing in the registry",
         "connectors/warehouse/maintenance/rebuild.py",
         "_types(cells.registry) != _types(registry)",

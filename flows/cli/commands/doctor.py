@@ -248,8 +248,8 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     except StoreError as error:
         yield Finding("store", "bad", str(error))
     try:
-        yield _pool(settings) if settings.engine == "work-pool" else _dask(settings)
-    except (SettingsError, TrackerUnreachable) as error:
+        yield _dask(settings)
+    except SettingsError as error:
         yield Finding("workers", "bad", str(error))
 
 
@@ -263,16 +263,6 @@ def _dask(settings: Settings) -> Finding:
     if workers:
         return Finding("workers", "ok", f"{settings.scheduler} answers, and has {count(workers, 'worker')}")
     hint = f"{settings.scheduler} answers, and has no worker. Fix: start `dask worker {settings.scheduler}`."
-    return Finding("workers", "bad", hint)
-
-
-def _pool(settings: Settings) -> Finding:
-    from flows.orchestration.pool_workers import read_pool
-
-    pool, is_ready = asyncio.run(read_pool(settings))
-    if is_ready:
-        return Finding("workers", "ok", f"the work pool {pool} has a worker")
-    hint = f"the work pool {pool} has no worker, or is paused. Fix: start `prefect worker start --pool {pool}`."
     return Finding("workers", "bad", hint)
 
 

@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
@@ -103,67 +101,3 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
     for path in [*pool.server.rglob("*"), *(pool.operator.folder / "prefect").rglob("*")]:
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     assert KEY not in log
-
-
-@contextmanager
-def worker(pool: Pool, name: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a worker of a pool during the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "worker", "start", "--pool", name],
-        env=pool.operator.environment(
-            PREFECT_API_URL=pool.api,
-            PREFECT_HOME=str(pool.operator.folder / "worker"),
-            PREFECT_WORKER_QUERY_SECONDS="1",
-            PWD=str(pool.operator.folder),
-        ),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(TIMEOUT)
-
-
-def test_a_batch_of_a_pool_whose_process_is_killed_is_submitted_again(
-    pool: Pool, serve: Callable[..., SandboxProcess]
-) -> None:
-    many = serve("--accounts", "70", "--posts", "40", "--seed", "5")
-    folder, store = pool.operator.folder, pool.operator.folder / "store"
-    pool.operator.env |= {
-        "GRAMHOUSE_BASE_URL": many.url,
-        "GRAMHOUSE_STORE": str(store),
-        "GRAMHOUSE_ENGINE": "work-pool",
-        "GRAMHOUSE_PAGE_SIZE": "10",
-        "GRAMHOUSE_CONCURRENCY": "2",
-    }
-    pool.type("work-pool", "create", "gramhouse-batches", "--type", "process")
-    pool.type("deploy", "--all", "--prefect-file", "deployments/batches.yaml")
-    env = {"PREFECT_API_URL": pool.api, "PREFECT_HOME": str(folder / "prefect")}
-    with (
-        worker(pool, "gramhouse-batches") as started,
-        killed_on_exit(pool.operator.start("sync", "--json", **env)) as sync,
-    ):
-        wait_until(lambda: many.stats()["total"] >= 150, "the flow run to be in the middle of its batch")
-        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(started.pid)], capture_output=True, check=True)
-        [flow_run] = map(int, listed.stdout.split())
-        os.kill(flow_run, signal.SIGKILL)
-        out, err = sync.communicate(timeout=2 * TIMEOUT)
-    assert sync.returncode == 0, out + err
-    assert_matches_api(pool.operator, many)
-    # Pages that were not in a log entry yet, and those in flight.
-    assert sum(one["times"] - 1 for one in many.stats()["asked_again"]) <= 100 + 2
-    runs = [one for one in pool.ask("flow_runs/filter") if one["name"].startswith("runs/")]
-    assert sorted((one["name"], one["state"]["name"]) for one in runs) == [
-        ("runs/00000001/000001-1", "Crashed"),
-        ("runs/00000001/000001-2", "Completed"),
-    ]
-    assert {str(one["parameters"]) for one in runs} == {
-        str({"store_url": str(store), "prefix": "runs/00000001/000001"})
-    }
-    for path in [*pool.server.rglob("*"), *store.rglob("*")]:
-        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path

@@ -25,7 +25,6 @@ from flows.orchestration.flow_run import LEFT
 from flows.orchestration.schedules import PLANS
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.reporting.summary import Drift, Field, Tokens, Truncated
-from flows.sync_batch import sync_batch
 from models.runs import RunState
 from tests.flows.summaries import fresh, run, summary, tokens
 
@@ -85,9 +84,8 @@ def test_a_missing_run_is_counted_from_the_last_end_of_one() -> None:
 
 def test_runs_are_known_by_the_names_of_our_flows() -> None:
     flows = {plan.flow.partition(":")[2] for plan in PLANS}
-    # The crashed flow run of a batch is not a crashed run: the batch is submitted again.
-    for name, known in (("a run crashed", flows), ("a run without a heartbeat", flows | {sync_batch.name})):
-        assert set(_by_name()[name]["trigger"]["match_related"]["prefect.resource.name"]) == known
+    for name in ("a run crashed", "a run without a heartbeat"):
+        assert set(_by_name()[name]["trigger"]["match_related"]["prefect.resource.name"]) == flows
 
 
 @pytest.mark.anyio
