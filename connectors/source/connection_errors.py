@@ -12,6 +12,7 @@ import aiohttp
 import httpx
 
 from connectors.source.body import BodyError, BodyTooLarge
+from connectors.source.transport import MAX_HEADER_BYTES, MAX_HEADERS
 
 # The first row that matches is used. aiohttp's classes are distinguished here because its httpx transport reports both
 # refused and reset connections as ConnectTimeout.
@@ -39,6 +40,13 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         "timeout": "{server} did not answer in time",
     }
 )
+# How aiohttp's messages begin when a response exceeds one of the limits.
+_TOO_LARGE: Mapping[str, str] = MappingProxyType(
+    {
+        "Got more than": f"{{server}} sent a header or status line of more than {MAX_HEADER_BYTES:,} bytes",
+        "Too many headers": f"{{server}} sent more than {MAX_HEADERS:,} headers",
+    }
+)
 _NAMES: Mapping[int, str] = MappingProxyType(
     {
         socket.EAI_NONAME: "the host name was not found",
@@ -60,6 +68,10 @@ def describe(cause: BaseException, code: str, base_url: httpx.URL) -> str:
     """Return one line that names the server and describes the error, without names of libraries."""
     if isinstance(cause, BodyError):
         return str(cause)
+    if isinstance(cause, aiohttp.ClientResponseError):
+        for beginning, text in _TOO_LARGE.items():
+            if cause.message.startswith(beginning):
+                return text.format(server=_server(base_url))
     connecting = code == "timeout" and isinstance(cause, _CONNECTING)
     text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
     reason = _reason(cause)

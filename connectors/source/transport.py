@@ -1,7 +1,7 @@
 """Connections over aiohttp, with three changes to its defaults: see docs/decisions/0026."""
 
 import ssl
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 import aiohttp
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
+
+MAX_HEADER_BYTES: Final = 65_536
+"""Limit of the status line and of each header of a response, name and value together."""
+MAX_HEADERS: Final = 1_000
+"""Limit of the number of headers of a response."""
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -67,6 +72,9 @@ def transport(*, secure: bool, concurrency: int, certificates: ssl.SSLContext | 
             cookie_jar=aiohttp.DummyCookieJar(),
             middlewares=(_once,),
             trust_env=False,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            max_headers=MAX_HEADERS,
         )
 
     return AiohttpTransport(verify=certificates, trust_env=False, client=session)

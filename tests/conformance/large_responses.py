@@ -15,9 +15,12 @@ def _with(header: bytes) -> bytes:
 SWOLLEN: Mapping[str, bytes] = MappingProxyType(
     {
         "header of 8,000 bytes": _with(b"X-Long: " + b"x" * 8_000 + b"\r\n"),
+        "header of 9,000 bytes": _with(b"Content-Security-Policy: " + b"x" * 9_000 + b"\r\n"),
+        "header of 60,000 bytes": _with(b"X-Long: " + b"x" * 60_000 + b"\r\n"),
         "header of 64 KiB": _with(b"X-Long: " + b"x" * 65_536 + b"\r\n"),
         "name of 64 KiB": _with(b"X" * 65_536 + b": x\r\n"),
         "100 headers": _with(b"".join(b"X-%d: x\r\n" % number for number in range(100))),
+        "900 headers": _with(b"".join(b"X-%d: x\r\n" % number for number in range(900))),
         "1,000 headers": _with(b"".join(b"X-%d: x\r\n" % number for number in range(1_000))),
         "reason of 20,000 bytes": good().replace(b"OK", b"O" * 20_000, 1),
         "status line without an end": b"HTTP/1.1 200 " + b"O" * 70_000,

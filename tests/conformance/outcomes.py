@@ -124,8 +124,9 @@ HTTP = (
     *_head_first(*_again("timeout", 200, "chunk_size_bad", "chunk_size_negative", "chunk_size_huge", "chunk_too_long")),
     *_head_first(Outcome("limited_in_bad_chunks", Then.HOLD, "http_429", 429, wait=7)),
     *_cut("chunks_without_end", "length_long", closes=True),
-    *_lands("header of 8,000 bytes", "100 headers", "100 Continue, 1,000 times", items=2),
-    *_no_http("header of 64 KiB", "name of 64 KiB", "1,000 headers", "reason of 20,000 bytes"),
+    *_lands("header of 8,000 bytes", "header of 9,000 bytes", "header of 60,000 bytes", items=2),
+    *_lands("100 headers", "900 headers", "reason of 20,000 bytes", "100 Continue, 1,000 times", items=2),
+    *_no_http("header of 64 KiB", "name of 64 KiB", "1,000 headers"),
     *_no_http("status line without an end"),
     # Data sent on an idle connection belongs to no request.
     *_lands(*_WHOLE_BEHIND, "half_behind", "newlines_behind"),

@@ -110,8 +110,23 @@ async def test_a_host_that_does_not_exist() -> None:
             "protocol_error",
             "127.0.0.1:PORT answered with something that is not HTTP: Bad status line",
         ),
+        (
+            answering(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n"),
+            "protocol_error",
+            "127.0.0.1:PORT sent a header or status line of more than 65,536 bytes",
+        ),
+        (
+            answering(b"HTTP/1.1 200 " + b"y" * 70_000 + b"\r\n\r\n"),
+            "protocol_error",
+            "127.0.0.1:PORT sent a header or status line of more than 65,536 bytes",
+        ),
+        (
+            answering(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1_001 + b"\r\n"),
+            "protocol_error",
+            "127.0.0.1:PORT sent more than 1,000 headers",
+        ),
     ],
-    ids=["silent", "reset", "closed", "cut", "no HTTP"],
+    ids=["silent", "reset", "closed", "cut", "no HTTP", "long header", "long status line", "many headers"],
 )
 async def test_a_server_that_does_not_answer_as_one_should(play: Meet, code: str, message: str) -> None:
     async with listening(play) as port:
