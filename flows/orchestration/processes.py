@@ -194,23 +194,23 @@ def prefect_environment(folder: Path, port: int) -> dict[str, str]:
         **PREFECT_QUIET,
         "NO_PROXY": no_proxy(),
         "PREFECT_HOME": str(folder.resolve()),
-        # It has no login, and by default answers requests from any web page open in a browser on this machine.
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port},http://localhost:{port}",
         # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
         "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-        "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
+        # Every user of this machine can reach it there, but no other machine.
+        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_API_PORT": str(port),
     }
 
 
-def prefect_arguments(port: int, report: Path | None = None) -> list[str]:
+def prefect_arguments(report: Path) -> list[str]:
     """Return the arguments after `python -m` that start a Prefect server, which also shows the HTML report."""
-    shown = [] if report is None else ["--report", str(report.resolve())]
-    return ["flows.orchestration.prefect_server", *shown, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    return ["flows.orchestration.server", str(report.resolve())]
 
 
 def prefect(folder: Path, port: int) -> AbstractContextManager[ChildProcess]:
-    """Start a Prefect server on a port, with its data in a folder."""
+    """Start a Prefect server on a port, with its data in a folder. The report is next to this folder."""
     private(folder)
+    arguments = prefect_arguments(folder.parent / "report.html")
     env = prefect_environment(folder, port)
     log = folder / "server.log"
-    return _server("the Prefect server", prefect_arguments(port), port=port, health="/api/health", log=log, env=env)
+    return _server("the Prefect server", arguments, port=port, health="/api/health", log=log, env=env)

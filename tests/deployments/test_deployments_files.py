@@ -49,7 +49,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 IMAGE = f"gramhouse:{PROJECT['version']}"
 # The source of a secret may be stated, but not the secret.
-SECRET = re.compile(r"(?i)(api_?key|password|secret|token)$")
+SECRET = re.compile(r"(?i)(api_?key|password|secret|token|auth_string)$")
 NO_VALUE = re.compile(r"|/run/secrets/\S+|\$\{\w+:[-?].*\}")
 
 
@@ -293,6 +293,24 @@ def test_a_service_listens_only_locally_and_has_time_to_stop(name: str) -> None:
         assert int(service["stop_grace_period"].removesuffix("s")) > 10
         assert "healthcheck" in service
     assert "privileged" not in service
+
+
+def test_every_server_and_client_of_prefect_has_the_login_of_its_api() -> None:
+    """Otherwise every web page open in a browser that reaches the server could run programs through it."""
+    services = [(service.get("entrypoint"), service.get("environment", {})) for service in SERVICES.values()]
+    containers = [
+        (container.get("command"), {one["name"]: one.get("valueFrom") for one in container.get("env", [])})
+        for name, pod in PODS.items()
+        if name != "pool"
+        for container in [*pod["containers"], *pod.get("initContainers", [])]
+    ]
+    clients = servers = 0
+    for command, variables in [*services, *containers]:
+        is_server, is_client = "PREFECT_SERVER_UI_API_URL" in variables, "PREFECT_API_URL" in variables
+        assert bool(variables.get("PREFECT_SERVER_API_AUTH_STRING")) == is_server, command
+        assert bool(variables.get("PREFECT_API_AUTH_STRING")) == is_client, command
+        servers, clients = servers + is_server, clients + is_client
+    assert (servers, clients) == (2, 4)
 
 
 def test_compose_declares_only_used_objects_and_builds_our_image() -> None:

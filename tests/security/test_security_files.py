@@ -5,7 +5,6 @@ import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,7 +15,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli.commands import doctor
 from flows.config.settings import Settings
-from flows.orchestration.processes import free_port, prefect, prefect_arguments, prefect_environment
+from flows.orchestration.processes import free_port, prefect
 from tests.warehouse.rig import POSTS, Rig, account, at
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -137,14 +136,3 @@ def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: 
         key.chmod(mode)
         text = [finding.message for finding in doctor._configuration(settings)]  # noqa: SLF001
         assert any("other users can read" in line for line in text) is message
-
-
-def test_no_web_page_of_others_may_ask_prefects_server(tmp_path: Path) -> None:
-    # Its API has no login and returns the secrets of blocks to anyone who requests them by name.
-    origins = prefect_environment(tmp_path, 4200)["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
-    assert {urlsplit(origin).hostname for origin in origins} <= {"127.0.0.1", "localhost"}
-
-
-def test_prefects_server_listens_to_this_machine_alone() -> None:
-    arguments = prefect_arguments(4200)
-    assert arguments[arguments.index("--host") + 1] == "127.0.0.1"

@@ -103,7 +103,7 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
         server, parent_watch = stack.enter_context(
             process(
                 "Prefect's server",
-                prefect_arguments(port, report),
+                prefect_arguments(report),
                 is_up=lambda: answers(port, "/api/health"),
                 log=home / "server.log",
                 env=server_environment(settings),
@@ -118,7 +118,7 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
         env = {
             **env,
             **home_env,
-            "PREFECT_API_URL": home_env["PREFECT_SERVER_UI_API_URL"],
+            "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
             "GRAMHOUSE_REPORT_URL": address,
         }
         options.append("--alone")

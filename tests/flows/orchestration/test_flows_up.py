@@ -91,16 +91,17 @@ def test_prefect_is_configured_with_folders_and_retention_and_without_telemetry(
     settings = load(prefect_home=tmp_path, prefect_port=4321, keep_prefect=3, prefect_database=f"postgresql://{SECRET}")
     env = up.server_environment(settings)
     assert env["PREFECT_HOME"] == str(tmp_path)
-    assert env["PREFECT_SERVER_UI_API_URL"] == "http://127.0.0.1:4321/api"
+    assert (env["PREFECT_SERVER_API_HOST"], env["PREFECT_SERVER_API_PORT"]) == ("127.0.0.1", "4321")
     assert (env["PREFECT_SERVER_ANALYTICS_ENABLED"], env["DO_NOT_TRACK"]) == ("false", "1")
     assert SECRET in env.pop("PREFECT_SERVER_DATABASE_CONNECTION_URL")
     assert SECRET not in repr(settings) + repr(env)
 
 
-def test_prefect_accepts_the_retention_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, value in up.server_environment(load(prefect_home=tmp_path, keep_prefect=3)).items():
+def test_prefect_accepts_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in up.server_environment(load(prefect_home=tmp_path, prefect_port=4321, keep_prefect=3)).items():
         monkeypatch.setenv(name, value)
     server = Settings().server
+    assert server.ui.api_url == "http://127.0.0.1:4321/api"
     assert server.events.retention_period == timedelta(days=3)
     assert server.services.db_vacuum.retention_period == timedelta(days=3)
     assert server.services.db_vacuum.enabled_vacuum_types == {"events", "flow_runs", "orphans"}

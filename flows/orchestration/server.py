@@ -1,0 +1,111 @@
+"""Prefect's server for this machine alone: with the HTML report, and without requests of other web pages.
+
+Run it as `python -m flows.orchestration.server REPORT`, with host and port in PREFECT_SERVER_API_HOST and _PORT.
+"""
+
+import re
+import sys
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import uvicorn
+from prefect.server.api.server import create_app
+from prefect.settings import get_current_settings
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from flows.orchestration.schedules import REPORT_PATH
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+# Links to posts open outside of the sandbox.
+_SANDBOX = "sandbox allow-popups allow-popups-to-escape-sandbox"
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": f"default-src 'none'; style-src 'unsafe-inline'; {_SANDBOX}",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def _name(netloc: str) -> str:
+    return re.sub(r":\d*$", "", netloc).lower()
+
+
+def refusal(path: str, headers: Headers, hosts: AbstractSet[str], origins: AbstractSet[str]) -> str | None:
+    """Return why a request is refused, or None. Prefect's API has no login, and a web page must not use it.
+
+    `hosts` are the names, without a port, under which the server may be addressed: a page whose name an attacker
+    resolves to this machine has another. `origins` are the pages that may send requests. Only browsers send an Origin,
+    and not with every request, but then with Sec-Fetch-Site. Programs without these headers are not restricted.
+    """
+    host = headers.get("host", "").lower()
+    if _name(host) not in hosts:
+        return (
+            f"{host or 'A request without a host'} is not served. Fix: open http://127.0.0.1 with the port of"
+            " `gramhouse up`, or set PREFECT_SERVER_UI_API_URL to the address of the API for browsers."
+        )
+    origin = headers.get("origin")
+    if origin is None:
+        foreign = headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+        follows_link = headers.get("sec-fetch-dest") == "document" and not path.startswith("/api")
+        return "Requests of other web pages are not served." if foreign and not follows_link else None
+    if origin in origins or origin.lower().partition("://")[2] == host:
+        return None
+    return f"Requests of web pages of {origin} are not served."
+
+
+class OwnPagesOnly:
+    """Answers a request or WebSocket that `refusal` refuses with status 403."""
+
+    def __init__(self, app: ASGIApp, *, hosts: AbstractSet[str], origins: AbstractSet[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on or refuse a request."""
+        why = None
+        if scope["type"] != "lifespan":
+            why = refusal(scope["path"], Headers(scope=scope), self._hosts, self._origins)
+        app = self._app if why is None else PlainTextResponse(why, 403)
+        await app(scope, receive, send)
+
+
+def answer(report: Path) -> Response:
+    """Return the report as a response, with a content security policy that isolates it from Prefect's UI."""
+    try:
+        page = report.read_bytes()
+    except OSError:
+        return PlainTextResponse("There is no report yet. Fix: run `gramhouse report`, or wait for the next run.", 404)
+    return Response(page, media_type="text/html; charset=utf-8", headers=_HEADERS)
+
+
+def serve(report: Path) -> None:
+    """Run the server until a signal ends it."""
+    settings = get_current_settings()
+    api = settings.server.api
+    public = urlsplit(settings.server.ui.api_url or "")
+    app = create_app(final=True)
+    # The first route, because the UI has a catch-all route.
+    app.router.routes.insert(0, Route(REPORT_PATH, lambda _: answer(report)))
+    app.add_middleware(
+        OwnPagesOnly,
+        hosts={*_LOOPBACK, _name(public.netloc)} - {""},
+        origins={*(f"http://{name}:{api.port}" for name in _LOOPBACK), f"{public.scheme}://{public.netloc}"},
+    )
+    uvicorn.run(
+        app,
+        host=api.host,
+        port=api.port,
+        timeout_keep_alive=api.keepalive_timeout,
+        ws_ping_interval=api.websocket_ping_interval,
+        ws_ping_timeout=api.websocket_ping_timeout,
+        log_level=settings.server.logging_level.lower(),
+    )
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

@@ -1,0 +1,192 @@
+"""Prefect's server of `up` and `demo` serves programs of this machine and its own pages, and no other web page."""
+
+import http.client
+import json
+import shutil
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
+
+from flows.orchestration.processes import free_port, prefect
+
+pytestmark = pytest.mark.prefect
+
+# A page of this name resolves to 127.0.0.1 (DNS rebinding).
+EVIL = "evil.example"
+NEW_FLOW = json.dumps({"name": "made-by-a-page"})
+PUBLIC = "https://prefect.example"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, prefect_template: Path) -> Path:
+    return shutil.copytree(prefect_template, tmp_path_factory.mktemp("prefect") / "home")
+
+
+@pytest.fixture(scope="module")
+def port(home: Path) -> Iterator[int]:
+    port = free_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_SERVER_UI_API_URL", f"{PUBLIC}/api")
+        with prefect(home, port) as server:
+            server.wait()
+            yield port
+
+
+def ask(
+    port: int, headers: Mapping[str, str], method: str = "GET", path: str = "/api/health", body: str | None = None
+) -> tuple[int, str]:
+    """Send a request with exactly these headers; `PORT` in them is the server's port."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in {"Host": "127.0.0.1:PORT", **headers}.items():
+            connection.putheader(name, value.replace("PORT", str(port)))
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(None if body is None else body.encode())
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:PORT", "localhost:PORT", "LOCALHOST", "[::1]:PORT", "127.0.0.1:9", "prefect.example"]
+)
+def test_names_of_this_machine_and_the_configured_one_are_served(port: int, host: str) -> None:
+    assert ask(port, {"Host": host}) == (200, "true")
+    # As Prefect's own UI does.
+    assert ask(port, {"Host": host, "Origin": "http://localhost:PORT"}) == (200, "true")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        f"{EVIL}:PORT",
+        EVIL,
+        EVIL.upper(),
+        f"{EVIL}.",
+        "evil_x.example:PORT",
+        "127.0.0.1.evil.example:PORT",
+        "localhost.evil.example",
+        "127.0.0.1@evil.example",
+        "evil.example/127.0.0.1",
+        "x.prefect.example",
+        "[::ffff:7f00:1]",
+        "127.0.0.1:PORT:PORT",
+        "2130706433:PORT",
+        "0.0.0.0:PORT",
+        "",
+    ],
+)
+@pytest.mark.parametrize("forwarded", [{}, {"X-Forwarded-Host": "127.0.0.1:PORT", "Forwarded": "host=127.0.0.1"}])
+def test_a_rebound_name_is_refused(port: int, host: str, forwarded: Mapping[str, str]) -> None:
+    for path in ("/api/health", "/", "/gramhouse/report", f"http://127.0.0.1:{port}/api/health"):
+        status, text = ask(port, {"Host": host, **forwarded}, path=path)
+        assert status == 403
+        assert "Fix: " in text
+    # A page of that name has the same origin.
+    headers = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin", **forwarded}
+    assert ask(port, headers, "POST", "/api/block_documents/filter", "{}")[0] == 403
+
+
+def test_a_request_without_a_host_is_refused(port: int) -> None:
+    for version, status in (("1.0", b"403"), ("1.1", b"400")):
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            raw.sendall(f"GET /api/health HTTP/{version}\r\nConnection: close\r\n\r\n".encode())
+            assert raw.makefile("rb").readline().split()[1] == status
+
+
+def test_the_target_of_a_request_line_does_not_replace_its_host(port: int) -> None:
+    status, text = ask(port, {}, path=f"http://{EVIL}/api/health")
+    assert (status, text == "true") != (200, True)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "https://evil.example",
+        "null",
+        "",
+        "http://localhost:9",
+        "http://127.0.0.1",
+        "https://127.0.0.1:9",
+        "http://127.0.0.1:PORT.evil.example",
+        "http://evil.example/127.0.0.1:PORT",
+        "http://prefect.example.evil.example",
+        "file://",
+        "chrome-extension://abc",
+    ],
+)
+def test_a_foreign_page_can_neither_change_nor_read_anything(port: int, origin: str) -> None:
+    headers = {"Origin": origin}
+    for method, path in (
+        ("POST", "/api/flows/"),
+        ("PUT", "/api/flows/"),
+        ("PATCH", "/api/flows/x"),
+        ("DELETE", "/api/flows/x"),
+        ("OPTIONS", "/api/flows/"),
+        ("GET", "/api/csrf-token?client=x"),
+    ):
+        # Without a content type, as for an untyped Blob, which needs no preflight.
+        assert ask(port, headers, method, path, NEW_FLOW)[0] == 403
+    assert ask(port, {"Content-Type": "application/json"}, "POST", "/api/flows/filter", "{}") == (200, "[]")
+
+
+def test_the_own_pages_and_programs_may_change_something(port: int, home: Path) -> None:
+    for headers in ({}, {"Origin": "http://127.0.0.1:PORT"}, {"Origin": PUBLIC}):
+        assert ask(port, headers, "POST", "/api/flows/filter", "{}") == (200, "[]")
+    preflight = {"Origin": "http://localhost:PORT", "Access-Control-Request-Method": "POST"}
+    assert ask(port, preflight, "OPTIONS", "/api/flows/filter")[0] == 200
+    assert ask(port, {}, path="/gramhouse/report")[0] == 404
+    (home.parent / "report.html").write_text("<p>A report</p>")
+    assert ask(port, {}, path="/gramhouse/report") == (200, "<p>A report</p>")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_foreign_page_can_link_to_a_page_but_not_embed_it(port: int, site: str) -> None:
+    """Such requests have no Origin: images, scripts, frames, links."""
+    for dest in ("empty", "image", "script", "iframe", "frame", "embed", "object"):
+        for path in ("/", "/dashboard", "/api/csrf-token?client=x", "/gramhouse/report"):
+            assert ask(port, {"Sec-Fetch-Site": site, "Sec-Fetch-Dest": dest}, path=path)[0] == 403
+    link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert ask(port, link, path="/gramhouse/report")[0] in {200, 404}
+    assert ask(port, link, path="/api/csrf-token?client=x")[0] == 403
+    for own in ("same-origin", "none"):
+        assert ask(port, {"Sec-Fetch-Site": own, "Sec-Fetch-Dest": "empty"})[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/api/events/out", "/api/events/in", "/api/logs/out"])
+@pytest.mark.parametrize(
+    ("host", "origin", "opens"),
+    [
+        ("127.0.0.1:PORT", None, True),
+        ("127.0.0.1:PORT", "http://localhost:PORT", True),
+        ("127.0.0.1:PORT", "https://evil.example", False),
+        ("127.0.0.1:PORT", "http://localhost:9", False),
+        ("127.0.0.1:PORT", "null", False),
+        (f"{EVIL}:PORT", f"http://{EVIL}:PORT", False),
+        (f"{EVIL}:PORT", None, False),
+    ],
+)
+def test_a_foreign_page_opens_no_websocket(port: int, path: str, host: str, origin: str | None, *, opens: bool) -> None:
+    address = f"ws://{host}{path}".replace("PORT", str(port))
+    given = None if origin is None else Origin(origin.replace("PORT", str(port)))
+    with (
+        socket.create_connection(("127.0.0.1", port)) as raw,
+        nullcontext() if opens else pytest.raises(InvalidStatus, match="403"),
+        connect(address, sock=raw, origin=given),
+    ):
+        pass
+
+
+def test_other_machines_cannot_reach_it(port: int) -> None:
+    # Linux routes all of 127.0.0.0/8 to this machine: a server that listens on every address also listens here.
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port)):
+        pass
