@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from flows.cluster.worker import sync_batch
 from flows.config.errors import SettingsError
+from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, set_by
 
 # Seconds without any worker after which a run gives up.
@@ -85,7 +86,7 @@ async def count_workers(settings: Settings) -> int | None:
     _check(settings)
     if settings.scheduler is None:
         return None
-    async with _connect(settings.scheduler, settings.workers) as client:
+    async with _connect(settings) as client:
         return len(await client.nthreads())
 
 
@@ -93,7 +94,7 @@ async def count_workers(settings: Settings) -> int | None:
 async def dask_workers(settings: Settings) -> AsyncIterator[DaskWorkers]:
     """Connect to the scheduler of the settings, or start workers on this machine. Raises SettingsError."""
     _check(settings)
-    async with _connect(settings.scheduler, settings.workers) as client:
+    async with _connect(settings) as client:
         yield DaskWorkers(client, settings.store_url())
 
 
@@ -114,7 +115,8 @@ def _without_interrupts() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
+async def _connect(settings: Settings) -> AsyncIterator[Any]:
+    scheduler = settings.scheduler
     try:
         from distributed import Client, LocalCluster  # noqa: PLC0415 - a part of an extra
     except ImportError as error:
@@ -125,7 +127,9 @@ async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
     async with AsyncExitStack() as stack:
         if scheduler is None:
             cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=workers,
+                n_workers=settings.workers,
+                # It may have come from the command line.
+                env={f"{PREFIX}BASE_URL": settings.address()},
                 threads_per_worker=1,
                 asynchronous=True,
                 dashboard_address=None,

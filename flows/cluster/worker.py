@@ -298,15 +298,17 @@ def stop_scans(run: ScanContext, mark: StopMark) -> bool:
 async def scan_stored(store_url: str, prefix: str) -> None:
     """Scan the batch at `prefix` of the store, on any machine. The result is in the batch's log.
 
-    The API key is read from the worker's own environment. Raises SettingsError, Fenced and StoreError.
+    API key and address are read from the worker's own environment: whoever can write to the store must not be able to
+    choose where the key is sent. Raises SettingsError, Fenced and StoreError.
     """
     settings = load()
     clock = SystemClock()
     store = open_store(store_url, clock=clock)
     spec = await read_spec(store, prefix)
-    if settings.base_url is not None and normalized(settings.base_url) != normalized(spec.api.base_url):
+    own = settings.base_url
+    if own is None or normalized(own) != normalized(spec.api.base_url):
         message = (
-            f"this worker is for {settings.base_url}, and the batch for {spec.api.base_url}."
+            f"the address of a worker is {own or 'not set'}, and that of the batch {spec.api.base_url}."
             " Fix: set GRAMHOUSE_BASE_URL of the workers to the address of the run."
         )
         raise SettingsError(message)

@@ -1,6 +1,7 @@
 """The guards of batches on workers, which keep attempts, runs and warehouses apart."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest, accounts_request
 from connectors.source.errors import ApiError
 from connectors.store.object_store import StoreError
+from connectors.store.opening import open_store
 from connectors.warehouse.runs.batch_logs import MergedLog, merged_logs
 from connectors.warehouse.runs.progress import cooldowns
 from connectors.warehouse.storage.connection import value
@@ -22,7 +24,8 @@ from flows.cluster.batch_spec import BatchSpec, KnownBefore, batch_prefix, write
 from flows.cluster.loader import Loader
 from flows.cluster.shared_run import SharedRun, begin_shared_run, merge_left
 from flows.cluster.stop_mark import StopMark, encode_stop, stop_key
-from flows.cluster.worker import LoggedScans, Progress, remaining, scan_logged
+from flows.cluster.worker import LoggedScans, Progress, remaining, scan_logged, scan_stored
+from flows.config.errors import SettingsError
 from flows.engine.batches import Batch, ListedAccount
 from flows.engine.run_context import Counters, ScanMode
 from models.page_commit import PageCommit, ScopeCooldown
@@ -84,6 +87,26 @@ async def test_the_first_entry_is_kept_and_the_other_attempt_is_fenced_out() -> 
         await second.append(Entry("second"))
     assert (first.last, second.last) == (1, 0)
     assert [entry.attempt for entry in await entries_of(store)] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("address", "message"), [(None, "is not set"), ("http://127.0.0.1:9", "is http://127.0.0.1:9,")]
+)
+async def test_a_worker_sends_its_key_only_to_its_own_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str | None, message: str
+) -> None:
+    """Whoever can write to the store could otherwise have the key sent to any address."""
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "k" * 20)
+    if address is not None:
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        thief.settimeout(0)
+        named = replace(API, base_url=f"http://127.0.0.1:{thief.getsockname()[1]}")
+        await write_spec(open_store(str(tmp_path), clock=FakeApi().clock), PREFIX, spec_of(1, api=named))
+        with pytest.raises(SettingsError, match=message):
+            await scan_stored(str(tmp_path), PREFIX)
+        with pytest.raises(BlockingIOError):
+            thief.accept()
 
 
 async def test_a_closed_log_is_scanned_no_further() -> None:
