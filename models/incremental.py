@@ -49,15 +49,14 @@ class Feed:
 
     `positions` is the number of posts received. `known_run` is the number of consecutive posts, up to the last one,
     that are known and older than the lookback window. `read_to` is the publication time of the last post after the
-    pins, and `order_broken_by` the id of the first post that broke the order. `in_window` is the number of posts after
-    the pins that are inside the lookback window. `pins` and `page` are the ids of the pins and of the last page.
+    pins, and `order_broken_by` the id of the first post that broke the order. `pins` and `page` are the ids of the pins
+    and of the last page.
     """
 
     positions: int = 0
     known_run: int = 0
     read_to: datetime | None = None
     order_broken_by: str | None = None
-    in_window: int = 0
     pins: frozenset[str] = frozenset()
     page: frozenset[str] = frozenset()
 
@@ -87,7 +86,6 @@ def read_page(
     two requests.
     """
     positions, run, read_to, broken_by = feed.positions, feed.known_run, feed.read_to, feed.order_broken_by
-    in_window = feed.in_window
     pins, page = set(feed.pins), set[str]()
     latest = received_at + FUTURE
     for post in posts:
@@ -104,8 +102,7 @@ def read_page(
             continue
         read_to = at
         run = run + 1 if at < older_than and media_id in known else 0
-        in_window += at >= older_than
-    return Feed(positions, run, read_to, broken_by, in_window, frozenset(pins), frozenset(page) or feed.page)
+    return Feed(positions, run, read_to, broken_by, frozenset(pins), frozenset(page) or feed.page)
 
 
 class FullReason(StrEnum):
@@ -123,8 +120,8 @@ class FullReason(StrEnum):
 class ClosedScan:
     """A partition's last closed scans: full ones, and recent ones that reached known posts.
 
-    `seq` is the landing number of the last page of the latest of them. `complete_at`, `pages` and `items` describe the
-    last full one; `pages` and `items` are None if an older version made it. The next full scan is due at `complete_at`
+    `seq` is the landing number of the last page of the latest of them. `complete_at` and `pages` describe the last
+    full one; `pages` is None if an older version made it. The next full scan is due at `complete_at`
     plus `full_share` of the refresh interval. `needs_full`: removals are pending that only a full scan can decide.
     """
 
@@ -132,7 +129,6 @@ class ClosedScan:
     complete_at: datetime
     closed_at: datetime
     pages: int | None
-    items: int | None
     is_ordered: bool
     full_share: float
     needs_full: bool
@@ -182,11 +178,6 @@ def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> Full
     at, every = incremental.at, incremental.every
     is_taken = closed.is_full_due(at, every) and closed.age(at, every) >= incremental.least_age
     return FullReason.DUE if is_taken else None
-
-
-def recent_pages(in_window: int, pages: int, page_size: int) -> int:
-    """Estimate the pages of a recent scan, from the posts in the lookback window and the `pages` of a full scan."""
-    return min(pages, -(-(PINS + in_window + KNOWN_RUN) // page_size))
 
 
 def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:

@@ -35,8 +35,6 @@ class Requests:
     requests: int = 0
     retries: int = 0
     restarted: int = 0
-    requests_saved: int = 0
-    requests_savable: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,6 @@ class FollowedBatch:
         counters.requests += made.requests
         counters.retries += made.retries
         counters.restarted += made.restarted
-        counters.requests_saved += made.requests_saved
-        counters.requests_savable += made.requests_savable
         if entry.end is End.DONE:
             counters.accounts_done += len(self.batch.accounts)
 

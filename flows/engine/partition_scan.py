@@ -17,7 +17,7 @@ from flows.engine.scan_depth import Depth
 from flows.reporting.words import count
 from models.api import AccountPage
 from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
-from models.incremental import Feed, FullReason, read_page, recent_pages
+from models.incremental import Feed, read_page
 from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown, StagedPage
 from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
@@ -245,8 +245,6 @@ class PartitionScan:
             self._count(page.items)
             if self.on_page is not None and not is_too_old:
                 self.on_page(response)
-        if feed is not None:
-            self._count_saved_requests(self._checkpoint, feed)
         return outcome
 
     async def _send(self, request: ApiRequest) -> Response:
@@ -346,24 +344,9 @@ class PartitionScan:
         return outcome
 
     async def _end_without_requests(self) -> Outcome:
-        closed = self.depth.closed if self.partition.surface == "posts" else None
-        full = 1 if closed is None else closed.pages or 1
-        self.run.counters.requests_saved += max(full - self.pages, 0)
         most = count(self.run.max_requests or 0, "request")
         detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
         return await self._end(OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=detail)
-
-    def _count_saved_requests(self, checkpoint: Checkpoint, feed: Feed) -> None:
-        """Count the requests that a recent scan saved, or that a full one could have saved by being recent."""
-        closed, counters, pages = self.depth.closed, self.run.counters, checkpoint.pages
-        if closed is None:
-            return
-        if checkpoint.state is ScanState.RECENT:
-            counters.requests_saved += max((closed.pages or 0) - pages, 0)
-        elif self.depth.full is FullReason.MODE and closed.is_eligible and feed.order_broken_by is None:
-            fewer = pages - recent_pages(feed.in_window, pages, self.run.resources.page_size)
-            # An incremental sync also makes one full scan per refresh interval.
-            counters.requests_savable += fewer * (1 - 1 / max(self.run.mode.every.days, 1))
 
     def _about(self) -> dict[str, object]:
         account = self.partition.account_id or None

@@ -55,8 +55,7 @@ class RunReport:
 
     `mapping_pending`: the media are still read with another mapping than that of the settings.
 
-    `requests` is the number of requests, retries included. `full_requests` estimates it for full scans alone;
-    `incremental_requests`, of a sync with full scans, for an incremental sync.
+    `requests` is the number of requests, retries included.
     """
 
     run_id: str
@@ -80,19 +79,12 @@ class RunReport:
     started_at: datetime
     snapshot: Path
     requests: int
-    full_requests: int
-    incremental_requests: int | None
     expired: int = 0
     mapping_pending: bool = False
     seconds: float = 0.0
     snapshot_bytes: int | None = None
     report: Path | None = None
     snapshot_url: str | None = None
-
-    @property
-    def recommends_incremental(self) -> bool:
-        """Whether an incremental sync would have saved more than half of the requests."""
-        return self.incremental_requests is not None and 2 * self.incremental_requests < self.requests
 
 
 class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error
@@ -294,7 +286,6 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         accounts=batcher.listed,
         accounts_missing=missing.count if missing else 0,
         partitions=outcomes.total,
-        full_requests=run.counters.requests + run.counters.requests_saved,
         error_code=error_code,
         detail=detail,
     )
@@ -323,10 +314,6 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         warnings=warnings,
         stopped_by=stopped_by,
         requests=run.counters.requests,
-        full_requests=run.counters.requests + run.counters.requests_saved,
-        incremental_requests=None
-        if run.run_kind != "sync" or run.mode.incremental is not None
-        else run.counters.requests - int(run.counters.requests_savable),
     )
 
 

@@ -17,7 +17,7 @@ from flows.engine.concurrency import Slots
 from flows.reporting.words import Say
 from models.checkpoint import Checkpoint, RunKind
 from models.clock import Clock
-from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, ClosedScan, Incremental, Post
+from models.incremental import LOOKBACK_WINDOW, ClosedScan, Incremental, Post
 from models.page_commit import PageCommit
 from models.page_items import post_reader
 from models.partition import Partition
@@ -106,8 +106,7 @@ class Counters:
 
     `items_left` is the number of items left in partitions of known length, `unknown` the number of open partitions of
     unknown length, `ended` the number of partitions that ended, with `ended_items` items. `cooldowns`: the end of each
-    tenant scope's cooldown. `requests` includes retries. A run of full scans without a limit of requests would have
-    made `requests_saved` more requests, an incremental one about `requests_savable` fewer.
+    tenant scope's cooldown. `requests` includes retries.
     """
 
     accounts: int = 0
@@ -125,8 +124,6 @@ class Counters:
     ended_items: int = 0
     cooldowns: dict[str, datetime] = field(default_factory=dict)
     requests: int = 0
-    requests_saved: int = 0
-    requests_savable: float = 0
 
     def expect(self, items: int | None) -> None:
         """Add a partition with the number of its expected items; None if unknown."""
@@ -221,11 +218,10 @@ class StoppableClock:
 class ScanMode:
     """How a run scans posts; without `incremental` every scan is full.
 
-    `lookback` is the window of recent scans, `every` the interval of full ones.
+    `lookback` is the window of recent scans.
     """
 
     lookback: timedelta = LOOKBACK_WINDOW
-    every: timedelta = FULL_REFRESH_EVERY
     incremental: Incremental | None = None
 
 

@@ -50,10 +50,10 @@ async def scan_mode(
 ) -> ScanMode:
     """Return how a run scans posts. `budget` limits the requests of full scans; None: all that are due are made."""
     if mode == "full_refresh":
-        return ScanMode(lookback, every)
+        return ScanMode(lookback)
     now = clock.now()
     due = await warehouse.read(full_scans_due, now=now, every=every)
-    return ScanMode(lookback, every, Incremental(now, every, least_age(due, budget)))
+    return ScanMode(lookback, Incremental(now, every, least_age(due, budget)))
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from flows.reporting.artifact import markdown
 from flows.reporting.events import Event, events, failure_event
 from flows.reporting.headline import headline
 from flows.reporting.pace import Pace, outlook
-from flows.reporting.report import recommendation, sentence
+from flows.reporting.report import sentence
 from flows.reporting.summary import summarize
 from flows.reporting.words import count
 from models.clock import Clock
@@ -80,7 +80,7 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
         )
         # The events first: they are only queued, and cause the notifications.
         _emit(events(summary, retry))
-        page = markdown(summary, report.report, report_url, advice=recommendation(report))
+        page = markdown(summary, report.report, report_url)
         await acreate_markdown_artifact(page, key=PAGE, description=headline(summary))
 
     await _attempt("the run's page", all_of_it)

@@ -174,17 +174,13 @@ def _report(path: Path | None, url: str | None) -> str:
     return f"[**Report with charts**]({url})" if url else f"Report with charts: {code(str(path), _DETAIL)}"
 
 
-def markdown(
-    summary: Summary, report: Path | None = None, report_url: str | None = None, *, advice: str | None = None
-) -> str:
+def markdown(summary: Summary, report: Path | None = None, report_url: str | None = None) -> str:
     """Return the page as Markdown. Text from outside is only in code spans.
 
-    `report` is the HTML report that the run renewed, `report_url` its address for users. `advice` is a sentence of
-    trusted Markdown.
+    `report` is the HTML report that the run renewed, `report_url` its address for users.
     """
-    advised = f"{advice}." if advice else ""
     sections = (
-        (f"## {verdict(summary)}", [numbers(summary), advised, _report(report, report_url)]),
+        (f"## {verdict(summary)}", [numbers(summary), _report(report, report_url)]),
         ("### Action required", _action_required(summary)),
         ("### Will recover by itself", _recovering(summary)),
         ("### This run", _run(summary)),

@@ -49,9 +49,7 @@ def numbers(summary: Summary) -> str:
     took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
     removed = f" ({run.accounts_removed:,} removed)" if run.accounts_removed else ""
     scanned = f"{count(run.accounts, 'account')}{removed}, landed {count(run.pages, 'page')}"
-    made = (
-        f"; {count(run.requests, 'request')} of {run.full_requests:,} a full refresh would make" if run.requests else ""
-    )
+    made = f"; {count(run.requests, 'request')}" if run.requests else ""
     return f"The {run_title(run)} UTC{took} saw {scanned}{made}; media: {changes(run)}."
 
 

@@ -37,31 +37,15 @@ def landed(run: RunCounts) -> str:
     return f"{count(run.pages, 'page')}, {count(run.items, 'record')}; media: {changes(run.media)}"
 
 
-def requests_made(report: RunReport) -> str:
-    """Return the number of a run's requests, and that of full scans alone, as text."""
-    return f"{report.requests:,}; a full refresh would have made {report.full_requests:,}"
-
-
-def recommendation(report: RunReport) -> str | None:
-    """Return a recommendation of incremental syncs if they would have saved more than half of the requests, or None."""
-    if not report.recommends_incremental or report.incremental_requests is None:
-        return None
-    return (
-        f"`gramhouse sync --incremental` would have made about {report.incremental_requests:,} requests instead of"
-        f" {report.requests:,}"
-    )
-
-
 def sentence(report: RunReport) -> str:
     """Return a run in one line: why it is partial, its numbers, those of the runs that it resumed, and warnings."""
     partial = f"Partial: {shortfall(report.outcomes, report.warnings)}. " if report.state is RunState.PARTIAL else ""
     resumed = "".join(f" Run {run.run_id} before it landed {landed(run)}." for run in report.resumed)
     warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)
-    advice = f" {advised}." if (advised := recommendation(report)) else ""
     return (
         f"{partial}{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
-        f" media: {changes(report.media)}; partitions: {outcomes(report)}; requests: {requests_made(report)}."
-        f"{resumed}{warnings}{advice}"
+        f" media: {changes(report.media)}; partitions: {outcomes(report)}; requests: {report.requests:,}."
+        f"{resumed}{warnings}"
     )
 
 
@@ -85,9 +69,6 @@ def to_json(report: RunReport) -> str:
             "restarted": report.restarted,
             "mapping_pending": report.mapping_pending,
             "requests": report.requests,
-            "full_requests": report.full_requests,
-            "incremental_requests": report.incremental_requests,
-            "recommendation": recommendation(report),
             "pages": report.pages,
             "items": report.items,
             "media": asdict(report.media),

@@ -59,7 +59,6 @@ class RunFacts:
     returned: int
     quarantined: int
     requests: int
-    full_requests: int
     error_code: str | None
     detail: str | None
 
@@ -177,8 +176,8 @@ def _facts(record: dict[str, Any]) -> RunFacts:
         error_code=record["error_code"],
         detail=record["detail"],
         **{name: record[name] or 0 for name in ("accounts", "accounts_missing", *COUNTS)},
-        # Snapshots from before requests were counted do not have these columns.
-        **{name: record.get(name) or 0 for name in ("requests", "full_requests")},
+        # Snapshots from before requests were counted do not have this column.
+        requests=record.get("requests") or 0,
     )
 
 

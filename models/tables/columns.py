@@ -264,7 +264,6 @@ def run(*counts: Column) -> tuple[Column, ...]:
             "requests",
             "Requests it sent, retries included; NULL while it runs, if it was killed, and before version 0.2.",
         ),
-        whole("full_requests", "Requests that full scans alone would have needed, estimated from the last full scans."),
         *counts,
         text("error_code", "The error that stopped it, or else the main reason why it is not complete."),
         text("detail", "What a person should know of it, one line."),

@@ -59,7 +59,6 @@ RUN = RunFacts(
     returned=0,
     quarantined=0,
     requests=0,
-    full_requests=0,
     error_code=None,
     detail=None,
 )

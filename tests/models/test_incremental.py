@@ -17,7 +17,6 @@ from models.incremental import (
     Post,
     least_age,
     read_page,
-    recent_pages,
     resumed_feed,
     why_full,
 )
@@ -25,7 +24,7 @@ from models.incremental import (
 NOW = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
 EVERY = timedelta(days=7)
-CLOSED = ClosedScan(90, NOW - DAY, NOW - DAY, 10, 500, is_ordered=True, full_share=1.0, needs_full=False)
+CLOSED = ClosedScan(90, NOW - DAY, NOW - DAY, 10, is_ordered=True, full_share=1.0, needs_full=False)
 
 
 def posts(*days: float, first: int = 0) -> list[Post]:
@@ -64,13 +63,13 @@ def test_the_known_run_continues_across_pages() -> None:
 def test_a_post_in_the_window_or_unknown_resets_the_known_run() -> None:
     page = [*posts(1, 2, 3, 27.9), *old(40, first=4)]
     feed = read(page, known=frozenset(str(place) for place in range(44)) - {"33"})
-    assert (feed.known_run, feed.in_window) == (10, 1)
+    assert feed.known_run == 10
     assert not feed.reaches_known
 
 
 def test_known_posts_inside_of_the_window_let_no_scan_stop() -> None:
     feed = read(posts(*(place / 2 for place in range(40))))
-    assert (feed.known_run, feed.in_window) == (0, 37)
+    assert feed.known_run == 0
 
 
 def test_pins_are_no_evidence_of_order_or_depth() -> None:
@@ -110,7 +109,7 @@ def test_a_post_that_was_just_received_is_passed_over() -> None:
     first = posts(1, 2, 3, 4, 5, 6)
     # Two were posted meanwhile, and the list has moved by two.
     feed = read(first, [*first[-2:], *posts(7, 8, first=6)])
-    assert (feed.order_broken_by, feed.positions, feed.in_window) == (None, 10, 5)
+    assert (feed.order_broken_by, feed.positions) == (None, 10)
     # A pin that stands at its own place, too.
     assert read([*posts(300, 1, 2, 3), *posts(4, first=5)], [Post("0", NOW - 300 * DAY)]).order_broken_by is None
 
@@ -134,8 +133,8 @@ def test_the_page_size_does_not_change_the_feed(days: list[int], size: int) -> N
     paged = read(
         *(listed[begin : begin + size] for begin in range(0, len(listed), size)), known=frozenset(map(str, range(60)))
     )
-    assert (paged.positions, paged.known_run, paged.read_to, paged.order_broken_by, paged.in_window) == (
-        whole.positions, whole.known_run, whole.read_to, whole.order_broken_by, whole.in_window,
+    assert (paged.positions, paged.known_run, paged.read_to, paged.order_broken_by) == (
+        whole.positions, whole.known_run, whole.read_to, whole.order_broken_by,
     )  # fmt: skip
 
 
@@ -183,10 +182,3 @@ def test_the_oldest_full_scans_come_first_and_one_is_always_made(budget: int | N
 def test_full_scans_that_are_far_overdue_exceed_the_budget() -> None:
     assert least_age([(9.0, 10), (8.0, 10), (5.0, 10), (4.0, 10), (1.0, 10)], 10) == 4.0
     assert least_age([], 10) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("in_window", "pages", "expected"), [(0, 10, 1), (28, 10, 2), (77, 10, 2), (78, 10, 3), (900, 10, 10)]
-)
-def test_a_recent_scan_reads_the_pins_the_window_and_the_run(in_window: int, pages: int, expected: int) -> None:
-    assert recent_pages(in_window, pages, 50) == expected

@@ -77,7 +77,7 @@ def close_scans(db: DuckDBPyConnection, finished: str, missed: str) -> None:
 
 _CLOSED = f"""
 SELECT
-    w.account_id, coalesce(w.seq, 0), w.complete_at, greatest(w.complete_at, w.recent_at), w.pages, w.items,
+    w.account_id, coalesce(w.seq, 0), w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
     coalesce(w.item_order = '{NEWEST_FIRST}', false), coalesce(w.full_share, {_SPREAD}),
     w.account_id IN (SELECT account_id FROM ops.missing WHERE surface = 'posts' AND needs_full)
 FROM core.completed_scans AS w

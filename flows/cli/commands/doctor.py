@@ -23,7 +23,7 @@ from flows.config.cron import fires, gap_warning
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by, without_effect
-from flows.reporting.dry_run import Cooldowns, read_cooldowns
+from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment, span
 from models.api import AccountPage

@@ -1,7 +1,5 @@
 """`gramhouse sync` and `gramhouse publish`."""
 
-from typing import Annotated
-
 import typer
 
 from flows.cli.fast_import import importing
@@ -47,9 +45,6 @@ def sync(
     incremental: Incremental = False,
     full_refresh: FullRefresh = False,
     max_requests: MaxRequests = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the estimated number of requests by reason, without syncing.")
-    ] = False,
     run: RunArguments,
 ) -> None:
     """Sync everything the API key can see into the warehouse and publish a snapshot.
@@ -64,13 +59,8 @@ def sync(
     settings = run.settings()
     with importing():
         from flows.cli.running import run_command
-        from flows.config.options import SyncOptions, in_order, parse_options
+        from flows.config.options import SyncOptions, parse_options
 
-    if dry_run:
-        from flows.cli.output.estimating import show_estimate
-
-        show_estimate(settings, in_order(surfaces), mode or settings.sync_mode, max_requests, as_json=run.as_json)
-        raise typer.Exit(ExitCode.COMPLETE)
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})
     run_command(options, settings, run, what="sync")

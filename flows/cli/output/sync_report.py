@@ -9,7 +9,7 @@ from connectors.warehouse.merge.run_counts import RunCounts
 from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out
 from flows.engine.pipeline import RunReport
-from flows.reporting.report import landed, outcomes, recommendation, requests_made
+from flows.reporting.report import landed, outcomes
 from flows.reporting.words import changes, count, file_size, fix_for, moment, span
 from models.runs import OutcomeKind, RunState, RunWarning
 
@@ -68,7 +68,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.state is not RunState.COMPLETE:
         yield "scans", outcomes(report)
     yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
-    yield "requests", requests_made(report)
+    yield "requests", f"{report.requests:,}"
     yield "media", changes(report.media)
     if report.media.quarantined:
         yield "quarantine", f"{count(report.media.quarantined, 'record')} rejected: see `gramhouse quarantine`"
@@ -83,8 +83,6 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
 
 
 def _made(report: RunReport) -> Iterator[tuple[str, str]]:
-    if advised := recommendation(report):
-        yield "advice", clean(advised)
     size = "unchanged" if report.snapshot_bytes is None else file_size(report.snapshot_bytes)
     yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({size})"
     if report.report:

@@ -61,18 +61,12 @@ def _row(run: Record) -> Row:
         element("span", run["state"], class_=f"tag {run['state']}"),
         span(_seconds(run)) if run["ended_at"] else "",
         run["pages"],
-        _requests(run),
+        run.get("requests"),
         *(run[name] for name in _NEWS),
         message,
         element("code", foreign(run["error_code"])) if run["error_code"] else "",
     ]
     return Row(cells)
-
-
-def _requests(run: Record) -> str:
-    """Return the requests of a run, and those of a full refresh; empty if they were not counted."""
-    made, full = run.get("requests"), run.get("full_requests")
-    return "" if made is None else f"{made:,}" if full is None else f"{made:,} of {full:,}"
 
 
 def runs(reader: Reader) -> Html:
@@ -105,7 +99,7 @@ def runs(reader: Reader) -> Html:
         _slots(found, lambda run: [run[name] or 0 for name in _NEWS]),
         height=120,
     )
-    heads = ("began (UTC)", "run", "state", "took", "pages", "requests, of a full run's", *_NEWS, "scans", "why")
+    heads = ("began (UTC)", "run", "state", "took", "pages", "requests", *_NEWS, "scans", "why")
     table = Table(
         "The last 30 runs, newest first", heads, [_row(run) for run in reversed(found)], frozenset(range(3, 11))
     )

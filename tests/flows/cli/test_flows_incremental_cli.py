@@ -1,4 +1,4 @@
-"""The options of incremental syncs: one mode at a time, and estimates without requests to the API."""
+"""The options of incremental syncs, one mode at a time, and what `status` shows of them."""
 
 import json
 from contextlib import redirect_stdout
@@ -35,36 +35,11 @@ def test_two_modes_at_once_are_refused_in_a_line(run_cli: Cli) -> None:
     assert err.strip().endswith("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
 
 
-def test_a_dry_run_before_the_first_sync_reports_the_missing_snapshot(run_cli: Cli) -> None:
-    code, _, err = run_cli("sync", "--dry-run", "--snapshot", "analytics.duckdb")
-    assert code == 1
-    assert "There is no snapshot" in err
-    assert len(err.strip().splitlines()) == 1
-
-
 @pytest.mark.parametrize("wrong", ["0", "-3", "many"])
 def test_a_limit_of_requests_is_a_number_of_at_least_one(run_cli: Cli, wrong: str) -> None:
     code, _, err = run_cli("sync", "--max-requests", wrong)
     assert code == 2
     assert "--max-requests" in err
-
-
-async def test_a_dry_run_shows_requests_by_reason(run_cli: Cli, tmp_path: Path) -> None:
-    clock = VirtualClock()
-    service = FakeFeedApi(2, clock=clock, feeds={1: daily(300), 2: daily(10)})
-    async with open_run_resources(tmp_path, service, page_size=50) as resources:
-        await run_sync(replace(request(tmp_path), mode="incremental"), resources)
-    asked = len(service.requests)
-    here = ("--snapshot", "analytics.duckdb", "--page-size", "50")
-    code, out, _ = run_cli("sync", "--full-refresh", "--dry-run", "--max-requests", "5", *here)
-    assert code == 0
-    assert "posts: full, because of the sync mode" in out
-    assert "Estimate: 10 requests; a full refresh would make 10." in out
-    assert "--max-requests would defer about 5 of them." in out
-    message = json.loads(run_cli("sync", "--incremental", "--dry-run", "--json", *here)[1])
-    assert (message["mode"], message["full_requests"]) == ("incremental", 10)
-    assert set(message["reasons"]) == {"catalogue", "stories", "few_pages", "full_due"}
-    assert len(service.requests) == asked
 
 
 async def test_the_status_shows_the_age_of_scans_and_lists_gaps(

@@ -73,7 +73,7 @@ async def three_days(runs: DailyRuns) -> Days:
     reports: list[tuple[Any, ...]] = []
     for _ in range(3):
         report = await runs.sync()
-        reports.append((kinds(report), report.requests, report.full_requests, len(runs.cursors)))
+        reports.append((kinds(report), report.requests, len(runs.cursors)))
         runs.grow()
     scans = "SELECT account_id, surface, item_order, covered_from, gap_since FROM freshness ORDER BY ALL"
     items = "SELECT account_id, surface, media_id, like_count, removed_at FROM media ORDER BY ALL"
@@ -88,7 +88,7 @@ async def test_known_posts_reach_the_worker(tmp_path: Path) -> None:
         found.append(await three_days(kind(folder, daily(200, pins=[3, 90]), daily(20), daily(80, order="random"))))
     alone, cluster = found
     assert cluster == alone
-    second, _, _, asked = cluster.reports[1]
+    second, _, asked = cluster.reports[1]
     assert (second, asked) == ({OutcomeKind.COMPLETE: 6, OutcomeKind.RECENT: 1}, RECENT_PAGES)
 
 

@@ -291,6 +291,13 @@ async def test_a_dry_run_from_the_command_line(tmp_path: Path, run_cli: Cli) -> 
     assert "4 scans of 2 accounts would run, about 4 requests; 1 account with an expired token" in shown
 
 
+def test_a_dry_run_before_the_first_sync_reports_the_missing_snapshot(run_cli: Cli) -> None:
+    code, _, err = run_cli("backfill", "--all", "--dry-run", "--snapshot", "analytics.duckdb")
+    assert code == 1
+    assert "There is no snapshot" in err
+    assert len(err.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("text", "scanned"),
     [

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from flows.config.settings import load
-from flows.reporting.dry_run import estimate
-from flows.reporting.report import recommendation, sentence
-from models.partition import SURFACES
+from flows.reporting.report import sentence
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.clocks import START
@@ -364,21 +361,14 @@ async def test_a_recent_scan_leaves_a_closed_checkpoint(tmp_path: Path) -> None:
         assert await rows(resources, query) == [("recent", None, True)]
 
 
-async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_path: Path) -> None:
+async def test_requests_are_counted(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(400))
-    first = await runs.sync(mode="full_refresh")
     # The catalogue, the stories, and 40 pages of posts.
-    assert (first.requests, first.full_requests, first.recommends_incremental) == (42, 42, False)
-    second = await runs.sync(mode="full_refresh")
-    assert second.recommends_incremental
-    assert second.incremental_requests is not None
-    assert 10 <= second.incremental_requests <= 20
-    assert str(recommendation(second)) in sentence(second)
-    third = await runs.sync()
-    assert (third.requests, third.full_requests, third.recommends_incremental) == (2 + RECENT_PAGES, 42, False)
-    message = runs.ask("SELECT requests, full_requests FROM runs WHERE kind = 'sync' ORDER BY seq")
-    assert message == [(42, 42), (42, 42), (2 + RECENT_PAGES, 42)]
-    assert "requests: 10; a full refresh would have made 42" in sentence(third)
+    assert (await runs.sync(mode="full_refresh")).requests == 42
+    second = await runs.sync()
+    assert second.requests == 2 + RECENT_PAGES
+    assert runs.ask("SELECT requests FROM runs WHERE kind = 'sync' ORDER BY seq") == [(42,), (2 + RECENT_PAGES,)]
+    assert "requests: 10." in sentence(second)
 
 
 async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_first(
@@ -414,8 +404,6 @@ async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_
         surfaces.append([asked["surface"] for asked in params if "surface" in asked])
     # Otherwise the stories of a partly scanned account would be read in every run.
     assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
-    # A full run requests one page of the catalogue, one of stories and three of posts.
-    assert (await runs.sync(max_requests=1, mode="full_refresh")).full_requests == 5
 
 
 async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
@@ -427,21 +415,6 @@ async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: 
     [warning] = report.warnings
     assert (warning.code, warning.count, warning.makes_partial) == ("full_overdue", 2, False)
     assert report.state is RunState.COMPLETE
-
-
-async def test_a_dry_run_estimates_the_requests_of_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = DailyRuns(tmp_path, daily(200), daily(20), daily(150, order="random"))
-    await runs.sync()
-    monkeypatch.chdir(tmp_path)
-    settings = load(snapshot=Path("analytics.duckdb"), page_size=PAGE, full_refresh_every=300)
-    found = estimate(settings, SURFACES, "incremental", now=runs.now)
-    assert found.scans == {"catalogue": 1, "stories": 3, "recent": 1, "few_pages": 1, "order_not_proved": 1}
-    assert (found.requests["few_pages"], found.requests["order_not_proved"]) == (2, 15)
-    assert found.full_requests == 1 + 3 + 20 + 2 + 15
-    report = await runs.sync(full_refresh_every=_SELDOM)
-    assert report.requests == found.total
-    assert report.full_requests == found.full_requests
-    assert estimate(settings, SURFACES, "full_refresh", now=runs.now).total == found.full_requests
 
 
 async def test_an_abandoned_scan_without_new_pages_leaves_no_gap_above_backfilled_posts(tmp_path: Path) -> None:

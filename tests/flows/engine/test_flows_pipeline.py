@@ -104,8 +104,7 @@ async def report(tmp_path: Path) -> RunReport:
 
 async def test_a_report_in_words(report: RunReport) -> None:
     assert sentence(report) == (
-        "2 accounts listed, 4 pages landed; media: 3 new; partitions: 3 complete, 2 skipped; requests: 4; a full"
-        " refresh would have made 4."
+        "2 accounts listed, 4 pages landed; media: 3 new; partitions: 3 complete, 2 skipped; requests: 4."
     )
     assert state_name(report) == "Completed with expired accounts"
     assert state_name(replace(report, expired=0)) == "Completed"

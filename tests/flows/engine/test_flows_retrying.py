@@ -53,8 +53,6 @@ REPORT = RunReport(
     snapshot=Path("analytics.duckdb"),
     snapshot_bytes=0,
     requests=0,
-    full_requests=0,
-    incremental_requests=None,
 )
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +12,6 @@ from flows.engine.pipeline import run_sync
 from flows.engine.run_context import Counters
 from flows.orchestration import notify as telling
 from flows.orchestration.notify import notify, notify_failure, progress, progress_text, share
-from flows.reporting.report import recommendation
 from tests.clocks import VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
 
@@ -183,17 +181,3 @@ async def test_a_failure_is_reported_and_an_error_of_the_report_is_ignored(
     assert caplog.messages == [
         "Prefect did not receive the failure event (TimeoutError); the run is recorded in the warehouse."
     ]
-
-
-async def test_the_page_recommends_incremental_syncs_as_the_report_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = Server(monkeypatch)
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
-        report = await run_sync(request(tmp_path), resources)
-    await notify(report)
-    recommending = replace(report, requests=100, incremental_requests=40)
-    await notify(recommending)
-    advice = recommendation(recommending)
-    assert advice is not None
-    assert [f"{advice}." in page for page in server.pages] == [False, True]
