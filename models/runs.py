@@ -10,6 +10,9 @@ from models.partition import Partition
 STALE_AFTER = timedelta(hours=36)
 """The age at which a partition is stale. It allows for one failed nightly run."""
 
+LONG_COOLDOWN = timedelta(days=1)
+"""A cooldown with more time left is shown to a person, because the service may have sent it by mistake."""
+
 
 class OutcomeKind(StrEnum):
     """The result of a partition in a run: exactly one per partition and run."""

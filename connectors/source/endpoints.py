@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -31,6 +31,8 @@ _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 # Excludes the comma within an HTTP date, which precedes the day and month.
 _BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+# A number this near to the present, in seconds or milliseconds since 1970, is a date. As a wait it would be 56 years.
+_NEAR = timedelta(days=7).total_seconds()
 
 # The tenant scope of the account list (API 4.1).
 CATALOGUE_SCOPE = "account_catalog"
@@ -141,22 +143,27 @@ def read_correlation_id(headers: Mapping[str, str]) -> str | None:
     return traced if not more and _CORRELATION_ID.fullmatch(traced) else None
 
 
-def read_retry_after(value: str, now: datetime) -> float | None:
-    """Return the seconds to wait from `now` (aware) according to a Retry-After header, or None if it is invalid.
+def read_retry_after(value: str, now: datetime, date: str = "") -> float | None:
+    """Return the seconds to wait according to a Retry-After header (API 8), or None if it is invalid or over.
 
-    The value is a number or an HTTP date. The service and a proxy may both have set it: the longest wait counts.
+    The value is a number of seconds or an HTTP date; a number may be a date too (`_NEAR`). Dates are compared with the
+    response's Date header, `date`, or without one with `now` (aware). The service and a proxy may both have set the
+    header: the longest wait counts.
     """
-    waits = [_one_retry_after(part.strip(), now) for part in _BETWEEN_WAITS.split(value)]
-    return max((wait for wait in waits if wait is not None), default=None)
+    clocks = [clock.timestamp() for clock in (_http_date(date), now) if clock]
+    waits = [_one_retry_after(part.strip(), clocks) for part in _BETWEEN_WAITS.split(value)]
+    return max((wait for wait in waits if wait >= 0), default=None)
 
 
-def _one_retry_after(text: str, now: datetime) -> float | None:
-    if _SECONDS.fullmatch(text):
-        # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
-        return float(text)
-    until = _http_date(text)
-    seconds = (until - now).total_seconds() if until else -1.0
-    return seconds if seconds >= 0 else None
+def _one_retry_after(text: str, clocks: list[float]) -> float:
+    """Return the seconds to wait; negative if the text is neither a number nor a date, or a date in the past."""
+    if not _SECONDS.fullmatch(text):
+        until = _http_date(text)
+        return until.timestamp() - clocks[0] if until else -1.0
+    # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
+    number = float(text)
+    dates = (moment - clock for clock in clocks for moment in (number, number / 1000))
+    return next((wait for wait in dates if abs(wait) <= _NEAR), number)
 
 
 def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
@@ -184,7 +191,7 @@ def _refusal(
         code=(one_line(envelope.code, 64) if envelope else "") or _own_code(status),
         status=status,
         correlation_id=correlation_id,
-        retry_after=read_retry_after(headers.get("retry-after", ""), _http_date(headers.get("date", "")) or now),
+        retry_after=read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")),
         disposition=rule.disposition,
         outcome=rule.outcome,
         message=_message(envelope) if envelope else _unenveloped(status, headers),

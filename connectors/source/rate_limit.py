@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+# Two days before the last one, so that it can be shown in every time zone.
+_END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -47,7 +48,5 @@ class RateLimitBudget:
 
     def resume_after(self, now: datetime, monotonic: float) -> datetime:
         """Return when the cooldown ends, in wall-clock time (UTC), to be stored."""
-        try:
-            return now + timedelta(seconds=self.due(monotonic))
-        except OverflowError:
-            return _END_OF_TIME
+        left = (_END_OF_TIME - now).total_seconds()
+        return now + timedelta(seconds=min(self.due(monotonic), left))

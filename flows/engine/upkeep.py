@@ -20,6 +20,7 @@ from connectors.warehouse.maintenance.housekeeping import (
 )
 from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected, prepare_retry, retry, staying
 from connectors.warehouse.runs import ledger
+from connectors.warehouse.runs.progress import lift_cooldowns
 from connectors.warehouse.snapshot.ownership import CODE, FIX, is_catalogued
 from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
@@ -32,7 +33,7 @@ from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded
 from flows.reporting.words import Say, count
-from models.runs import RunState, RunWarning
+from models.runs import LONG_COOLDOWN, RunState, RunWarning
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.rebuild import RebuildResult
@@ -165,6 +166,16 @@ async def repair_now(settings: Settings, *, now: datetime) -> Repair:
         if found.count:
             await _publish(warehouse, settings)
         return found
+
+
+async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> None:
+    """Lift cooldowns of more than `LONG_COOLDOWN` that end by `until`, the latest that the user agreed to; publish.
+
+    Raises WarehouseBusy and WarehouseUnusable.
+    """
+    async with _open_existing(settings, "gramhouse doctor --repair") as warehouse:
+        await warehouse.transact(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
+        await _publish(warehouse, settings)
 
 
 async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...], int]:

@@ -1,13 +1,14 @@
 """A run's page in Prefect's UI: required action first, then the state of the data."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.reporting.headline import LOST, numbers, run_title, verdict
 from flows.reporting.summary import Drift, Field, Freshness, RunFacts, Summary, Token, Truncated
-from flows.reporting.words import changes, code, count, fix_for, moment, span
+from flows.reporting.words import changes, code, count, group_fix, moment, span
 from models.runs import OutcomeKind
 
 T = TypeVar("T")
@@ -64,12 +65,12 @@ def _example(example: Example) -> str:
     return what + (f", correlation id {code(example.correlation_id)}" if example.correlation_id else "")
 
 
-def _failure_group(group: FailureGroup) -> str:
+def _failure_group(group: FailureGroup, now: datetime) -> str:
     deferred = group.outcome is OutcomeKind.DEFERRED
     why = f", {code(group.error_code)}" if group.error_code else ""
     detail = f": {code(group.detail, _DETAIL)}" if group.detail else ""
     after = f" Deferred until {moment(group.resume_after)} UTC." if group.resume_after else ""
-    todo = "" if deferred else fix_for(group.error_code)
+    todo = group_fix(group, now)
     more = group.scans - len(group.examples)
     such = "; ".join(map(_example, group.examples)) + (f"; and {more:,} more" if more else "")
     head = f"**{count(group.scans, 'scan')} {'deferred' if deferred else group.outcome.replace('_', ' ')}**"
@@ -77,7 +78,8 @@ def _failure_group(group: FailureGroup) -> str:
 
 
 def _failure_groups(summary: Summary, *kinds: OutcomeKind) -> str:
-    return "\n".join(_failure_group(each) for each in summary.failure_groups.shown if each.outcome in kinds)
+    groups = [each for each in summary.failure_groups.shown if each.outcome in kinds]
+    return "\n".join(_failure_group(each, summary.run.started_at) for each in groups)
 
 
 def _action_required(summary: Summary) -> Iterator[str]:

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from connectors.source.errors import hint_for
 from flows.engine.retrying import Retry
 from flows.reporting.headline import LOST, headline, overdue, run_title
 from flows.reporting.summary import COUNTS, Summary, Token, Truncated
-from flows.reporting.words import count, fix_for, plain, span
+from flows.reporting.words import count, group_fix, group_hint, plain, span
 
 TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"
@@ -99,7 +98,7 @@ def _failure_groups(summary: Summary) -> list[dict[str, Any]]:
             "scans": group.scans,
             "accounts": group.accounts,
             "detail": plain(group.detail, _MESSAGE),
-            "hint": hint_for(group.error_code),
+            "hint": group_hint(group, summary.run.started_at),
             "correlation_id": plain(group.examples[0].correlation_id or "") if group.examples else "",
             "resume_after": group.resume_after.isoformat() if group.resume_after else None,
         }
@@ -119,14 +118,15 @@ def _warnings(summary: Summary) -> list[dict[str, Any]]:
     ]
 
 
-def _first(groups: list[dict[str, Any]]) -> str:
+def _first(summary: Summary) -> str:
+    groups = summary.failure_groups.shown
     if not groups:
         return ""
-    # Deferred scans need no action.
-    first = next((group for group in groups if group["outcome"] in LOST), groups[0])
-    parts = ": ".join(part for part in (first["error_code"], first["detail"].rstrip(".")) if part)
-    todo = f" {fix_for(first['error_code'])}".rstrip() if first["outcome"] in LOST else ""
-    return f" First: {count(first['scans'], 'scan')} {first['outcome'].replace('_', ' ')}, {parts}.{todo}"
+    # Deferred scans rarely need action.
+    first = next((group for group in groups if group.outcome in LOST), groups[0])
+    parts = ": ".join(filter(None, (plain(first.error_code), plain(first.detail, _MESSAGE).rstrip("."))))
+    todo = f" {group_fix(first, summary.run.started_at)}".rstrip()
+    return f" First: {count(first.scans, 'scan')} {first.outcome.replace('_', ' ')}, {parts}.{todo}"
 
 
 def _run(summary: Summary) -> Event:
@@ -140,7 +140,7 @@ def _run(summary: Summary) -> Event:
         f"gramhouse.run.{run.state.value}",
         _labels(summary),
         {
-            "sentence": headline(summary) + _first(groups) + partial,
+            "sentence": headline(summary) + _first(summary) + partial,
             "run_id": run.run_id,
             "seconds": run.seconds,
             "accounts": run.accounts,

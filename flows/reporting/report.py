@@ -4,11 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from connectors.source.errors import hint_for
 from connectors.warehouse.merge.run_counts import RunCounts
 from flows.engine.pipeline import RunReport
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.words import changes, count, json_value, plain, shortfall
+from flows.reporting.words import changes, count, group_hint, json_value, plain, shortfall
 from models.checkpoint import RunKind
 from models.runs import OutcomeKind, RunState
 
@@ -83,7 +82,7 @@ def to_json(report: RunReport) -> str:
                     "correlation_id": group.example.correlation_id,
                     "detail": group.detail or None,
                     "resume_after": group.resume_after,
-                    "hint": hint_for(group.error_code),
+                    "hint": group_hint(group, report.started_at),
                 }
                 for group in report.failure_groups
             ],

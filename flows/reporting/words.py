@@ -1,12 +1,18 @@
 """Formatting of numbers, durations, sizes, changes, and text from outside."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from connectors.source.errors import hint_for
-from models.runs import INCOMPLETE, RunWarning, Tally
+from models.runs import INCOMPLETE, LONG_COOLDOWN, OutcomeKind, RunWarning, Tally
 from models.text import one_line
+
+if TYPE_CHECKING:
+    from connectors.warehouse.runs.failure_groups import FailureGroup
+
+# The number of accounts named on a line.
+_NAMED = 5
 
 # A function that shows a line to the user.
 Say = Callable[[str], None]
@@ -63,6 +69,38 @@ def fix_for(error_code: str) -> str:
     """Return what a user can do about an error code: `Fix: ...`; empty for an unknown code."""
     hint = hint_for(error_code)
     return hint and f"Fix: {hint}."
+
+
+_LIFT = "if the service asked for it by mistake, `gramhouse doctor --repair` lifts it"
+
+
+def _is_long(until: datetime | None, now: datetime) -> bool:
+    return until is not None and until - now > LONG_COOLDOWN
+
+
+def group_hint(group: "FailureGroup", now: datetime) -> str:
+    """Return what a user can do, as of `now`, about scans that failed or were deferred."""
+    return _LIFT if _is_long(group.resume_after, now) else hint_for(group.error_code)
+
+
+def group_fix(group: "FailureGroup", now: datetime) -> str:
+    """Return `group_hint` as `Fix: ...`; empty for deferred scans that a later run resumes by itself."""
+    if group.outcome is OutcomeKind.DEFERRED and not _is_long(group.resume_after, now):
+        return ""
+    hint = group_hint(group, now)
+    return hint and f"Fix: {hint}."
+
+
+def several(accounts: Sequence[str]) -> str:
+    """Return the names of a few of these accounts, and the number of the rest; an empty name is the catalogue."""
+    more = f" and {len(accounts) - _NAMED:,} more" if len(accounts) > _NAMED else ""
+    return ", ".join(account or "the account catalogue" for account in accounts[:_NAMED]) + more
+
+
+def long_cooldowns(accounts: Sequence[str], until: datetime) -> str:
+    """Return what long cooldowns block, the last of which ends at `until`, and what a user can do."""
+    what = f"no requests for {several(accounts)} until {moment(until, seconds=True)} UTC"
+    return f"{what}: the API asked for a wait of more than a day. Fix: {_LIFT}."
 
 
 class MediaChanges(Protocol):

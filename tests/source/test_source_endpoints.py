@@ -163,6 +163,8 @@ def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -
         ("Thu, 01 Jan 2026 12:01:30 GMT", 90.0),
         ("Thu, 01 Jan 2026 12:01:30 -0000", 90.0),
         ("Thursday, 01-Jan-26 12:01:30 GMT", 90.0),
+        ("Thu Jan  1 12:01:30 2026", 90.0),
+        ("Thu Jan  1 12:01:30 2026, 5", 90.0),
         ("Thu, 01 Jan 2026 12:00:00 GMT", 0.0),
         ("Thu, 01 Jan 2026 11:59:59 GMT", None),
         ("Thu, 99 Jan 2026 11:59:59 GMT", None),
@@ -201,3 +203,39 @@ def test_a_date_is_measured_by_the_clock_that_wrote_it() -> None:
     assert refused(503, date="garbage", retry_after=later).retry_after == 3 * 3600
     assert refused(503, retry_after=later).retry_after == 3 * 3600
     assert refused(503).retry_after is None
+
+
+DAY = 86_400
+UNIX = int(NOW.timestamp())
+
+
+@pytest.mark.parametrize("per_second", [1, 1000])
+@pytest.mark.parametrize(
+    ("after", "seconds"),
+    [(90, 90), (0, 0), (3 * DAY, 3 * DAY), (7 * DAY - 1, 7 * DAY - 1), (-90, None), (-3 * DAY, None)],
+)
+def test_a_number_near_the_present_is_a_date(after: int, seconds: float | None, per_second: int) -> None:
+    number = (UNIX + after) * per_second
+    assert read_retry_after(str(number), NOW) == seconds
+    fractional = read_retry_after(f"{number}.5", NOW)
+    assert fractional == (None if seconds is None else pytest.approx(seconds + 0.5 / per_second, abs=1e-3))
+    assert read_retry_after(f"5, {number}", NOW) == max(5, seconds or 0)
+
+
+@pytest.mark.parametrize("number", [UNIX + 8 * DAY, UNIX - 8 * DAY, 1_000 * (UNIX + 8 * DAY), 60 * UNIX, UNIX // 1_000])
+def test_another_number_is_a_wait_whatever_its_length(number: int) -> None:
+    assert read_retry_after(str(number), NOW) == number
+
+
+def test_a_date_as_a_number_is_measured_by_the_clock_that_it_is_near() -> None:
+    server = NOW + timedelta(days=40)
+    until = str(int(server.timestamp()) + 60)
+    assert refused(429, retry_after=until, date=format_datetime(server)).retry_after == 60
+    # This machine's clock is right, and the Date header is not.
+    for date in ("Thu, 01 Jan 1970 00:00:00 GMT", format_datetime(server), "garbage"):
+        assert refused(429, retry_after=str(UNIX + 60), date=date).retry_after == 60
+
+
+@pytest.mark.parametrize("name", ["ratelimit-reset", "x-ratelimit-reset", "x-retry-after", "retry-after-ms"])
+def test_headers_that_the_api_does_not_document_are_ignored(name: str) -> None:
+    assert refused(429, b"", **{name: "30"}).retry_after is None

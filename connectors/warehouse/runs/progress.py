@@ -54,6 +54,13 @@ def cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime
     return dict(connection.db.execute("SELECT scope, max(resume_after) FROM ops.cooldowns GROUP BY scope").fetchall())
 
 
+def lift_cooldowns(connection: Connection, *, after: datetime, until: datetime, now: datetime) -> None:
+    """Let cooldowns that end after `after`, and not later than `until`, end now, also in the outcomes of runs."""
+    connection.db.execute("DELETE FROM ops.cooldowns WHERE resume_after > $1 AND resume_after <= $2", [after, until])
+    # Without `until`: outcomes have the same times as their cooldowns only to within the drift of clocks.
+    connection.db.execute("UPDATE core.run_outcomes SET resume_after = $2 WHERE resume_after > $1", [after, now])
+
+
 _LISTED = """
 SELECT account_id, status, listed_as, unknown_status FROM core.accounts WHERE scan_id = ? ORDER BY account_id
 """

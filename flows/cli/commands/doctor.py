@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -25,8 +25,9 @@ from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by, without_effect
 from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, moment, span
+from flows.reporting.words import count, long_cooldowns, moment, several, span
 from models.api import AccountPage
+from models.runs import LONG_COOLDOWN
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
@@ -72,14 +73,25 @@ def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
             return Cooldowns()
 
 
+def _long(cooldowns: Cooldowns, now: datetime) -> dict[str, datetime]:
+    """Return the long cooldowns by account; the empty account is the catalogue."""
+    return {
+        scope.partition(":")[2]: until
+        for scope, until in sorted(cooldowns.until.items())
+        if until - now > LONG_COOLDOWN
+    }
+
+
 def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
     """Request one page of accounts and one of media, once each, except during a cooldown."""
+    cooldowns = _cooldowns(settings, now)
+    if long := _long(cooldowns, now):
+        yield Finding("cooldown", "bad", f"{long_cooldowns(list(long), max(long.values()))}{cooldowns.caveat}")
     try:
         address, key = settings.address(), settings.key()
     except SettingsError:
         yield Finding("API", "note", "not checked: no address or no key is configured.")
         return
-    cooldowns = _cooldowns(settings, now)
     if CATALOGUE_SCOPE in cooldowns.until:
         until = moment(cooldowns.until[CATALOGUE_SCOPE], seconds=True)
         yield Finding(
@@ -288,8 +300,8 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _schedules(settings)
 
 
-def _repair(settings: Settings) -> Iterator[Finding]:
-    from flows.engine.upkeep import repair_now
+def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:
+    from flows.engine.upkeep import lift_now, repair_now
 
     done = asyncio.run(repair_now(settings, now=datetime.now(UTC)))
     for one in done.found:
@@ -298,6 +310,25 @@ def _repair(settings: Settings) -> Iterator[Finding]:
         yield Finding("repair", "ok", f"{what}: {'these cooldowns start now' if held else 'moved back'}")
     if not done.found:
         yield Finding("repair", "ok", "no stored time lies in the future: nothing to repair")
+    now = datetime.now(UTC)
+    if long := _long(_cooldowns(settings, now), now):
+        until = max(long.values())
+        what = f"the cooldown until {moment(until, seconds=True)} UTC of {several(list(long))}"
+        if lift(what):
+            asyncio.run(lift_now(settings, until=until, now=now))
+            yield Finding("repair", "ok", f"lifted {what}")
+        else:
+            yield Finding("repair", "note", f"kept {what}. Fix: lift it with `gramhouse doctor --repair --yes`.")
+
+
+def _ask(what: str) -> bool:
+    try:
+        answer = input(f"The API asked for {what}. Lift it, so that the next sync sends requests again? [y/N] ")
+    except EOFError:
+        # There is nobody to answer, as under cron.
+        answer = ""
+        out.print()
+    return answer.strip().lower() in {"y", "yes"}
 
 
 def doctor(
@@ -307,9 +338,10 @@ def doctor(
         typer.Option(
             "--repair",
             help="First correct stored times that are in the future because the clock was ahead, and restart the"
-            " cooldowns that depend on them.",
+            " cooldowns that depend on them; then offer to lift cooldowns of more than a day.",
         ),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --repair, lift such cooldowns without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.
@@ -318,8 +350,12 @@ def doctor(
     4 --repair found the warehouse held by another process.
     """
     settings = load()
+    if yes and not repair:
+        message = "--yes is an answer to --repair. Fix: use both, or leave it out."
+        raise SettingsError(message)
+    lift = (lambda _: True) if yes else (lambda _: False) if as_json else _ask
     found = []
-    for finding in chain(_repair(settings) if repair else (), _findings(settings)):
+    for finding in chain(_repair(settings, lift) if repair else (), _findings(settings)):
         found.append(finding)
         if not as_json:
             out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.message)}")

@@ -27,8 +27,8 @@ from flows.config.settings import Settings, load
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.headline import LOST
-from flows.reporting.words import count, moment, run_title, span
-from models.runs import RunState
+from flows.reporting.words import count, long_cooldowns, moment, run_title, span
+from models.runs import LONG_COOLDOWN, RunState
 
 _SQL = statements(__name__)
 _WARNINGS = statements("flows.reporting.summary")["warnings"]
@@ -71,6 +71,13 @@ SELECT f.account_id, f.ig_username, f.surface, f.removals_undecided_since
 FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_undecided_since, f.ig_username, f.surface
 """
 
+# The scans of listed accounts, and of the catalogue, that a very long cooldown defers. $1 is in a day.
+_COOLDOWNS = f"""
+SELECT t.account_id, coalesce(a.ig_username, '') AS ig_username, max(t.resume_after) AS resume_after
+FROM ({_SQL["last_tried"]}) AS t LEFT JOIN accounts AS a USING (account_id)
+WHERE t.outcome = 'deferred' AND t.resume_after > $1 GROUP BY ALL ORDER BY ig_username, t.account_id
+"""  # noqa: S608 - our own statement
+
 
 def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
     """Read the contents of the status; `stale_after`, in seconds, overrides the limit of the snapshot."""
@@ -92,6 +99,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
         "stale": snapshot.query(_STALE, [stale_at]).records(),
         "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
         "failures": snapshot.query(_FAILURES).records(),
+        "long_cooldowns": snapshot.query(_COOLDOWNS, [now + LONG_COOLDOWN]).records(),
         **incremental(snapshot, now),
     }
 
@@ -115,6 +123,7 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
         "warning": any(each["makes_partial"] for each in found["warnings"]),
         "stale": bool(found["stale"]),
         "removals_undecided": bool(found["undecided"]),
+        "long_cooldown": bool(found["long_cooldowns"]),
         "full_overdue": bool(found["full_overdue"]),
         "status_file": state.is_damaged,
         "snapshot_log": found.get("snapshot_problem") is not None,
@@ -187,6 +196,9 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield _undecided_line(found["undecided"])
     if totals["expired"]:
         yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
+    if found["long_cooldowns"]:
+        until = max(each["resume_after"] for each in found["long_cooldowns"])
+        yield f"{FAIL} {clean(long_cooldowns([each['ig_username'] for each in found['long_cooldowns']], until))}"
     yield from map(_failure_group, found["failures"])
     if totals["quarantined"]:
         yield f"{WARN} {count(totals['quarantined'], 'record')} in quarantine: see `gramhouse quarantine`"
@@ -200,7 +212,18 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _unpublished(state: Current) -> dict[str, Any]:
     empty: dict[str, Any] = dict.fromkeys(("totals", "oldest_age_seconds"))
-    names = ("unresolved", "warnings", "freshness", "stale", "undecided", "failures", "recent", "full_overdue", "gaps")
+    names = (
+        "unresolved",
+        "warnings",
+        "freshness",
+        "stale",
+        "undecided",
+        "failures",
+        "long_cooldowns",
+        "recent",
+        "full_overdue",
+        "gaps",
+    )
     empty |= {name: [] for name in names}
     return empty | {"last_run": state.as_run()}
 
@@ -273,8 +296,8 @@ def status(
     """Show what is fresh, stale, expired, deferred, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
-    failed or interrupted scans, a warning, removals that are undecided for too long, an overdue full scan, or a damaged
-    status file or snapshot.
+    failed or interrupted scans, a warning, removals that are undecided for too long, an overdue full scan, a cooldown
+    of more than a day, or a damaged status file or snapshot.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"

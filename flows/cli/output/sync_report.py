@@ -1,6 +1,7 @@
 """The report of a sync on the terminal."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from rich.table import Table
 
@@ -10,13 +11,13 @@ from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out
 from flows.engine.pipeline import RunReport
 from flows.reporting.report import landed, outcomes
-from flows.reporting.words import changes, count, file_size, fix_for, moment, span
-from models.runs import OutcomeKind, RunState, RunWarning
+from flows.reporting.words import changes, count, file_size, group_fix, moment, span
+from models.runs import RunState, RunWarning
 
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
 
 
-def _failure_group(group: FailureGroup) -> str:
+def _failure_group(group: FailureGroup, now: datetime) -> str:
     example = group.example
     trace = f", correlation id {clean(example.correlation_id)}" if example.correlation_id else ""
     what, one = count(group.scans, "scan"), f" ({clean(example)}{trace})"
@@ -24,7 +25,7 @@ def _failure_group(group: FailureGroup) -> str:
         what, one = str(example), trace
     detail = f": {clean(group.detail.rstrip('.'))}" if group.detail else ""
     after = f" Deferred until {moment(group.resume_after, seconds=True)} UTC." if group.resume_after else ""
-    fix = "" if group.outcome is OutcomeKind.DEFERRED else fix_for(group.error_code)
+    fix = group_fix(group, now)
     advice = f"\n[dim]{fix}[/]" if fix else ""
     return f"{what}, [yellow]{clean(group.error_code)}[/]{detail}{one}.{after}{advice}"
 
@@ -76,7 +77,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "mapping", "stored media use an earlier mapping: run `gramhouse rebuild` to apply the current one"
     for failure_group in report.failure_groups:
         if report.stopped_by is None or failure_group.error_code != report.stopped_by.code:
-            yield failure_group.outcome.value.replace("_", " "), _failure_group(failure_group)
+            yield failure_group.outcome.value.replace("_", " "), _failure_group(failure_group, report.started_at)
     for warning in report.warnings:
         yield "warning", _warning(warning)
     yield from _made(report)

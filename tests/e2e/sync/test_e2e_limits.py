@@ -97,5 +97,26 @@ def test_a_kill_while_waiting_keeps_the_cooldown(operator: Operator, service: Sa
     assert not [entry for entry in service.requests() if entry["account_id"] == one]
 
 
+@pytest.mark.parametrize("limited", ["accounts", "media"])
+def test_only_a_person_shortens_a_wait_of_more_than_a_day(
+    operator: Operator, service: SandboxProcess, limited: str
+) -> None:
+    refusal = {"kind": "error", "code": "rate_limited", "retry_after": 1_767_323_045}
+    service.faults({"action": refusal, "operation": limited, "nth": 2})
+    report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5")
+    hint = "`gramhouse doctor --repair`"
+    assert [hint in group["hint"] for group in report["failure_groups"]] == [True]
+    service.faults()
+
+    operator.sync(code=3)
+    assert json.loads(operator.run("status", "--json", code=3).stdout)["attention"] == ["long_cooldown"]
+    assert hint in operator.run("status", code=3).stdout
+    assert hint in operator.run("doctor", code=1).stdout
+    operator.run("doctor", "--repair", "--yes")
+    assert json.loads(operator.run("status", "--json").stdout)["attention"] == []
+    operator.sync()
+    assert_matches_api(operator, service)
+
+
 def _posts(service: SandboxProcess, account_id: str) -> list[dict[str, Any]]:
     return [e for e in service.requests() if e["account_id"] == account_id and e["surface"] == "posts"]

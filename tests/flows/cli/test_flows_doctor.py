@@ -97,6 +97,38 @@ def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
             assert "Cooldowns are those of" in run_cli("backfill", "--all", "--dry-run")[1]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "answer", "lifted"),
+    [([], "y", True), ([], "", False), ([], None, False), (["--yes"], None, True), (["--json"], "y", False)],
+)
+def test_a_long_cooldown_is_lifted_when_a_person_agrees(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str], answer: str | None, *, lifted: bool
+) -> None:
+    asked: list[str] = []
+
+    def reply(prompt: str) -> str:
+        asked.append(prompt)
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("builtins.input", reply)
+    with served(monkeypatch, "sandbox-demo-key"):
+        assert run_cli("sync")[0] == 0
+        soon = datetime.now(UTC) + timedelta(hours=23)
+        _hold("account_catalog", datetime(2082, 1, 2, tzinfo=UTC))
+        _hold("selected_account:other", soon)
+        assert _found(run_cli, 1)["cooldown"][1].startswith("no requests for the account catalogue until 2082-01-02")
+        assert run_cli("doctor", "--repair", *arguments)[0] == (0 if lifted else 1)
+        assert len(asked) == (not arguments)
+        assert ("cooldown" not in _found(run_cli, 0 if lifted else 1)) is lifted
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        db.execute("SET TimeZone = 'UTC'")
+        assert ("selected_account:other", soon) in db.execute(
+            "SELECT scope, resume_after FROM ops.cooldowns"
+        ).fetchall()
+
+
 def test_the_address_that_a_warehouse_belongs_to_is_shown(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
         assert run_cli("sync")[0] == 0

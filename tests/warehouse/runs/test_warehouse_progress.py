@@ -32,6 +32,14 @@ def test_only_active_cooldowns_are_read_and_the_longest_counts(rig: Rig) -> None
         assert progress.cooldowns(rig.connection, now=at(5)) == {}
 
 
+def test_only_the_cooldowns_that_a_person_saw_are_lifted(rig: Rig) -> None:
+    ends = {"soon": at(23), "late": at(48), "later": at(72)}
+    rig.land(*(PageCommit(cooldown=ScopeCooldown(scope, until)) for scope, until in ends.items()))
+    with rig.connection.begin():
+        progress.lift_cooldowns(rig.connection, after=at(24), until=at(48), now=at(1))
+        assert progress.cooldowns(rig.connection, now=at(1)) == {"soon": at(23), "later": at(72)}
+
+
 def test_the_accounts_of_one_scan_are_listed_with_their_status(rig: Rig) -> None:
     rig.catalogue("old", 0, [account("z"), account(ANNA)])
     scan = Scan(CATALOGUE, "new", at(24))
