@@ -14,7 +14,7 @@ from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, WARN, clean, err, out, reporting
 from flows.cli.signals import listen, run_until_signalled
-from flows.config.settings import Settings, exposed, prefect_api_url, without_effect
+from flows.config.settings import Settings, exposed, prefect_api_url
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.words import count
@@ -133,7 +133,7 @@ def run_command(
         f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"
     )
     err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
-    for warning in filter(None, (exposed(), without_effect(settings))):
+    if warning := exposed():
         _say(warning)
 
     attempts: list[Counters] = []

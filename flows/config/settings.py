@@ -106,7 +106,6 @@ class Settings(BaseModel):
         None,
         description="The folder of the raw store; by default raw in the warehouse's folder.",
     )
-    archive: File | None = Field(None, description="No longer used: the raw store replaces it.")
     concurrency: int = Field(16, ge=1, le=256, description="Maximum number of concurrent requests for media.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page.")
     max_wait: float = Field(
@@ -178,7 +177,6 @@ class Settings(BaseModel):
         ge=1,
         description="Days for which the raw store keeps superseded rows; by default all.",
     )
-    keep_archive: int | None = Field(None, ge=1, description="No longer used.")
     keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
     nightly: Cron = Field("15 2 * * *", description="Schedule of the nightly sync of `up`, a cron expression.")
     stories: Cron = Field(
@@ -332,18 +330,6 @@ def set_by(name: str) -> str:
 def exposed() -> str | None:
     """Return a warning if the configuration file contains a secret and is readable by other users."""
     return exposed_secrets(_SECRETS)
-
-
-# Settings of older versions that no longer have an effect.
-_WITHOUT_EFFECT = ("archive", "keep_archive")
-
-
-def without_effect(settings: Settings) -> str | None:
-    """Return a warning if a setting is set that no longer has an effect."""
-    found = [set_by(name) for name in _WITHOUT_EFFECT if getattr(settings, name) is not None]
-    if not found:
-        return None
-    return f"{', '.join(found)}: no longer used; the raw store (GRAMHOUSE_RAW) replaces it. Fix: remove the setting."
 
 
 def prefect_api_url() -> str | None:

@@ -199,10 +199,10 @@ def test_a_candidate_that_fails_or_fetches_too_little_is_an_error(tmp_path: Path
 
 
 def test_the_users_settings_do_not_affect_the_measurement(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "/somewhere")
+    monkeypatch.setenv("GRAMHOUSE_RAW", "/somewhere")
     job = gramhouse("http://127.0.0.1:1", RunFolder(tmp_path / "run"), 4)
 
-    assert "GRAMHOUSE_ARCHIVE" not in job.env
+    assert "GRAMHOUSE_RAW" not in job.env
     assert job.env["GRAMHOUSE_CONCURRENCY"] == "4"
     assert job.command[1:] == ("-m", "flows.cli", "sync", "--surface", "posts", "--rebind", "--json")
 

@@ -22,7 +22,7 @@ from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json
 from flows.config.cron import fires, gap_warning
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.setting_sources import PREFIX
-from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by, without_effect
+from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by
 from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, long_cooldowns, moment, several, span
@@ -56,7 +56,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
             )
     except SettingsError as error:
         yield Finding("key", "bad", str(error))
-    for warning in filter(None, (exposed(), without_effect(settings))):
+    if warning := exposed():
         yield Finding("configuration", "note", warning)
 
 

@@ -148,15 +148,3 @@ def test_a_raw_store_that_cannot_be_written_is_found_before_anything_is_asked(
     assert len(err.splitlines()) == 2
     assert "Fix: set GRAMHOUSE_RAW" in err
     assert not WAREHOUSE.exists()
-
-
-@pytest.mark.usefixtures("sandbox")
-def test_an_obsolete_archive_setting_is_reported_once_and_has_no_effect(
-    run_cli: CliRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
-    monkeypatch.setenv("GRAMHOUSE_KEEP_ARCHIVE", "9")
-    err = run_cli("sync")[1]
-    (line,) = [each for each in err.splitlines() if "no longer used" in each]
-    assert "GRAMHOUSE_ARCHIVE, GRAMHOUSE_KEEP_ARCHIVE" in line
-    assert not Path("kept").exists()
