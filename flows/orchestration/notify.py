@@ -113,11 +113,11 @@ def progress_text(counters: Counters, outlook: Iterable[str] = ()) -> str:
 async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
     """Show the progress of the run in this block in Prefect. Errors of Prefect are not raised."""
     shown: UUID | None = None
-    pace = Pace()
+    pace = Pace(clock.monotonic)
 
     async def show(percent: float) -> None:
         nonlocal shown
-        text = progress_text(counters, outlook(counters, clock.now(), pace.seconds_left(counters, clock.monotonic())))
+        text = progress_text(counters, outlook(counters, clock.now(), pace.seconds_left(counters)))
         if shown is None:
             shown = await acreate_progress_artifact(percent, PROGRESS, text)
         else:

@@ -1,17 +1,16 @@
 """Estimates the remaining time of a run from the number of items that its scans are expected to find."""
 
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
+
+from rich.progress import Progress
 
 from flows.engine.run_context import Counters
 from flows.reporting.words import count, span
 
-# The rate is measured over this many seconds: long enough for a stable rate, short enough to follow changes. There is
-# no estimate before the shorter time has passed.
+# The rate is measured over this many seconds: long enough for a stable rate, short enough to follow changes.
 _WINDOW: Final = 60.0
-_SHORTEST: Final = 5.0
 
 # Estimates below this many seconds are shown as "less than".
 _LEAST: Final = 10
@@ -35,21 +34,18 @@ def items_left(counters: Counters) -> float | None:
 
 
 class Pace:
-    """Estimates the remaining time. `seconds_left` must be called every few seconds."""
+    """Estimates the remaining time by a clock in seconds. `seconds_left` must be called every few seconds."""
 
-    def __init__(self) -> None:
-        self._seen: deque[tuple[float, int]] = deque()
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._progress = Progress(speed_estimate_period=_WINDOW, get_time=monotonic)
+        self._items = self._progress.add_task("items", total=None)
 
-    def seconds_left(self, counters: Counters, monotonic: float) -> float | None:
+    def seconds_left(self, counters: Counters) -> float | None:
         """Return the estimated remaining seconds, or None if there is no estimate yet."""
-        while len(self._seen) > 1 and self._seen[1][0] <= monotonic - _WINDOW:
-            self._seen.popleft()
-        self._seen.append((monotonic, counters.items))
-        began, items = self._seen[0]
-        landed, left = counters.items - items, items_left(counters)
-        if not left or landed == 0 or monotonic - began < _SHORTEST:
-            return None
-        return left * (monotonic - began) / landed
+        self._progress.update(self._items, completed=counters.items)
+        [items] = self._progress.tasks
+        left = items_left(counters)
+        return left / items.speed if left and items.speed else None
 
 
 def outlook(counters: Counters, now: datetime, seconds_left: float | None) -> Iterator[str]:

@@ -531,8 +531,8 @@ MUTANTS = (
     Mutant(
         "the start of a run decides its estimate for ever",
         "flows/reporting/pace.py",
-        "_WINDOW: Final = 60.0",
-        "_WINDOW: Final = 6000.0",
+        "speed_estimate_period=_WINDOW",
+        "speed_estimate_period=100 * _WINDOW",
         ("tests/flows/reporting/test_flows_pace.py",),
     ),
     Mutant(

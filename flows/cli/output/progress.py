@@ -35,13 +35,12 @@ def line(counters: Counters, seconds: float, outlook: Iterable[str] = ()) -> str
 @contextmanager
 def watch(counters: Counters) -> Iterator[None]:
     """Show the counters while the block runs."""
-    clock, pace = SystemClock(), Pace()
-    began = clock.monotonic()
+    clock = SystemClock()
+    began, pace = clock.monotonic(), Pace(clock.monotonic)
 
     def present() -> str:
-        at = clock.monotonic()
-        ahead = outlook(counters, clock.now(), pace.seconds_left(counters, at))
-        return line(counters, at - began, ahead)
+        ahead = outlook(counters, clock.now(), pace.seconds_left(counters))
+        return line(counters, clock.monotonic() - began, ahead)
 
     if err.is_terminal:
         spinner = Spinner("dots", text="")

@@ -11,7 +11,7 @@ from flows.cli.output.progress import line
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import Counters
 from flows.reporting.pace import Pace, items_left, outlook
-from tests.clocks import START
+from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
@@ -30,18 +30,17 @@ def test_no_estimate_before_the_catalogue_is_complete_or_enough_scans_have_ended
     assert items_left(counters) == 30 + 20 * 4
 
 
-def test_the_estimate_follows_the_last_minute() -> None:
-    counters, pace = Counters(catalogue_complete=True, items_left=1000), Pace()
-    assert pace.seconds_left(counters, 0.0) is None
-    counters.items = 100
-    assert pace.seconds_left(counters, 1.0) is None, "too soon for a rate"
-    assert pace.seconds_left(counters, 10.0) == 100.0
-    left: float | None = None
+async def test_the_estimate_follows_the_last_minute() -> None:
+    clock, counters = VirtualClock(), Counters(catalogue_complete=True, items_left=1000)
+    pace = Pace(clock.monotonic)
+    left: list[float | None] = []
+    for items, seconds in ((0, 5), (100, 5), (200, 1), *((items, 1) for items in range(201, 270))):
+        counters.items = items
+        left.append(pace.seconds_left(counters))
+        await clock.sleep(seconds)
+    assert left[:3] == [None, None, 50.0], "too soon for a rate"
     # One item per second from now on: after a minute, the fast first ten seconds have no effect.
-    for second in range(11, 80):
-        counters.items += 1
-        left = pace.seconds_left(counters, float(second))
-    assert left == pytest.approx(1000.0)
+    assert left[-1] == pytest.approx(1000.0)
 
 
 def test_cooldowns_and_time_left_in_words() -> None:
