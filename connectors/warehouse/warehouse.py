@@ -18,10 +18,10 @@ from connectors.warehouse.ingest.landing.page_commit import Bodies, TypedPart, l
 from connectors.warehouse.ingest.landing.pending_pages import PendingPages
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
 from connectors.warehouse.maintenance.compact import remove_left_over
-from connectors.warehouse.maintenance.opening import make_ready
+from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import mark_unlisted
+from connectors.warehouse.raw.parts import confirm_part, mark_unlisted
 from connectors.warehouse.runs.batch_logs import LogEntry, new_entries
 from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.ledger import mark_published
@@ -29,7 +29,7 @@ from connectors.warehouse.runs.progress import checkpoints, seen
 from connectors.warehouse.snapshot.ownership import refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.storage.checkpoint import checkpoint
-from connectors.warehouse.storage.connection import Connection, open_sibling, writer
+from connectors.warehouse.storage.connection import Connection, begin_session, open_sibling, writer
 from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores, release_memory
@@ -156,6 +156,7 @@ class Warehouse:
             return last, merge(connection, bodies, parts)
 
         merged = self._having_staged(connection, batch, work, bodies)
+        confirm_part(connection)
         release_memory(connection.db)
         return merged
 
@@ -330,14 +331,16 @@ async def open_warehouse(
             since = now.isoformat(timespec="seconds")
             opening = writer(path, activity, since=since, pause=pause, raw=raw, new_id=new_id)
             connection = stack.enter_context(opening)
-            make_ready(connection, path, now=now)
+            stack.enter_context(opened_store(connection, activity, now=now, pause=pause))
             remove_left_over(path)
             workers = ConnectionWorkers(
                 ConnectionWorker(path, connection, landing),
                 *(ConnectionWorker(path, open_sibling(connection), one) for one in others),
             )
             with connection.begin():
-                segments = Segments(connection, path, session=uuid4().hex)
+                session = uuid4().hex
+                begin_session(connection, session)
+                segments = Segments(path, session)
                 stack.callback(segments.close)
                 pending = PendingPages(connection, segments)
                 return Warehouse(path, workers, pending, merge_bytes=merge_bytes)

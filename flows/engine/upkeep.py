@@ -191,6 +191,8 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...]
             plan = await warehouse.transact(prepare_retry)
             for batch in plan.batches:
                 await warehouse.transact(retry, batch, run_id=run_id, now=SystemClock().now())
+                # Confirms the part of the raw store that the retry wrote.
+                await warehouse.merge()
         stay = await warehouse.transact(staying)
         return plan, stay, await _publish(warehouse, settings)
 

@@ -135,7 +135,7 @@ class Operator:
     def inside(self, query: str) -> list[tuple[Any, ...]]:
         """Query the warehouse itself, landed pages included; no other process may have it open."""
         with connect(self.warehouse) as connection:
-            recover(connection, self.warehouse)
+            recover(connection)
             with connection.begin():
                 return connection.db.execute(query).fetchall()
 

@@ -559,15 +559,22 @@ MUTANTS = (
     Mutant(
         "a part that nobody knows is taken for one of ours",
         "connectors/warehouse/raw/recovery.py",
-        "    if strange:\n",
-        "    if strange and not found:\n",
+        "- {part.number for part in parts}):\n",
+        "- {part.number for part in parts} - {len(parts) + 1}):\n",
         ("tests/warehouse/raw/test_raw_store.py",),
     ),
     Mutant(
         "a part of another size is read",
         "connectors/warehouse/raw/recovery.py",
-        "        if found[part.number] != part.bytes:\n",
-        "        if found[part.number] > part.bytes:\n",
+        "        elif found[part.number] != part.bytes:\n",
+        "        elif found[part.number] > part.bytes:\n",
+        ("tests/warehouse/raw/test_raw_store.py",),
+    ),
+    Mutant(
+        "a draft that another copy of the warehouse may have committed is deleted",
+        "connectors/warehouse/raw/store.py",
+        'self.folder.glob(f".part-*.parquet.{session}")',
+        'self.folder.glob(".part-*.parquet.*")',
         ("tests/warehouse/raw/test_raw_store.py",),
     ),
     Mutant(

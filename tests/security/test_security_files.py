@@ -87,7 +87,7 @@ def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path)
     with connect(tmp_path / "w.duckdb", new_id=lambda: "w") as connection:
         parts = tmp_path / "raw" / "w" / "media"
         parts.mkdir(parents=True)
-        (parts / ".part-0000001.parquet.next").symlink_to(victim)
+        (parts / ".part-0000001.parquet.none").symlink_to(victim)
         Rig(connection).scan(POSTS, "p", 0, [{"id": "1"}])
         assert [path.name for path in parts.iterdir()] == ["part-0000001.parquet"]
     assert victim.read_text() == "precious"

@@ -14,7 +14,7 @@ from typing import Any
 from connectors.warehouse.ingest.landing.page_commit import TypedPart, load, numbered
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import live_parts, store_of
+from connectors.warehouse.raw.parts import confirm_part, live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.runs.stored_hashes import joined_hashes
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
@@ -132,7 +132,9 @@ class Rig:
     def merge(self) -> MergeStats:
         parts, self._parts = self._parts, []
         with self.connection.begin():
-            return merge(self.connection, parts=parts)
+            counts = merge(self.connection, parts=parts)
+        confirm_part(self.connection)
+        return counts
 
     def scan(
         self, partition: Partition, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True

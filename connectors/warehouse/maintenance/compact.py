@@ -12,7 +12,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.housekeeping import newest
-from connectors.warehouse.maintenance.opening import make_ready
+from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
 from connectors.warehouse.storage.connection import attach_draft, connect, explain
 from connectors.warehouse.storage.durable import discard, sync
@@ -213,8 +213,10 @@ def compact(
         try:
             before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
             # Upgrades the file, and recovers the WAL and the segments next to it, whose contents belong in the file.
-            with connect(warehouse, raw) as connection:
-                make_ready(connection, path, now=now)
+            with (
+                connect(warehouse, raw) as connection,
+                opened_store(connection, "gramhouse compact", now=now, pause=pause),
+            ):
                 before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
                 parts = compact_parts(connection, now=now, before=before_that)
             _clear(draft)

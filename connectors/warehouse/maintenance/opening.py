@@ -1,12 +1,13 @@
 """Steps when a warehouse is opened for writing, before pages land: recovery, and the upgrade of its rows."""
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 
 from connectors.warehouse.ingest.landing.segments import recover
-from connectors.warehouse.raw.parts import all_parts, write_part
-from connectors.warehouse.raw.recovery import recover_parts
+from connectors.warehouse.raw.parts import all_parts, confirm_part, write_part
+from connectors.warehouse.raw.recovery import hold_store, recover_parts
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection, value
 
@@ -45,22 +46,32 @@ ORDER BY m.landed
 _IS_OUTDATED = "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL AND raw_landed IS NOT NULL)"
 
 
-def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: int = _PAYLOADS_PER_TRANSACTION) -> None:
-    """Recover after a killed process, then upgrade rows that an older version wrote.
+@contextmanager
+def opened_store(
+    connection: Connection,
+    activity: str,
+    *,
+    now: datetime,
+    pause: Callable[[float], None],
+    at_once: int = _PAYLOADS_PER_TRANSACTION,
+) -> Iterator[None]:
+    """Hold the raw store, recover after a killed process, and upgrade rows of an older version.
 
     Each step is a separate transaction; after a kill, the next call continues with the step that was interrupted.
     `at_once` is the most rows that are moved in one transaction. The connection must not be in a transaction. Raises
-    WarehouseUnusable.
+    WarehouseBusy and WarehouseUnusable; a warehouse that does not fit its raw store is unchanged.
     """
-    recover(connection, path)
-    recover_parts(connection, now=now)
-    _move_payloads(connection, at_once)
-    with connection.begin():
-        if value(connection.db, _IS_OUTDATED):
-            from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415 - for an upgrade only
+    with hold_store(connection, activity, since=now.isoformat(timespec="seconds"), pause=pause):
+        recover_parts(connection, now=now)
+        recover(connection)
+        _move_payloads(connection, at_once)
+        with connection.begin():
+            if value(connection.db, _IS_OUTDATED):
+                from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415 - for upgrades only
 
-            rebuilt = rebuild_stored(connection, read_mapping(connection))
-            _log.info("Upgraded the %s stored items of an older version.", f"{rebuilt.items:,}")
+                rebuilt = rebuild_stored(connection, read_mapping(connection))
+                _log.info("Upgraded the %s stored items of an older version.", f"{rebuilt.items:,}")
+        yield
 
 
 def _move_payloads(connection: Connection, at_once: int) -> None:
@@ -94,4 +105,5 @@ def move_some(connection: Connection, table: str, at: str, at_once: int) -> bool
             f"UPDATE core.{table} SET raw_landed = m.landed FROM temp.moved AS m WHERE {table}.rowid = m.order_key"  # noqa: S608
         )
         db.execute("DROP TABLE temp.moved")
+    confirm_part(connection)
     return True

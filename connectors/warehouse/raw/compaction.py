@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import uuid4
 
-from connectors.warehouse.raw.parts import Part, live_parts, store_of, write_part
+from connectors.warehouse.raw.parts import Part, confirm_part, live_parts, store_of, write_part
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.connection import Connection, begin_session, value
 from connectors.warehouse.storage.quoting import literal
 
 # Bytes. Parts smaller than `_SMALL` are combined with adjacent parts into parts of at most `_LARGE`.
@@ -91,7 +92,9 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
     with connection.begin():
         parts = live_parts(connection)
         outdated = {} if before is None else _outdated(connection, parts, before)
-    for group in groups(parts, outdated):
+        if to_write := groups(parts, outdated):
+            begin_session(connection, uuid4().hex)
+    for group in to_write:
         with connection.begin():
             query = f"SELECT r.* FROM {_rows(connection, group)} AS r"  # noqa: S608
             if before is not None:
@@ -104,6 +107,7 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
             connection.db.execute(
                 "UPDATE ops.raw_parts SET retired_at = ? WHERE list_contains(?, number)", [now, numbers]
             )
+        confirm_part(connection)
     after = live_parts(connection)
     return CompactedParts(
         len(parts),

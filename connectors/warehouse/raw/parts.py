@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from connectors.warehouse.raw.store import COLUMNS, RawStore
+from connectors.warehouse.raw.store import COLUMNS, RawStore, part_name
 from connectors.warehouse.storage.appending import append, as_json
-from connectors.warehouse.storage.connection import Connection, value, warehouse_id
+from connectors.warehouse.storage.connection import Connection, session_id, value, warehouse_id
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts
@@ -57,9 +57,9 @@ def live_parts(connection: Connection) -> list[Part]:
     return sorted(found, key=lambda part: part.first_landed)
 
 
-def next_number(connection: Connection) -> int:
-    """Return the number of the next part; numbers of committed parts are never reused."""
-    return int(value(connection.db, "SELECT raw_parts FROM ops.warehouse")) + 1
+def _last_number(connection: Connection) -> int:
+    """Return the number of the last committed part, or 0; numbers of committed parts are never reused."""
+    return int(value(connection.db, "SELECT raw_parts FROM ops.warehouse"))
 
 
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
@@ -68,17 +68,17 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     The query has the columns `COLUMNS`. Its rows should be roughly in the order of landing, because readers look for
     ranges of landing numbers.
 
-    The file, compressed with zstd at `level`, is durable when this returns. If the transaction is not committed, the
-    next part has the same number and replaces the file. Returns None, and leaves no file, if the query has no rows.
-    Raises WarehouseUnusable when the folder cannot be written.
+    The file, compressed with zstd at `level`, is a durable draft when this returns. Call `confirm_part` after the
+    commit; if the transaction is not committed, the next draft replaces this one. Returns None, and leaves no file, if
+    the query has no rows. Raises WarehouseUnusable when the folder cannot be written.
     """
     db = connection.db
-    number = next_number(connection)
+    number = _last_number(connection) + 1
     store = store_of(connection)
     written: list[_Written] = []
 
     def write(draft: Path) -> None:
-        # `write` fills a temporary file already, so DuckDB's own would only add a rename.
+        # DuckDB's own temporary file would only add a rename.
         copied = db.execute(
             f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
             f" (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {level}, ROW_GROUP_SIZE {_ROW_GROUP},"
@@ -87,7 +87,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
         written.append(_read_statistics(copied))
 
     try:
-        size = store.put(number, write)
+        size = store.put(store.draft(number, session_id(connection)), write)
     except _NoRows:
         return None
     except OSError as error:
@@ -98,6 +98,21 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     part = Part(number, of_file.rows, size, of_file.first_landed, of_file.last_landed, of_file.oldest_seen_at)
     _name(connection, part)
     return part
+
+
+def confirm_part(connection: Connection) -> None:
+    """Give the part of the last committed transaction its final name, unless it has it already.
+
+    The connection must not be in a transaction. Raises WarehouseUnusable.
+    """
+    with connection.begin():
+        store, number, session = store_of(connection), _last_number(connection), session_id(connection)
+    draft = store.draft(number, session)
+    try:
+        if draft.exists():
+            store.keep(draft, number)
+    except OSError as error:
+        raise _refused(store, f"{part_name(number)}: {error.strerror}") from error
 
 
 class _NoRows(Exception):  # noqa: N818 - not an error

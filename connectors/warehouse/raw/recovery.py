@@ -1,63 +1,96 @@
 """Compares the raw store with the warehouse's list of parts whenever the warehouse is opened for writing."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
-from connectors.warehouse.raw.parts import Part, all_parts, next_number, store_of
+from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, live_parts, store_of
 from connectors.warehouse.raw.store import RawStore, part_name
-from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.connection import Connection, session_id
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.holder import Held, lock
 
 # How long readers of an older snapshot may need a retired part after a snapshot without it was published.
 _STILL_READ = timedelta(days=1)
 
 
-def recover_parts(connection: Connection, *, now: datetime) -> None:
-    """Remove leftover files of a killed merge or compaction, and retired parts that no reader needs any more.
+@contextmanager
+def hold_store(connection: Connection, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Hold the lock of the raw store, so that no copy of this warehouse is open for writing at the same time.
 
-    The connection must not be in a transaction. Raises WarehouseUnusable when a listed part is missing or has another
-    size, or when there is a part that is not listed. The part with the next number is an exception: its transaction was
-    not committed, so its rows are still in the segments or in older parts, and it is removed.
+    The connection must not be in a transaction. Raises WarehouseBusy, and WarehouseUnusable when the folder is missing
+    or cannot be written.
     """
     with connection.begin():
-        store, parts, number = store_of(connection), all_parts(connection), next_number(connection)
+        store, parts = store_of(connection), live_parts(connection)
+    if parts and not store.folder.is_dir():
+        raise WarehouseUnusable(_lacking(store, parts[0]))
+    with ExitStack() as held:
+        try:
+            held.enter_context(lock(store.folder.with_name("lock"), activity, since=since, pause=pause))
+        except Held as other:
+            message = (
+                f"the raw store {store.folder} is held by {other}, with another copy of this warehouse. Fix: wait until"
+                " it has finished, then keep only the newest copy."
+            )
+            raise WarehouseBusy(message) from None
+        except OSError as error:
+            raise _unusable(store, error) from error
+        yield
+
+
+def recover_parts(connection: Connection, *, now: datetime) -> None:
+    """Finish what a killed process left in the raw store, and delete retired parts that no reader needs any more.
+
+    The connection must not be in a transaction. Raises WarehouseUnusable when a listed part is missing or has another
+    size, or when there is a part that is not listed: that part may be the only copy of its rows, so it is neither
+    deleted nor replaced. Then nothing is changed.
+    """
+    confirm_part(connection)
+    with connection.begin():
+        store, parts, session = store_of(connection), all_parts(connection), session_id(connection)
     try:
-        found = store.sizes()
-        if (problem := _problem(store, parts, found, number)) is not None:
+        if (problem := _problem(store, parts, store.sizes())) is not None:
             raise WarehouseUnusable(problem)
-        store.remove_drafts()
-        if number in found:
-            store.remove(number)
+        # Drafts of this warehouse's last session: their rows are still in the segments or in older parts. Any other
+        # draft was written with another copy of the warehouse.
+        store.remove_drafts(session)
     except OSError as error:
-        message = (
-            f"the raw store {store.folder} cannot be used: {error.strerror}."
-            " Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path."
-        )
-        raise WarehouseUnusable(message) from error
+        raise _unusable(store, error) from error
     remove_retired(connection, now=now)
 
 
-def _problem(store: RawStore, parts: list[Part], found: Mapping[int, int], number: int) -> str | None:
+def _unusable(store: RawStore, error: OSError) -> WarehouseUnusable:
+    return WarehouseUnusable(
+        f"the raw store {store.folder} cannot be used: {error.strerror}."
+        " Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path."
+    )
+
+
+def _lacking(store: RawStore, part: Part) -> str:
+    return (
+        f"the raw store {store.folder} lacks {part_name(part.number)}, which the warehouse refers to."
+        " Fix: restore the folder, or set GRAMHOUSE_RAW to its current path."
+    )
+
+
+def _problem(store: RawStore, parts: list[Part], found: Mapping[int, int]) -> str | None:
     """Return one line about the first difference between the listed and the existing parts; None if there is none."""
-    restore = "Fix: restore the folder, or set GRAMHOUSE_RAW to its current path."
     for part in parts:
-        if part.retired_at is not None:
-            continue
         if part.number not in found:
-            return (
-                f"the raw store {store.folder} lacks {part_name(part.number)}, which the warehouse refers to. {restore}"
-            )
-        if found[part.number] != part.bytes:
+            # A retired part is missing if the process that deleted it was killed.
+            if part.retired_at is None:
+                return _lacking(store, part)
+        elif found[part.number] != part.bytes:
             return (
                 f"{store.path(part.number)} has {found[part.number]:,} bytes and should have {part.bytes:,}."
                 " Fix: restore the file."
             )
-    strange = sorted(found.keys() - {part.number for part in parts} - {number})
-    if strange:
+    if strange := sorted(found.keys() - {part.number for part in parts}):
         return (
-            f"{store.path(strange[0])} is not known to the warehouse: that is an older copy, or the file is of another"
-            " one. It may be the only copy of what it holds. Fix: restore the newest warehouse file, or move"
-            " the file away."
+            f"{store.path(strange[0])} is not known to the warehouse: this warehouse file is older than its raw store,"
+            " or the part is another warehouse's. It may be the only copy of its rows. Fix: restore the newest"
+            " warehouse file, or move the part away."
         )
     return None
 

@@ -1,5 +1,7 @@
-"""The folder of a warehouse's raw parts: files are written atomically and durably, and never change."""
+"""The folder of a warehouse's raw parts. A part never changes, and only a committed one has its final name."""
 
+import errno
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +23,6 @@ COLUMNS = {
 }
 
 _NAME = re.compile(r"part-(\d{7,})\.parquet", re.ASCII)
-_DRAFT = re.compile(r"\.part-\d{7,}\.parquet\.next", re.ASCII)
 
 
 def part_name(number: int) -> str:
@@ -48,27 +49,36 @@ class RawStore:
         """Return the path of a part, whether or not it exists."""
         return self.folder / part_name(number)
 
-    def put(self, number: int, write: Callable[[Path], object]) -> int:
-        """Call `write` with the path of a temporary file, and rename the file to this part; return its size in bytes.
+    def draft(self, number: int, session: str) -> Path:
+        """Return the path of a part that a session has written, until it is committed."""
+        return self.folder / f".{part_name(number)}.{session}"
 
-        The file is fsynced before the rename, and the folder after it, so that a part is always complete, and durable
-        when this returns. An existing part is replaced. Raises whatever `write` raises; then no part is changed.
+    def put(self, draft: Path, write: Callable[[Path], object]) -> int:
+        """Call `write` with the path of a draft, and make the file durable; return its size in bytes.
+
+        The folder is created if necessary, and an existing draft is replaced. Raises whatever `write` raises; then
+        there is no draft.
         """
         _make(self.folder)
-        path = self.path(number)
-        draft = path.with_name(f".{path.name}.next")
         try:
             # A leftover file, which might be a symbolic link.
             draft.unlink(missing_ok=True)
             write(draft)
             sync(draft)
             size = draft.stat().st_size
-            draft.replace(path)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
         sync(self.folder)
         return size
+
+    def keep(self, draft: Path, number: int) -> None:
+        """Give a committed draft the name of its part, durably. Raises FileExistsError if there is such a part."""
+        path = self.path(number)
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        draft.rename(path)
+        sync(self.folder)
 
     def sizes(self) -> Mapping[int, int]:
         """Return the size in bytes of each part in the folder; files with other names are ignored."""
@@ -83,12 +93,11 @@ class RawStore:
             self.path(number).unlink(missing_ok=True)
             sync(self.folder)
 
-    def remove_drafts(self) -> None:
-        """Remove temporary files that a killed `put` left."""
+    def remove_drafts(self, session: str) -> None:
+        """Remove the drafts of a session."""
         if self.folder.is_dir():
-            for path in self.folder.iterdir():
-                if _DRAFT.fullmatch(path.name):
-                    path.unlink()
+            for draft in self.folder.glob(f".part-*.parquet.{session}"):
+                draft.unlink()
 
 
 def _make(folder: Path) -> None:

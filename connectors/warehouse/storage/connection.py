@@ -138,6 +138,17 @@ def warehouse_id(connection: Connection) -> str:
     return str(value(connection.db, "SELECT warehouse_id FROM ops.warehouse"))
 
 
+def begin_session(connection: Connection, session: str) -> None:
+    """Record, in the open transaction, the id of a process that writes; segments of others must be recovered before."""
+    connection.db.execute("DELETE FROM ops.segments")
+    connection.db.execute("INSERT INTO ops.segments (session, number) VALUES (?, 0)", [session])
+
+
+def session_id(connection: Connection) -> str:
+    """Return the id of the process that writes, or wrote last."""
+    return str(value(connection.db, "SELECT coalesce(any_value(session), 'none') FROM ops.segments"))
+
+
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
     """Attach a new file, and write no WAL for it: if writing it fails, the file is discarded, not recovered."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")

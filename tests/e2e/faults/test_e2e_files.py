@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import Operator, SandboxProcess
+from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -44,6 +44,55 @@ def test_a_removed_warehouse_is_created_again(operator: Operator, service: Sandb
     operator.sync()
     operator.warehouse.unlink()
     assert operator.sync()["state"] == "complete"
+    assert_matches_api(operator, service)
+
+
+_WRITING = ("sync", "publish", "rebuild", "compact", "backfill --all", "quarantine --retry", "doctor --repair")
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+@pytest.mark.parametrize("newer", ["sync", "compact"])
+def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
+    operator: Operator, service: SandboxProcess, newer: str
+) -> None:
+    operator.sync()
+    service.day(1)
+    operator.sync()
+    older = operator.warehouse.read_bytes()
+    service.day(2)
+    operator.run(newer)
+    newest, raw = operator.warehouse.read_bytes(), _files(operator.folder / "raw")
+    operator.warehouse.write_bytes(older)
+    for command in _WRITING:
+        done = operator.run(*command.split(), code=1)
+        assert "part-0000003.parquet is not known to the warehouse: this warehouse file is older" in done.stderr
+        assert operator.warehouse.read_bytes() == older
+        assert _files(operator.folder / "raw") == raw
+    operator.warehouse.write_bytes(newest)
+    operator.run("rebuild")
+    assert operator.sync()["state"] == "complete"
+    assert_matches_api(operator, service)
+
+
+def test_copies_of_a_warehouse_that_share_a_raw_store_lose_no_part(operator: Operator, service: SandboxProcess) -> None:
+    operator.env["GRAMHOUSE_RAW"] = str(operator.folder / "raw")
+    operator.sync()
+    copy = Operator(operator.folder / "copy", operator.env)
+    copy.folder.mkdir()
+    copy.warehouse.write_bytes(operator.warehouse.read_bytes())
+    service.day(1)
+    service.faults({"action": {"kind": "delay", "seconds": TIMEOUT}})
+    (lock,) = operator.folder.glob("raw/*/lock")
+    with killed_on_exit(operator.start("sync")):
+        wait_until(lambda: lock.read_text() != "", "the sync to begin")
+        assert "is held by gramhouse sync" in copy.run("sync", code=4).stderr
+    service.faults()
+    operator.sync()
+    assert "is not known to the warehouse" in copy.run("sync", code=1).stderr
+    operator.run("rebuild")
     assert_matches_api(operator, service)
 
 

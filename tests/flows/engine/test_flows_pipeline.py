@@ -84,7 +84,7 @@ async def test_runs_in_step_with_the_service(tmp_path: Path) -> None:
 
 
 def _holding(text: str, folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if text.encode() in path.read_bytes()]
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
 async def test_a_wrong_key_is_never_written_or_printed(tmp_path: Path) -> None:

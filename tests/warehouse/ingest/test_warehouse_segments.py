@@ -15,7 +15,7 @@ import pytest
 from connectors.warehouse.ingest.landing import segments as module
 from connectors.warehouse.ingest.landing.page_commit import Record, last_seq, numbered
 from connectors.warehouse.ingest.landing.segments import Segments, recover
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.connection import begin_session, connect
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
@@ -35,10 +35,10 @@ EVERYTHING = (
 def session(path: Path, name: str = "s1") -> Iterator[tuple[Rig, Segments]]:
     """A process with the warehouse open; it is killed at the end of the block."""
     with connect(path) as connection:
-        recover(connection, path)
+        recover(connection)
         with connection.begin():
-            segments = Segments(connection, path, name)
-        yield Rig(connection), segments
+            begin_session(connection, name)
+        yield Rig(connection), Segments(path, name)
 
 
 def pages(many: int, after: int = 0) -> list[Record]:

@@ -120,7 +120,7 @@ def refused(path: Path, kind: type[Exception] = WarehouseUnusable, **more: Any) 
     with pytest.raises(kind) as raised:
         run(path, **more)
     assert (path.read_bytes(), path.stat().st_ino) == before
-    assert {beside.name for beside in path.parent.iterdir()} == {path.name, path.name + ".lock"}
+    assert {beside.name for beside in path.parent.iterdir()} - {"raw"} == {path.name, path.name + ".lock"}
     message = str(raised.value)
     assert "\n" not in message
     return message
@@ -149,7 +149,7 @@ def test_compaction_keeps_all_data_and_reduces_the_size(full: Path) -> None:
     with connect(full) as connection, connection.begin():
         store_views(connection, relations(connection))
     assert ask(full, views) == stored != []
-    assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock"}
+    assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock", "raw"}
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_kill_leaves_the_old_file_and_the_next_compaction_clears_up(full: Path
     assert everything(full) == before
     run(full)
     assert everything(full) == before
-    assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock"}
+    assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock", "raw"}
 
 
 async def _open(path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from connectors.warehouse.maintenance import quarantine_retry as retrying
 from connectors.warehouse.maintenance.quarantine_retry import Batch, StillRejected, prepare_retry, retry, staying
 from connectors.warehouse.merge import merge as merge_module
+from connectors.warehouse.raw.parts import confirm_part
 from connectors.warehouse.schema.field_registry import write_mapping
 from connectors.warehouse.storage.connection import Connection, connect
 from models.page_commit import RejectedRecord
@@ -44,6 +45,7 @@ def again(rig: Rig, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
     for batch in plan.batches:
         with rig.connection.begin():
             retry(rig.connection, batch, run_id="a retry", now=at(hour))
+        confirm_part(rig.connection)
     with rig.connection.begin():
         return plan.records, plan.items, plan.outdated, staying(rig.connection)
 

@@ -1,6 +1,8 @@
 """The raw store keeps rows byte for byte; a part is listed exactly if its transaction was committed."""
 
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -9,12 +11,12 @@ import pytest
 
 from connectors.warehouse.raw import store
 from connectors.warehouse.raw.compaction import compact_parts, groups
-from connectors.warehouse.raw.parts import Part, live_parts, mark_unlisted, store_of, write_part
+from connectors.warehouse.raw.parts import Part, confirm_part, live_parts, mark_unlisted, store_of, write_part
 from connectors.warehouse.raw.reading import stored_payloads
-from connectors.warehouse.raw.recovery import recover_parts
+from connectors.warehouse.raw.recovery import hold_store, recover_parts
 from connectors.warehouse.raw.store import COLUMNS, parquet
-from connectors.warehouse.storage.connection import Connection, connect
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.connection import Connection, begin_session, connect
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from tests.warehouse.rig import T0, at
 
@@ -54,6 +56,7 @@ def rows(*payloads: str, first: int = 1, seen_at: datetime = T0) -> str:
 def write(connection: Connection, query: str) -> None:
     with connection.begin():
         write_part(connection, query)
+    confirm_part(connection)
 
 
 def write_and_die(connection: Connection, query: str) -> None:
@@ -113,43 +116,120 @@ def test_parts_are_numbered_and_described(connection: Connection, folder: Path) 
     }
 
 
-def test_a_merge_that_is_rolled_back_leaves_a_part_that_the_next_one_replaces(
+def test_a_merge_that_is_rolled_back_leaves_a_draft_that_the_next_one_replaces(
     connection: Connection, folder: Path
 ) -> None:
     write_and_die(connection, rows("{}", "{}"))
-    assert names(folder) == ["part-0000001.parquet"]
+    assert names(folder) == [".part-0000001.parquet.none"]
     write(connection, rows("[]"))
     assert names(folder) == ["part-0000001.parquet"]
     assert kept(connection) == [(1, "[]")]
 
 
-@pytest.mark.parametrize("step", ["sync", "replace", "commit"])
+def killed(*_: object) -> None:
+    raise Lost
+
+
+@contextmanager
+def process(path: Path, session: str) -> Iterator[Connection]:
+    """A process that has the warehouse open for writing, and is killed at the end of the block."""
+    with connect(path, new_id=lambda: "an-id") as opened:
+        recover_parts(opened, now=T0)
+        with opened.begin():
+            begin_session(opened, session)
+        yield opened
+
+
+@pytest.mark.parametrize("step", ["put", "commit", "confirm"])
 def test_a_kill_at_any_step_keeps_committed_rows(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     path = tmp_path / "w.duckdb"
-    with connect(path, new_id=lambda: "an-id") as connection:
+    with process(path, "one") as connection:
         write(connection, rows("{}"))
-
-        def killed(*_: object) -> None:
-            raise Lost
-
         with monkeypatch.context() as patched:
-            if step == "sync":
+            if step == "put":
                 patched.setattr(store, "sync", killed)
                 # A killed process does not clean up.
                 patched.setattr(Path, "unlink", lambda *_, **__: None)
-            elif step == "replace":
-                patched.setattr(Path, "replace", killed)
-                patched.setattr(Path, "unlink", lambda *_, **__: None)
-            write_and_die(connection, rows("[]", first=2))
-    assert len(names(folder)) == 2
-    with connect(path) as connection:
-        recover_parts(connection, now=T0)
-        assert names(folder) == ["part-0000001.parquet"]
-        assert kept(connection) == [(1, "{}")]
-        write(connection, rows("[]", first=2))
+            if step == "confirm":
+                with connection.begin():
+                    write_part(connection, rows("[]", first=2))
+            else:
+                write_and_die(connection, rows("[]", first=2))
+    assert names(folder) == [".part-0000002.parquet.one", "part-0000001.parquet"]
+    with process(path, "two") as connection:
+        if step == "confirm":
+            assert kept(connection) == [(1, "{}"), (2, "[]")]
+        else:
+            assert names(folder) == ["part-0000001.parquet"]
+            write(connection, rows("[]", first=2))
         assert kept(connection) == [(1, "{}"), (2, "[]")]
+    assert names(folder) == ["part-0000001.parquet", "part-0000002.parquet"]
+
+
+def copied(path: Path, name: str) -> Path:
+    return Path(shutil.copy(path, path.with_name(name)))
+
+
+def test_a_draft_of_another_copy_is_not_deleted(tmp_path: Path) -> None:
+    newest = tmp_path / "w.duckdb"
+    with process(newest, "one") as connection:
+        write(connection, rows("{}"))
+    older = copied(newest, "older.duckdb")
+    with process(newest, "two") as connection, connection.begin():
+        # Committed, and killed before it has its final name.
+        write_part(connection, rows("[]", first=2))
+    with process(older, "three") as connection:
+        pass
+    with process(newest, "four") as connection:
+        assert kept(connection) == [(1, "{}"), (2, "[]")]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_an_older_copy_is_refused_and_changes_nothing(tmp_path: Path, folder: Path, *, compacted: bool) -> None:
+    newest = tmp_path / "w.duckdb"
+    with process(newest, "one") as connection:
+        write(connection, rows("{}"))
+        write(connection, rows("[]", first=2))
+    older = copied(newest, "older.duckdb")
+    with process(newest, "two") as connection:
+        if compacted:
+            compact_parts(connection, now=T0)
+            with connection.begin():
+                mark_unlisted(connection, at=T0)
+        else:
+            write(connection, rows("1", first=3))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with connect(older) as connection:
+        assert "part-0000003.parquet is not known to the warehouse" in refused(connection)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    with process(newest, "three") as connection:
+        recover_parts(connection, now=at(48))
+        assert [payload for _, payload in kept(connection)] == ["{}", "[]"] if compacted else ["{}", "[]", "1"]
+
+
+def test_a_part_that_appears_meanwhile_is_not_replaced(connection: Connection, folder: Path) -> None:
+    strange = folder / "part-0000001.parquet"
+    folder.mkdir(parents=True)
+    strange.write_bytes(b"the only copy")
+    with pytest.raises(WarehouseUnusable, match=r"part-0000001.parquet: File exists"):
+        write(connection, rows("{}"))
+    assert strange.read_bytes() == b"the only copy"
+
+
+def test_two_copies_are_not_open_at_the_same_time(tmp_path: Path) -> None:
+    def held(connection: Connection) -> AbstractContextManager[None]:
+        return hold_store(connection, "a sync", since="10:00", pause=lambda _: None)
+
+    path = tmp_path / "w.duckdb"
+    with process(path, "one") as connection:
+        write(connection, rows("{}"))
+    with connect(copied(path, "copy.duckdb")) as copy, connect(path) as connection:
+        with held(connection), pytest.raises(WarehouseBusy, match=r"is held by a sync .* Fix: "), held(copy):
+            pass
+        with held(copy):
+            pass
 
 
 def test_foreign_files_are_left_alone(connection: Connection, folder: Path) -> None:
@@ -160,9 +240,10 @@ def test_foreign_files_are_left_alone(connection: Connection, folder: Path) -> N
     assert names(folder) == ["notes.txt", "part-0000001.parquet", "part-1.parquet"]
 
 
-def test_an_unlisted_part_is_refused(connection: Connection, folder: Path) -> None:
+@pytest.mark.parametrize("number", [2, 3])
+def test_an_unlisted_part_is_refused(connection: Connection, folder: Path, number: int) -> None:
     write(connection, rows("{}"))
-    strange = folder / "part-0000003.parquet"
+    strange = folder / f"part-000000{number}.parquet"
     strange.write_bytes(b"the only copy")
     assert str(strange) in refused(connection)
     assert strange.read_bytes() == b"the only copy"
@@ -253,6 +334,10 @@ def test_an_interrupted_deletion_of_retired_parts_is_continued(connection: Conne
     with connection.begin():
         mark_unlisted(connection, at=T0)
     (folder / "part-0000001.parquet").unlink()
+    second = (folder / "part-0000002.parquet").read_bytes()
+    (folder / "part-0000002.parquet").write_bytes(b"of another warehouse")
+    assert "part-0000002.parquet" in refused(connection)
+    (folder / "part-0000002.parquet").write_bytes(second)
     recover_parts(connection, now=at(48))
     assert names(folder) == ["part-0000003.parquet"]
 

@@ -18,7 +18,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.maintenance import opening
-from connectors.warehouse.maintenance.opening import make_ready
+from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.merge.run_counts import NAMES
 from connectors.warehouse.raw.store import RawStore
@@ -98,8 +98,10 @@ def unpacked(release: Path, path: Path) -> Path:
 @contextmanager
 def opened(path: Path, *, now: datetime = T0, at_once: int = 50_000) -> Iterator[Connection]:
     """Open a warehouse as a sync does, including the upgrade of its rows."""
-    with connect(path) as connection:
-        make_ready(connection, path, now=now, at_once=at_once)
+    with (
+        connect(path) as connection,
+        opened_store(connection, "a test", now=now, pause=lambda _: None, at_once=at_once),
+    ):
         yield connection
 
 

@@ -162,12 +162,12 @@ def _segment(warehouse: Path, number: int) -> Segment:
     return Segment(number, warehouse.with_name(f"{warehouse.name}{_MARK}{number:06}"))
 
 
-def recover(connection: Connection, warehouse: Path) -> None:
+def recover(connection: Connection) -> None:
     """Stage the pages that a killed process left in segments. Call it outside of a transaction.
 
     Raises WarehouseUnusable when a segment is damaged or belongs to another warehouse.
     """
-    warehouse = warehouse.resolve()
+    warehouse = connection.path.resolve()
     try:
         if left := _left(warehouse):
             with connection.begin():
@@ -197,10 +197,8 @@ class Segments:
     Every method raises WarehouseUnusable when the disk fails; landed pages are kept.
     """
 
-    def __init__(self, connection: Connection, warehouse: Path, session: str) -> None:
-        """Begin a session, in an open transaction. Segments of earlier sessions must have been recovered before."""
-        connection.db.execute("DELETE FROM ops.segments")
-        connection.db.execute(_ADD, [session, 0])
+    def __init__(self, warehouse: Path, session: str) -> None:
+        """Begin the segments of a session; see `begin_session`."""
         # A symbolic link and its target are the same warehouse.
         self._warehouse = warehouse.resolve()
         self._session = session
