@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from connectors.warehouse.raw.listed import listed_parts, raw_media
-from connectors.warehouse.snapshot.user_query import refusal, shown
+from connectors.warehouse.snapshot.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
@@ -30,7 +29,7 @@ COLUMNS = statements(__name__)["columns"]
 
 _BATCH = 10_000
 
-_ENDLESS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - returned without a zone
+_EMPTY = "The query is empty."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +76,29 @@ class Snapshot:
         """Return whether the snapshot has this table or view; one published by an older version may lack it."""
         return bool(self.columns(table))
 
-    def user_query(self, text: str) -> Stream:
-        """Run a user's query if it only reads. Raises QueryError, also while the batches are read."""
+    def user_query(self, text: str, *, for_json: bool = False) -> Stream:
+        """Run a user's query if it only reads.
+
+        Every value is DuckDB's text; with `for_json` it is what `as_json` makes of it. Of columns with the same name,
+        all but the first are renamed as in a DuckDB table: `a`, `a_1`. Raises QueryError, also while the batches are
+        read.
+        """
         try:
-            why = refusal(self._db, text)
-            asked = text if why else shown(self._db, text)
+            check_reading(self._db, text)
+            relation = self._db.sql(text)
+            if relation is None:
+                raise QueryError(_EMPTY)
+            # A projection renames the columns.
+            unique = relation.project("*")
+            shown = [as_json(kind) if for_json else TEXT for kind in unique.types]
+            rows = cast(unique, shown)
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
-        if why:
-            raise QueryError(why)
-        stream = self.stream(asked)
-        zoned = [index for index, kind in enumerate(stream.kinds) if kind == "TIMESTAMP WITH TIME ZONE"]
-        return replace(stream, batches=_endless_times(stream.batches, zoned)) if zoned else stream
+        batches = (
+            [tuple(to.value(value) for to, value in zip(shown, row, strict=True)) for row in batch]
+            for batch in _batches(rows)
+        )
+        return Stream(tuple(unique.columns), tuple(str(kind) for kind in unique.types), batches)
 
     def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
         """Run a query and return its rows in batches. Raises QueryError, also while the batches are read."""
@@ -97,25 +107,12 @@ class Snapshot:
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
         if cursor is None or not cursor.description:
-            message = "The query is empty."
-            raise QueryError(message)
+            raise QueryError(_EMPTY)
         names, kinds = zip(*((str(name), str(kind)) for name, kind, *_ in cursor.description), strict=True)
         return Stream(names, kinds, _batches(cursor))
 
 
-def _endless_times(batches: Iterator[list[tuple[Any, ...]]], indexes: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
-    """Replace infinite times in these columns by text. DuckDB returns them as Python's `datetime.max` and `min`."""
-    for batch in batches:
-        yield [
-            tuple(
-                _ENDLESS.get(value, value) if index in indexes and isinstance(value, datetime) else value
-                for index, value in enumerate(row)
-            )
-            for row in batch
-        ]
-
-
-def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+def _batches(cursor: duckdb.DuckDBPyConnection | duckdb.DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
     while True:
         try:
             batch = cursor.fetchmany(_BATCH)

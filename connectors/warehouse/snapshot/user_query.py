@@ -1,106 +1,123 @@
-"""User queries on the snapshot: only read-only statements, and values that can be displayed."""
+"""User queries on the snapshot: statements that only read, with every value as text or as JSON can express it."""
 
+import math
 import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import pairwise
+from typing import Any, NamedTuple
 
-import duckdb
-from duckdb import DuckDBPyConnection, StatementType
+import msgspec
+from duckdb import DuckDBPyConnection, DuckDBPyRelation, StatementType, token_type, tokenize
+from duckdb.sqltypes import DuckDBPyType
 
+from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.quoting import quoted
 
-_READING = ("SELECT", "FROM", "DESCRIBE", "SHOW", "SUMMARIZE", "EXPLAIN", "PIVOT", "UNPIVOT", "WITH", "VALUES")
-_SPELLED = {*_READING, "DESC", "TABLE"}
-_PIVOTS = {"PIVOT", "PIVOT_WIDER"}
+_ONLY_READING = (
+    "Only statements that read the snapshot are allowed: SELECT, FROM, DESCRIBE, SHOW, SUMMARIZE, EXPLAIN, PIVOT,"
+    " UNPIVOT, WITH, VALUES."
+)
 
-# EXPLAIN ANALYZE runs its statement, so that statement is checked too.
-_BEFORE_EXPLAINED = {"ANALYZE", "VERBOSE"}
+# Functions that a SELECT can call, but that change the process, write to its output, abort it, or run SQL text that is
+# not checked here. The file is opened read-only and without access to other files, so nothing else can do harm.
+_ACTING = {
+    "checkpoint", "disable_logging", "disable_profiling", "enable_logging", "enable_profiling", "force_checkpoint",
+    "query", "query_table", "truncate_duckdb_logs", "write_log",
+}  # fmt: skip
+_CALL = re.compile(r'"?(\w+)"?\s*', re.ASCII)
+_NAMES = {token_type.identifier, token_type.keyword}
 
-# Functions that a SELECT can call, but that change the process, write files, or run SQL text that is not checked here.
-_ACTING = re.compile(
-    r'\b(enable_logging|disable_logging|enable_profiling|disable_profiling|truncate_duckdb_logs|write_log|query|query_table'
-    r'|checkpoint|force_checkpoint)"?\s*\(',
-    re.IGNORECASE,
-)  # fmt: skip
-
-_QUOTED = re.compile(r"""(["'])(\1\1|(?!\1).)*\1""", re.DOTALL)
-_COMMENT = re.compile(r"--|/\*")
-
-_DESCRIBED = {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
-
-# Python cannot represent infinite dates, intervals of calendar months, or intervals of millions of years.
-_AS_TEXT = re.compile(r"DATE|TIMESTAMP(_\w+)?|.*\bINTERVAL\b.*", re.DOTALL)
-
-_ONLY = f"Only statements that read the snapshot are allowed: {', '.join(_READING)}."
+_NUMBERS = {
+    "boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint", "uinteger", "ubigint",
+    "uhugeint",
+}  # fmt: skip
 
 
-def refusal(db: DuckDBPyConnection, query: str) -> str | None:
-    """Return one line that explains why a query is refused; None if all of its statements only read.
+class Shown(NamedTuple):
+    """How values are shown: the SQL type to cast them to, and the conversion of the resulting Python values."""
 
-    Raises duckdb.Error when the query cannot be parsed.
+    sql: str
+    convert: Callable[[Any], object] | None = None
+
+    def value(self, value: Any) -> object:  # noqa: ANN401 - a value of any type
+        """Return a value of the SQL type as it is shown."""
+        return value if value is None or self.convert is None else self.convert(value)
+
+
+TEXT = Shown("VARCHAR")
+
+
+def check_reading(db: DuckDBPyConnection, query: str) -> None:
+    """Raise QueryError unless all statements of a query only read; duckdb.Error when it cannot be parsed."""
+    for statement in db.extract_statements(query):
+        # DuckDB turns some pivots into two statements; the first, which has no text, creates an enum type.
+        if statement.type not in {StatementType.SELECT, StatementType.EXPLAIN} and statement.query:
+            raise QueryError(_ONLY_READING)
+    tokens, text = tokenize(query), query.encode()
+    for (start, kind), (after, _) in pairwise(tokens):
+        name = _CALL.match(text[start:after].decode())
+        if kind in _NAMES and name and text[after : after + 1] == b"(" and name[1].lower() in _ACTING:
+            message = f"{name[1].lower()} does not read the snapshot and is not allowed."
+            raise QueryError(message)
+
+
+def cast(relation: DuckDBPyRelation, shown: Sequence[Shown]) -> DuckDBPyRelation:
+    """Return the relation with each column cast to its type."""
+    columns = enumerate(zip(relation.columns, shown, strict=True), 1)
+    return relation.project(", ".join(f"CAST(#{index} AS {to.sql}) AS {quoted(name)}" for index, (name, to) in columns))
+
+
+def as_json(kind: DuckDBPyType) -> Shown:
+    """Return how values of a type are shown in JSON.
+
+    Numbers, lists, structs, maps and JSON stay what they are. Anything else is text: instants in ISO 8601, infinite
+    numbers and NaN by name, other values as DuckDB writes them.
     """
-    db.extract_statements(query)
-    return next(filter(None, (_refusal(db, text) for text in statements(query))), None)
+    if str(kind) == "JSON" or kind.id == "variant":
+        return Shown("JSON", _embedded)
+    if kind.id in _NUMBERS:
+        return Shown(str(kind))
+    if kind.id in {"float", "double"}:
+        return Shown(str(kind), _number)
+    if kind.id == "timestamp with time zone":
+        return Shown(str(kind), _instant)
+    if kind.id in {"list", "array"}:
+        [(_, item), *_] = _inner(kind)
+        return Shown(f"{item.sql}[]", lambda items: [item.value(each) for each in items])
+    if kind.id == "map":
+        [_, (_, item)] = _inner(kind)
+        return Shown(f"MAP(VARCHAR, {item.sql})", lambda items: {key: item.value(items[key]) for key in items})
+    if kind.id == "struct" and all(name for name, _ in kind.children):
+        fields = dict(_inner(kind))
+        inner = ", ".join(f"{quoted(name)} {field.sql}" for name, field in fields.items())
+        return Shown(f"STRUCT({inner})", lambda row: {name: fields[name].value(row[name]) for name in fields})
+    return TEXT
 
 
-def shown(db: DuckDBPyConnection, query: str) -> str:
-    """Return an allowed query with a cast to text of the columns whose values Python may not be able to represent."""
-    texts = statements(query)
-    if len(texts) != 1 or next((word for _, word in _words(texts[0]) if word != "("), "") not in _DESCRIBED:
-        return query
-    asked = f"FROM (\n{texts[0]}\n)"
+def _inner(kind: DuckDBPyType) -> list[tuple[str, Shown]]:
+    # An array has its length as another child.
+    return [(name, as_json(child)) for name, child in kind.children if isinstance(child, DuckDBPyType)]
+
+
+def _embedded(text: str) -> object:
+    """Return JSON text to be embedded unchanged but for its spaces; text that is not strict JSON stays text."""
     try:
-        columns = [(str(name), str(kind)) for name, kind, *_ in db.execute(f"DESCRIBE {asked}").fetchall()]
-    except duckdb.Error:
-        # Running the original query raises the same error, with a message that quotes what the user typed.
-        return query
-    if not any(_AS_TEXT.fullmatch(kind) for _, kind in columns):
-        return query
-    chosen = (
-        f"CAST(#{index} AS VARCHAR) AS {quoted(name)}" if _AS_TEXT.fullmatch(kind) else f"#{index} AS {quoted(name)}"
-        for index, (name, kind) in enumerate(columns, 1)
-    )
-    return f"SELECT {', '.join(chosen)} {asked}"
+        return msgspec.Raw(msgspec.json.format(text, indent=0))
+    except (msgspec.MsgspecError, RecursionError):
+        return text
 
 
-def statements(query: str) -> list[str]:
-    """Split a query into its statements as they were typed; DuckDB's `extract_statements` rewrites some of them."""
-    encoded = query.encode()
-    ends = [start for start, word in _words(query) if word == ";"]
-    texts = (encoded[start:end].decode() for start, end in pairwise([0, *(end + 1 for end in ends), len(encoded) + 1]))
-    return [text for text in (each.rstrip().removesuffix(";") for each in texts) if _words(text)]
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _refusal(db: DuckDBPyConnection, statement: str) -> str | None:
-    words = _words(statement)
-    types = {found.type for found in db.extract_statements(statement)}
-    if any(word in _PIVOTS for _, word in words):
-        # DuckDB turns some pivots into two statements, the first of which creates an enum type.
-        types.discard(StatementType.CREATE)
-    first = next((word for _, word in words if word != "("), "")
-    if first not in _SPELLED or not types <= {StatementType.SELECT, StatementType.EXPLAIN}:
-        return _ONLY
-    if acting := _ACTING.search(" ".join(word for _, word in words)):
-        return f"{acting[1].lower()} does not read the snapshot and is not allowed."
-    return refusal(db, _explained(statement, words)) if first == "EXPLAIN" else None
-
-
-def _words(text: str) -> list[tuple[int, str]]:
-    """Return each token in upper case with its byte offset, without the spaces and comments that follow it."""
-    encoded = text.encode()
-    starts = [start for start, _ in duckdb.tokenize(text)]
-    tokens = (encoded[start:end].decode() for start, end in pairwise([*starts, len(encoded)]))
-    return [(start, _bare(token).upper()) for start, token in zip(starts, tokens, strict=True)]
-
-
-def _bare(token: str) -> str:
-    quoted = _QUOTED.match(token)
-    return quoted[0] if quoted else token if token[:1] == "$" else _COMMENT.split(token)[0].strip()
-
-
-def _explained(text: str, words: list[tuple[int, str]]) -> str:
-    rest = words[[word for _, word in words].index("EXPLAIN") + 1 :]
-    while rest and rest[0][1] in _BEFORE_EXPLAINED:
-        rest = rest[1:]
-    if len(rest) > 1 and rest[0][1] == "(" and rest[1][1] not in {*_SPELLED, "("}:
-        rest = rest[[word for _, word in rest].index(")") + 1 :]
-    return text.encode()[rest[0][0] :].decode() if rest else ""
+def _instant(value: datetime | str) -> str:
+    # What Python cannot represent is text already; infinite instants are Python's extremes, without a time zone.
+    if isinstance(value, str):
+        return value
+    if value.tzinfo is None:
+        return "infinity" if value.year > 1 else "-infinity"
+    return value.isoformat()

@@ -17,7 +17,7 @@ from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
-from flows.cli.commands.snapshot import print_answer
+from flows.cli.commands.snapshot import print_table
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
@@ -117,7 +117,7 @@ def _first_look(snapshot: Snapshot) -> None:
     for question, sql in _QUERIES.items():
         out.print(f"\n[bold]{question}[/]")
         out.print(Syntax(sql.strip(), "sql", background_color="default", word_wrap=True))
-        print_answer(snapshot.query(sql))
+        print_table(snapshot.user_query(sql))
 
 
 def _next(folder: Path, snapshot: Path) -> None:

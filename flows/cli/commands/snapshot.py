@@ -1,9 +1,10 @@
 """`gramhouse query`, `gramhouse describe` and `gramhouse export`: read the snapshot."""
 
 import csv
+import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -16,12 +17,12 @@ from rich.table import Table
 
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export as write_export
-from connectors.warehouse.snapshot.reader import Answer, Snapshot, Stream, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, Stream, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.output.plain_table import plain_table
-from flows.cli.output.query_json import Destination, Document
+from flows.cli.output.query_json import Document
 from flows.cli.output.terminal import (
     DONE,
     FAIL,
@@ -31,6 +32,7 @@ from flows.cli.output.terminal import (
     out,
     print_json,
     without_control_characters,
+    write_utf8,
 )
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
@@ -39,6 +41,8 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, file_size, moment
 
 _SHOWN = 200
+
+_NUMERIC = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\)")
 
 
 class Format(StrEnum):
@@ -49,30 +53,21 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def _print_table(columns: Sequence[str], shown: Sequence[tuple[Any, ...]], rows: int) -> None:
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for index, name in enumerate(columns):
-        numeric = any(isinstance(row[index], int | float) for row in shown)
-        table.add_column(clean(name), justify="right" if numeric else "left", overflow="ellipsis")
-    for row in shown:
-        table.add_row(*("[dim]NULL[/]" if value is None else clean(value) for value in row))
-    out.print(table)
-    if rows > len(shown):
-        out.print(f"[dim]first {len(shown)} of {count(rows, 'row')}; `--format csv` prints all[/]")
-
-
-def print_answer(answer: Answer) -> None:
+def print_table(stream: Stream) -> None:
     """Print the first 200 rows of a query's result as a table."""
-    _print_table(answer.columns, answer.rows[:_SHOWN], len(answer.rows))
-
-
-def _table(stream: Stream) -> None:
     shown: list[tuple[Any, ...]] = []
     rows = 0
     for batch in stream.batches:
         shown += batch[: _SHOWN - len(shown)]
         rows += len(batch)
-    _print_table(stream.columns, shown, rows)
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for name, kind in zip(stream.columns, stream.kinds, strict=True):
+        table.add_column(clean(name), justify="right" if _NUMERIC.fullmatch(kind) else "left", overflow="ellipsis")
+    for row in shown:
+        table.add_row(*("[dim]NULL[/]" if value is None else clean(value) for value in row))
+    out.print(table)
+    if rows > len(shown):
+        out.print(f"[dim]first {len(shown)} of {count(rows, 'row')}; `--format csv` prints all[/]")
 
 
 class _Terminal:
@@ -82,18 +77,12 @@ class _Terminal:
         return sys.stdout.write(without_control_characters(text, newlines=True))
 
 
-def _destination() -> Destination:
-    return _Terminal() if sys.stdout.isatty() else sys.stdout
-
-
-def _csv(stream: Stream) -> None:
-    writer = csv.writer(_destination())
+def _print_csv(stream: Stream) -> None:
+    write_utf8()
+    writer = csv.writer(_Terminal() if sys.stdout.isatty() else sys.stdout)
     writer.writerow(stream.columns)
     for batch in stream.batches:
         writer.writerows(batch)
-
-
-_WRITERS = {Format.TABLE: _table, Format.CSV: _csv}
 
 
 @contextmanager
@@ -122,11 +111,11 @@ def query(
     # Arguments may be invalid UTF-8, which DuckDB does not accept.
     text = text.encode(errors="surrogateescape").decode(errors="replace")
     with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
-        document = Document(_destination()) if as_json or style is Format.JSON else None
+        document = Document() if as_json or style is Format.JSON else None
         try:
             with document.ended_by_signals() if document else _gone_at_once():
-                write = document.write if document else _WRITERS[style]
-                write(opened.user_query(text))
+                write = document.write if document else _print_csv if style is Format.CSV else print_table
+                write(opened.user_query(text, for_json=document is not None))
         except QueryError as error:
             err.print(f"{FAIL} {clean(error, newlines=True)}")
             if document:

@@ -20,7 +20,7 @@ from flows.cli.current_run import Current, current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.incremental_status import incremental, incremental_lines
 from flows.cli.output.openmetrics import metrics, unreadable
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json, write_utf8
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -304,6 +304,8 @@ def status(
     if as_json and as_metrics:
         message = "--json and --format openmetrics cannot be combined. Fix: use one of them."
         raise SettingsError(message)
+    if as_metrics:
+        write_utf8()
     try:
         code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
     except (WarehouseError, QueryError, StoreError):

@@ -1,30 +1,20 @@
 """A query's result as one JSON object, which is completed however the query ends."""
 
-import json
-import math
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock, Thread, Timer
-from typing import Protocol
+
+import msgspec
 
 from connectors.warehouse.snapshot.reader import Stream
-from flows.cli.output.terminal import failure
+from flows.cli.output.terminal import escaped, failure
 from flows.reporting.exit_code import SIGNALLED, ExitCode
-from flows.reporting.words import json_value
 
 # Seconds after a signal in which the output's reader must read the rest.
 _GRACE = 1.0
-
-
-class Destination(Protocol):
-    """Where text is written."""
-
-    def write(self, text: str, /) -> int:
-        """Write the text."""
-        ...
 
 
 class Document:
@@ -33,8 +23,7 @@ class Document:
     Rows are written as they arrive, so an error follows the rows before it.
     """
 
-    def __init__(self, destination: Destination) -> None:
-        self._destination = destination
+    def __init__(self) -> None:
         self._lock = Lock()
         self._separator: str | None = None
         self._has_ended = False
@@ -43,11 +32,7 @@ class Document:
         """Write the rows and the end. Raises QueryError, after which `end` must be called."""
         self._put(f'{{"columns": {_text(stream.columns)}, "rows": [', separator="")
         for batch in stream.batches:
-            rows = (
-                [_nested(value) if kind == "JSON" else value for value, kind in zip(row, stream.kinds, strict=True)]
-                for row in batch
-            )
-            records = [_text(_plain(dict(zip(stream.columns, row, strict=True)))) for row in rows]
+            records = [_text(dict(zip(stream.columns, row, strict=True))) for row in batch]
             self._put(f"{self._separator}{', '.join(records)}", separator=", ")
         self.end({"exit_code": int(ExitCode.COMPLETE)})
 
@@ -56,12 +41,12 @@ class Document:
         with self._lock:
             if not self._has_ended:
                 self._has_ended = True
-                self._destination.write(f"{'{' if self._separator is None else '], '}{_text(members)[1:]}\n")
+                sys.stdout.write(f"{'{' if self._separator is None else '], '}{_text(members)[1:]}\n")
                 sys.stdout.flush()
 
     def _put(self, text: str, separator: str) -> None:
         with self._lock:
-            self._destination.write(text)
+            sys.stdout.write(text)
             self._separator = separator
 
     @contextmanager
@@ -100,21 +85,4 @@ class Document:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, default=json_value, ensure_ascii=False)
-
-
-def _nested(value: object) -> object:
-    """Return the parsed value of a JSON column; text that Python cannot parse remains text."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-
-
-def _plain(value: object) -> object:
-    """Return a value that JSON supports: keys become strings, and numbers that are not finite become None."""
-    if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return escaped(msgspec.json.encode(value).decode())

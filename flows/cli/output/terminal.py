@@ -1,5 +1,7 @@
 """Terminal output: results on standard output, everything else on standard error."""
 
+import codecs
+import io
 import json
 import sys
 import unicodedata
@@ -72,10 +74,26 @@ def clean(text: object, *, newlines: bool = False) -> str:
     return escape(without_control_characters(text, newlines=newlines))
 
 
+def escaped(text: str) -> str:
+    """Return JSON text for standard output.
+
+    Escaped are characters that could control a terminal, and on an output that is not UTF-8 all but ASCII.
+    """
+    is_utf8, is_terminal = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8", sys.stdout.isatty()
+    if is_utf8 and not is_terminal:
+        return text
+    return "".join(char if char.isascii() or (is_utf8 and _harmless(char)) else json.dumps(char)[1:-1] for char in text)
+
+
 def print_json(document: object) -> None:
-    """Print a JSON document for programs; on a terminal without control characters."""
-    text = json.dumps(document, default=json_value, ensure_ascii=False)
-    out.out(without_control_characters(text) if out.is_terminal else text)
+    """Print a JSON document for programs."""
+    out.out(escaped(json.dumps(document, default=json_value, ensure_ascii=False)))
+
+
+def write_utf8() -> None:
+    """Write standard output in UTF-8, whatever the locale: formats that cannot escape a character must not lose one."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
 
 
 def failure(exit_code: int, message: str) -> dict[str, object]:

@@ -1,7 +1,9 @@
 """`--json` writes one JSON object for every exit code, and exit codes are right even if a stream is closed or full."""
 
+import csv
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -122,6 +124,42 @@ def test_a_query_that_fails_after_rows_were_written_is_one_object(
     assert re.search("too far|Interrupted", found["message"])
     assert re.search("too far|Interrupted", err)
     assert found["rows"][:2] == [{"a": 0}, {"a": 1}]
+
+
+ODD = 'SELECT \'é😀\' AS "ñ", \'{"k": "😀"}\'::JSON AS j, chr(8238) AS c, 2 AS "ñ"'
+ANSWER = {"ñ": "é😀", "j": {"k": "😀"}, "c": "\u202e", "ñ_1": 2}
+
+
+def asked(snapshot: Path, arguments: list[str], encoding: str) -> bytes:
+    """Return the output of a query, with this encoding of standard output."""
+    return subprocess.run(
+        [sys.executable, "-m", "flows.cli", "query", ODD, *arguments, "--snapshot", str(snapshot)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=True,
+    ).stdout
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp1252", "utf-16"])
+def test_json_and_csv_lose_no_character_in_any_encoding(snapshot: Path, encoding: str) -> None:
+    written = asked(snapshot, ["--json"], encoding)
+    assert json.loads(written.decode(encoding))["rows"] == [ANSWER]
+    assert written.decode(encoding).isascii() is (encoding != "utf-8")
+    rows = [*csv.reader(asked(snapshot, ["-f", "csv"], encoding).decode().splitlines())]
+    assert rows == [["ñ", "j", "c", "ñ_1"], ["é😀", '{"k": "😀"}', "\u202e", "2"]]
+
+
+def test_json_on_a_terminal_is_valid_and_does_not_control_it(snapshot: Path) -> None:
+    terminal, end = pty.openpty()
+    command = [sys.executable, "-m", "flows.cli", "query", ODD, "--json", "--snapshot", str(snapshot)]
+    subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONIOENCODING": "utf-8"}, stdout=end, check=True)
+    os.close(end)
+    written = os.read(terminal, 10_000).decode()
+    os.close(terminal)
+    assert json.loads(written)["rows"] == [ANSWER]
+    assert "é😀" in written
+    assert "\u202e" not in written
 
 
 ENDLESS = "SELECT count(*) AS a FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1"

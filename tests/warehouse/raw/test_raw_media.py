@@ -79,8 +79,13 @@ def test_each_merge_stores_only_new_and_changed_items(rig: Rig, path: Path) -> N
 
 
 def test_raw_media_has_the_newest_bytes_of_each_item(snapshot: Path) -> None:
-    found = asked(snapshot, "SELECT media_id, payload, seen_at, run_id, correlation_id FROM Raw_Media ORDER BY 1")
-    assert found == [("1", COUNTED, at(48), "run-1", "w2-1"), ("2", OTHER, T0, "run-1", "w0-1")]
+    found = asked(
+        snapshot, "SELECT media_id, payload, epoch(seen_at), run_id, correlation_id FROM Raw_Media ORDER BY 1"
+    )
+    assert [(*row[:2], float(row[2]), *row[3:]) for row in found] == [
+        ("1", COUNTED, at(48).timestamp(), "run-1", "w2-1"),
+        ("2", OTHER, T0.timestamp(), "run-1", "w0-1"),
+    ]
     joined = "SELECT m.caption, r.payload->>'likes' FROM media AS m JOIN raw_media AS r USING (media_id) ORDER BY 1"
     assert asked(snapshot, joined) == [("b", "2"), (None, None)]
 

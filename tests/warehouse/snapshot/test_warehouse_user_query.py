@@ -1,15 +1,17 @@
 """`gramhouse query`: read-only statements, and exact output of every value."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import msgspec
 import pytest
 
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
-from connectors.warehouse.snapshot.user_query import statements
 from connectors.warehouse.storage.errors import QueryError
+from connectors.warehouse.storage.quoting import literal
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,8 @@ def answer(snapshot: Snapshot, text: str) -> list[tuple[object, ...]]:
         "EXPLAIN SELECT 1",
         "EXPLAIN (FORMAT json) (SELECT 1)",
         "EXPLAIN ANALYZE FROM t",
+        "EXPLAIN SET threads = 1",
+        "PRAGMA version",
         "PIVOT t ON b USING sum(a)",
         "WITH x AS (FROM t) PIVOT x ON b USING sum(a)",
         "FROM (PIVOT t ON b USING sum(a))",
@@ -73,8 +77,9 @@ def test_read_only_statements_are_executed(snapshot: Snapshot, text: str) -> Non
         "SELECT * FROM query('FROM enable_log' || 'ging()')",
         "FROM enable_profiling(format = 'json', save_location = 'profile.json')",
         "FROM checkpoint()",
+        "SELECT ('x').write_log()",
+        "EXPLAIN ANALYZE FROM query('FROM t')",
         "SELECT write_log('x')",
-        "PRAGMA version",
         "PRAGMA enable_profiling",
         "SET threads = 1",
         "USE main",
@@ -84,11 +89,6 @@ def test_read_only_statements_are_executed(snapshot: Snapshot, text: str) -> Non
         "CREATE TEMP TABLE q AS SELECT 1",
         "WITH x AS (FROM t) INSERT INTO t FROM x",
         "EXPLAIN CALL enable_logging()",
-        "EXPLAIN SET threads = 1",
-        "EXPLAIN ANALYZE INSERT INTO t VALUES (1, 'x')",
-        "EXPLAIN ANALYZE WITH x AS (FROM t) INSERT INTO t FROM x",
-        "EXPLAIN (ANALYZE, FORMAT json) CREATE TEMP TABLE q AS SELECT 1",
-        "EXPLAIN ANALYZE CREATE TEMP TABLE q AS FROM (PIVOT t ON b USING sum(a))",
     ],
 )
 def test_statements_that_do_more_than_read_are_refused_in_one_line(snapshot: Snapshot, text: str) -> None:
@@ -98,54 +98,102 @@ def test_statements_that_do_more_than_read_are_refused_in_one_line(snapshot: Sna
     assert re.match(r"Only statements that read|\w+ does not read the snapshot", str(caught.value))
 
 
-@pytest.mark.parametrize("text", ["SELEC", "SELECT 'open", "EXPLAIN", "SELECT nope", "", ";", "-- nothing", "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    ["SELEC", "SELECT 'open", "EXPLAIN", "SELECT nope", "", ";", "-- nothing", "\x00", "SELECT $1",
+     "EXPLAIN ANALYZE INSERT INTO t VALUES (1, 'x')", "EXPLAIN ANALYZE WITH x AS (FROM t) INSERT INTO t FROM x"],
+)  # fmt: skip
 def test_text_that_is_not_a_statement_is_refused(snapshot: Snapshot, text: str) -> None:
     with pytest.raises(QueryError):
         snapshot.user_query(text)
 
 
-def test_the_statements_of_a_question() -> None:
-    assert statements("SELECT 1; SELECT ';é' ; -- x\n") == ["SELECT 1", " SELECT ';é' "]
-    assert statements(" ;; ") == []
+@pytest.mark.parametrize(
+    ("expression", "text", "in_json"),
+    [
+        ("INTERVAL '100000000 years'", "100000000 years", "100000000 years"),
+        ("INTERVAL '3 months'", "3 months", "3 months"),
+        ("[INTERVAL '100000000 years']", "[100000000 years]", ["100000000 years"]),
+        ("{'a': INTERVAL '100000000 years'}", "{'a': 100000000 years}", {"a": "100000000 years"}),
+        ("DATE '290000-01-01'", "290000-01-01", "290000-01-01"),
+        ("DATE '0044-03-15 (BC)'", "0044-03-15 (BC)", "0044-03-15 (BC)"),
+        ("DATE 'infinity'", "infinity", "infinity"),
+        ("DATE '2026-03-01'", "2026-03-01", "2026-03-01"),
+        ("TIMESTAMP '-infinity'", "-infinity", "-infinity"),
+        ("TIMESTAMP '0001-01-01'", "0001-01-01 00:00:00", "0001-01-01 00:00:00"),
+        ("TIMESTAMP '290000-01-01'", "290000-01-01 00:00:00", "290000-01-01 00:00:00"),
+        ("TIMESTAMP_NS '2026-03-01 00:00:00.123456789'", "2026-03-01 00:00:00.123456789",
+         "2026-03-01 00:00:00.123456789"),
+        ("TIMESTAMPTZ 'infinity'", "infinity", "infinity"),
+        ("TIMESTAMPTZ '-infinity'", "-infinity", "-infinity"),
+        ("TIMESTAMPTZ '290000-01-01 00:00:00+00'", "290000-01-01 00:00:00+00", "290000-01-01 00:00:00+00"),
+        ("TIMESTAMPTZ '2026-03-01 00:00:00+00'", "2026-03-01 00:00:00+00", "2026-03-01T00:00:00+00:00"),
+        ("TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'", "9999-12-31 23:59:59.999999+00",
+         "9999-12-31T23:59:59.999999+00:00"),
+        ("{'a': [TIMESTAMPTZ 'infinity', DATE '-infinity']}", "{'a': [infinity, -infinity]}",
+         {"a": ["infinity", "-infinity"]}),
+        ("TIME '24:00:00'", "24:00:00", "24:00:00"),
+        ("'1e37'::DECIMAL(38, 0)", "1" + 37 * "0", "1" + 37 * "0"),
+        ("[1.10::DECIMAL(9, 2)]", "[1.10]", ["1.10"]),
+        ("340282366920938463463374607431768211455::UHUGEINT", "340282366920938463463374607431768211455", 2**128 - 1),
+        ("(-170141183460469231731687303715884105728)::HUGEINT", "-170141183460469231731687303715884105728", -(2**127)),
+        ("['NaN'::DOUBLE, 'inf'::FLOAT, '-inf'::DOUBLE, 1.5]", "[nan, inf, -inf, 1.5]",
+         ["NaN", "Infinity", "-Infinity", 1.5]),
+        ("true", "true", True),
+        (r"'\xAA\x00a'::BLOB", r"\xAA\x00a", r"\xAA\x00a"),
+        ("MAP {1: NULL, 2: ['a']}", "{1=NULL, 2=[a]}", {"1": None, "2": ["a"]}),
+        ("MAP {[1]: 'a'}", "{[1]=a}", {"[1]": "a"}),
+        ("union_value(k := 1)", "1", "1"),
+        ("row(1, 'a')", "(1, a)", "(1, a)"),
+        ("[1, 2]::INTEGER[2]", "[1, 2]", [1, 2]),
+        ("{'a': 1}::VARIANT", "{'a': 1}", {"a": 1}),
+        ("NULL", None, None),
+    ],
+)  # fmt: skip
+def test_every_value_is_exact(snapshot: Snapshot, expression: str, text: str | None, in_json: object) -> None:
+    query = f"SELECT {expression} AS v, 1 AS w -- a comment"
+    assert answer(snapshot, query) == [(text, "1")]
+    [row] = [row for batch in snapshot.user_query(query, for_json=True).batches for row in batch]
+    assert json.loads(msgspec.json.encode(row)) == [in_json, 1]
 
 
 @pytest.mark.parametrize(
-    ("expression", "shown"),
+    ("text", "in_json"),
     [
-        ("INTERVAL '100000000 years'", "100000000 years"),
-        ("INTERVAL '3 months'", "3 months"),
-        ("[INTERVAL '100000000 years']", "[100000000 years]"),
-        ("{'a': INTERVAL '100000000 years'}", "{'a': 100000000 years}"),
-        ("DATE '290000-01-01'", "290000-01-01"),
-        ("DATE '0044-03-15 (BC)'", "0044-03-15 (BC)"),
-        ("DATE 'infinity'", "infinity"),
-        ("DATE '2026-03-01'", "2026-03-01"),
-        ("TIMESTAMP '-infinity'", "-infinity"),
-        ("TIMESTAMP '0001-01-01'", "0001-01-01 00:00:00"),
-        ("TIMESTAMP '290000-01-01'", "290000-01-01 00:00:00"),
-        ("TIMESTAMPTZ 'infinity'", "infinity"),
-        ("TIMESTAMPTZ '-infinity'", "-infinity"),
-        ("TIMESTAMPTZ '290000-01-01 00:00:00+00'", "290000-01-01 00:00:00+00"),
-        ("TIMESTAMPTZ '2026-03-01 00:00:00+00'", "2026-03-01 00:00:00+00:00"),
-        ("TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'", "9999-12-31 23:59:59.999999+00:00"),
-        ("TIME '24:00:00'", "24:00:00"),
-        ("'1e37'::DECIMAL(38, 0)", "1" + 37 * "0"),
-        ("340282366920938463463374607431768211455::UHUGEINT", "340282366920938463463374607431768211455"),
+        ('{"a": 1, "a": 12345678901234567890.123}', '{"a": 1, "a": 12345678901234567890.123}'),
+        ('{"a":\n [1]}', '{"a": [1]}'),
+        ('{"a": NaN}', r'"{\"a\": NaN}"'),
+        ("[" * 5000 + "]" * 5000, '"' + "[" * 5000 + "]" * 5000 + '"'),
     ],
 )
-def test_values_that_python_cannot_hold_are_text(snapshot: Snapshot, expression: str, shown: str) -> None:
-    rows = answer(snapshot, f"SELECT {expression} AS v, 1 AS v -- a comment")
-    assert [(str(value), one) for value, one in rows] == [(shown, 1)]
+def test_json_stays_as_it_is_if_it_is_json(snapshot: Snapshot, text: str, in_json: str) -> None:
+    query = f"SELECT {literal(text)}::JSON AS v, ['{{}}'::JSON] AS w"
+    [row] = [row for batch in snapshot.user_query(query, for_json=True).batches for row in batch]
+    assert msgspec.json.encode(row).decode() == f"[{in_json},[{{}}]]"
 
 
-def test_a_value_that_cannot_be_text_causes_no_traceback(snapshot: Snapshot) -> None:
-    with pytest.raises(QueryError, match="cast it to VARCHAR"):
-        answer(snapshot, "SELECT 1; SELECT INTERVAL '100000000 years'")
+@pytest.mark.parametrize("for_json", [True, False])
+@pytest.mark.parametrize(
+    ("selected", "names"),
+    [
+        ("1 AS a, 2 AS a", ("a", "a_1")),
+        ('1 AS a, 2 AS a, 3 AS "A", 4 AS a_1, 5 AS a', ("a", "a_1", "A_2", "a_1_1", "a_3")),
+        ('1 AS a, 2 AS "a""b", 3 AS "a""b"', ("a", 'a"b', 'a"b_1')),
+        ("t.a, u.a FROM t, t AS u", ("a", "a_1")),
+    ],
+)
+def test_columns_of_the_same_name_are_renamed(
+    snapshot: Snapshot, selected: str, names: tuple[str, ...], *, for_json: bool
+) -> None:
+    stream = snapshot.user_query(f"SELECT {selected}", for_json=for_json)
+    assert stream.columns == names
+    [[row]] = stream.batches
+    assert len(row) == len(names)
 
 
 def test_the_order_of_rows_and_names_of_columns_stay(snapshot: Snapshot) -> None:
     query = "SELECT i, DATE '2026-01-01' AS day, i AS \"I \" FROM range(100000) t(i) ORDER BY i % 7, i DESC"
     stream = snapshot.user_query(query)
     assert stream.columns == ("i", "day", "I ")
-    rows = [row[0] for batch in stream.batches for row in batch]
+    rows = [int(row[0]) for batch in stream.batches for row in batch]
     assert rows == sorted(range(100_000), key=lambda i: (i % 7, -i))
