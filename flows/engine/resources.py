@@ -44,29 +44,24 @@ async def writer_lock(
 
     One line reports the wait and names the holder. Raises WarehouseBusy after this time.
     """
-    async with AsyncExitStack() as stack:
-        until = clock.monotonic() + patience
-        try:
-            opened = await stack.enter_async_context(opening())
-        except WarehouseBusy as busy:
-            if not patience:
-                raise
-            say(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
-            opened = await _enter(stack, opening, until, clock)
-            say("The warehouse is free; continuing.")
-        yield opened
-
-
-async def _enter(
-    stack: AsyncExitStack, opening: Callable[[], AbstractAsyncContextManager[T]], until: float, clock: Clock
-) -> T:
+    until, waited = clock.monotonic() + patience, False
     while True:
-        await clock.sleep(min(_LOOK_EVERY, max(0.0, until - clock.monotonic())))
-        try:
-            return await stack.enter_async_context(opening())
-        except WarehouseBusy:
-            if clock.monotonic() >= until:
-                raise
+        async with AsyncExitStack() as stack:
+            try:
+                opened = await stack.enter_async_context(opening())
+            except WarehouseBusy as busy:
+                left = until - clock.monotonic()
+                if left <= 0:
+                    raise
+                if not waited:
+                    say(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
+            else:
+                if waited:
+                    say("The warehouse is free; continuing.")
+                yield opened
+                return
+        waited = True
+        await clock.sleep(min(_LOOK_EVERY, left))
 
 
 _log = logging.getLogger(__name__)

@@ -24,20 +24,16 @@ _ACCOUNTS_PER_QUERY = 50
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How deep one scan of posts reads: to the last page, because of `full`, or to `known` posts, seen by `closed`.
+    """How deep one scan of posts reads: to the last page, because of `full`, or to `known` posts.
 
-    Only known posts published at least `lookback` before the scan began can end it.
+    `known_seq` is the landing number of the last closed scan, which has seen them. Only known posts published at least
+    `lookback` before the scan began can end it.
     """
 
     full: FullReason | None = FullReason.FIRST
-    closed: ClosedScan | None = None
+    known_seq: int | None = None
     known: frozenset[str] = frozenset()
     lookback: timedelta = LOOKBACK_WINDOW
-
-    @property
-    def known_seq(self) -> int | None:
-        """Return the landing number of the last closed scan; None for a full scan."""
-        return None if self.full is not None or self.closed is None else self.closed.seq
 
     @property
     def full_share(self) -> float | None:
@@ -91,4 +87,5 @@ class Depths:
         """Return the depth of an account's scan of posts, and release its known posts."""
         known = self._known.pop(account_id, frozenset())
         full = self._full.get(account_id, FullReason.FIRST)
-        return Depth(full, self._closed.get(account_id), known, self.mode.lookback)
+        known_seq = None if full is not None else self._closed[account_id].seq
+        return Depth(full, known_seq, known, self.mode.lookback)

@@ -167,17 +167,14 @@ def _facts(record: dict[str, Any]) -> RunFacts:
     return RunFacts(
         run_id=record["run_id"],
         kind=record["kind"],
-        # Snapshots from before backfills were introduced have neither column.
-        selection=record.get("selection"),
-        reason=record.get("reason"),
+        selection=record["selection"],
+        reason=record["reason"],
         state=RunState(record["state"]),
         started_at=record["started_at"],
         seconds=None if ended is None else (ended - record["started_at"]).total_seconds(),
         error_code=record["error_code"],
         detail=record["detail"],
-        **{name: record[name] or 0 for name in ("accounts", "accounts_missing", *COUNTS)},
-        # Snapshots from before requests were counted do not have this column.
-        requests=record.get("requests") or 0,
+        **{name: record[name] or 0 for name in ("accounts", "accounts_missing", "requests", *COUNTS)},
     )
 
 

@@ -61,7 +61,7 @@ def _row(run: Record) -> Row:
         element("span", run["state"], class_=f"tag {run['state']}"),
         span(_seconds(run)) if run["ended_at"] else "",
         run["pages"],
-        run.get("requests"),
+        run["requests"],
         *(run[name] for name in _NEWS),
         message,
         element("code", foreign(run["error_code"])) if run["error_code"] else "",

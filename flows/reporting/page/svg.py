@@ -7,6 +7,8 @@ from math import floor, log10
 from flows.reporting.page.html import Html, element, join
 
 _HEIGHT = 150
+_LINES_HEIGHT = 220
+_MARKS = 4
 _ROOM_BELOW = 20
 _ROOM_ABOVE = 8
 _WIDE = 1000
@@ -53,13 +55,13 @@ def short(value: float) -> str:
     return f"{value / _THOUSAND**index:.3g}{_UNITS[index]}"
 
 
-def ticks(low: float, high: float, most: int = 4) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
     """Return round values for an axis whose range includes `low`, `high` and zero."""
     span = max(high, 0) - min(low, 0)
     if not span:
         return [0, 1]
-    size: float = 10 ** floor(log10(span / most))
-    step = next(found for each in _STEPS if span <= (found := each * size) * most)
+    size: float = 10 ** floor(log10(span / _MARKS))
+    step = next(found for each in _STEPS if span <= (found := each * size) * _MARKS)
     if max(abs(low), abs(high)) >= 1:
         step = max(step, 1)
     first, last = floor(min(low, 0) / step), -floor(-max(high, 0) / step)
@@ -161,11 +163,10 @@ def lines(
     x_most: float,
     x_labels: Sequence[str],
     band: Sequence[tuple[float, float, float]] = (),
-    height: int = 220,
 ) -> Html:
     """Return step curves over an axis from 0 to `x_most`; `band` is an area of (x, low, high) behind them."""
     high = max([y for curve in curves for _, y in curve.points] + [top for _, _, top in band], default=0)
-    scale = _Scale(ticks(0, high), height)
+    scale = _Scale(ticks(0, high), _LINES_HEIGHT)
     drawn = []
     if band:
         up = _steps([(x, top) for x, _, top in band], scale, x_most)
@@ -181,7 +182,7 @@ def lines(
             drawn.append(
                 element("path", title, d=path, class_=f"line {curve.style}{dot}", vector_effect="non-scaling-stroke")
             )
-    total = height + _ROOM_ABOVE + _ROOM_BELOW
+    total = _LINES_HEIGHT + _ROOM_ABOVE + _ROOM_BELOW
     stretched = element(
         "svg", drawn, viewBox=f"0 0 {_WIDE} {total}", width="100%", height=total, preserveAspectRatio="none"
     )
@@ -190,7 +191,7 @@ def lines(
             "text",
             label,
             x=percent(index / (len(x_labels) - 1)),
-            y=height + _ROOM_ABOVE + 14,
+            y=_LINES_HEIGHT + _ROOM_ABOVE + 14,
             text_anchor="start" if not index else "end" if index == len(x_labels) - 1 else "middle",
             class_="alt" if index % 2 else None,
         )
