@@ -2,8 +2,9 @@
 
 import ipaddress
 import re
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
+import idna
 from pydantic import SecretStr
 
 from models.text import one_line
@@ -70,10 +71,11 @@ def _problem(url: str) -> str | None:
         f"must begin with {_suggested(url)}": parts.scheme not in {"https", "http"},
         "has no host": not parts.hostname,
         "must not contain a user name or password": "@" in parts.netloc,
-        "has an invalid host": not _HOST.fullmatch(parts.netloc),
+        "has an invalid host": not _HOST.fullmatch(parts.netloc) or not is_host(parts.hostname or ""),
         "must not contain a query or fragment": "?" in url or "#" in url,
         "must not contain . or .. in its path": not {".", ".."}.isdisjoint(parts.path.split("/")),
-        "must use https; http is allowed for this machine only": parts.scheme == "http" and not _is_loopback(parts),
+        "must use https; http is allowed for this machine only": parts.scheme == "http"
+        and not is_loopback(parts.hostname or ""),
         "has an invalid port": port == 0,
         f"continues after {_VERSION_PATH}; remove /{one_line(past, _SHOWN)}": bool(past),
     }
@@ -82,13 +84,29 @@ def _problem(url: str) -> str | None:
 
 def _suggested(url: str) -> str:
     try:
-        return "http://" if _is_loopback(urlsplit(f"//{url}")) else "https://"
+        return "http://" if is_loopback(urlsplit(f"//{url}").hostname or "") else "https://"
     except ValueError:
         return "https://"
 
 
-def _is_loopback(parts: SplitResult) -> bool:
+def is_host(host: str) -> bool:
+    """Return whether an ASCII host is an IP address or a name that httpx and the resolver accept."""
+    name = host.removesuffix(".")
     try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
+        if ":" in name or not name.strip("0123456789."):
+            ipaddress.ip_address(name)
+        if name.startswith("xn--"):
+            idna.decode(name)
+        # Labels of 1 to 63 characters.
+        name.encode("idna")
     except ValueError:
-        return parts.hostname == "localhost"
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is `localhost` or a literal loopback address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

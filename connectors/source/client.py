@@ -18,6 +18,7 @@ from connectors.source.body import BodyError, BoundedBody
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, client_error
+from connectors.source.network import Proxy
 from connectors.source.redaction import RedactedHeaders, Redaction
 from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
@@ -65,9 +66,10 @@ class Timeouts:
 class ApiClient:
     """Sends each request once. Use it as an async context manager.
 
-    It follows no redirects and uses no cookies, proxies or environment variables: each could send the API key to
-    another server. `concurrency` limits the connections, `max_body_bytes` the size of a response after decompression.
-    `certificates` replaces the public certificates. `paths` are the places of the list and the cursor in a media page.
+    It follows no redirects and uses no cookies or environment variables: each could send the API key to another server.
+    `concurrency` limits the connections, `max_body_bytes` the size of a response after decompression. `certificates`
+    replaces the public certificates. `proxy` is only used for https, which hides the key from it. `paths` are the
+    places of the list and the cursor in a media page.
 
     Raises ValueError when the base URL or the key is invalid.
     """
@@ -83,6 +85,7 @@ class ApiClient:
         timeout: Timeouts | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         certificates: ssl.SSLContext | None = None,
+        proxy: Proxy | None = None,
         paths: PagePaths = DEFAULT_PATHS,
     ) -> None:
         self._paths = paths
@@ -94,8 +97,10 @@ class ApiClient:
         self._clock = clock
         self._timeout = timeout or Timeouts()
         secure = self._base_url.scheme == "https"
+        self._proxy = proxy if secure else None
         self._http = _Client(
-            transport=transport or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates),
+            transport=transport
+            or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy),
             timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
             event_hooks={"response": [_save_redirect]},
             trust_env=False,
@@ -179,7 +184,7 @@ class ApiClient:
         return client_error(
             request.operation,
             code,
-            self._redaction.of_text(describe(cause, code, self._base_url)),
+            self._redaction.of_text(describe(cause, code, self._base_url, self._proxy)),
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )

@@ -6,12 +6,12 @@ import socket
 import ssl
 from collections.abc import Mapping
 from types import MappingProxyType
-from urllib.request import getproxies_environment
 
 import aiohttp
 import httpx
 
 from connectors.source.body import BodyError, BodyTooLarge
+from connectors.source.network import Proxy
 from connectors.source.transport import MAX_HEADER_BYTES, MAX_HEADERS
 
 # The first row that matches is used. aiohttp's classes are distinguished here because its httpx transport reports both
@@ -22,6 +22,7 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((aiohttp.ClientConnectorError,), "connection_failed"),
     ((aiohttp.ClientConnectionError, ConnectionError), "connection_reset"),
     ((aiohttp.ClientPayloadError,), "cut_body"),
+    ((aiohttp.ClientHttpProxyError,), "proxy_refused"),
     ((aiohttp.ClientResponseError,), "protocol_error"),
     ((httpx.TimeoutException,), "timeout"),
     ((httpx.ReadError, httpx.WriteError, httpx.CloseError), "connection_reset"),
@@ -36,6 +37,7 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         "connection_failed": "cannot connect to {server}",
         "connection_reset": "{server} closed the connection before it answered",
         "cut_body": "the response of {server} ended early",
+        "proxy_refused": "the connection to {server} was refused",
         "protocol_error": "{server} answered with something that is not HTTP",
         "timeout": "{server} did not answer in time",
     }
@@ -53,6 +55,8 @@ _NAMES: Mapping[int, str] = MappingProxyType(
         socket.EAI_AGAIN: "the host name could not be resolved: no name server answered",
     }
 )
+# Statuses with which a proxy says that it could not reach the service, or may do so later.
+_TRANSIENT = frozenset({408, 425, 429, *range(500, 600)})
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 
 
@@ -60,30 +64,34 @@ def code_of(cause: BaseException, *, begun: bool) -> str:
     """Return the code in `CLIENT_ERRORS` for a transport's exception; `begun`: the response's headers had arrived."""
     if isinstance(cause, BodyTooLarge):
         return "body_too_large_response"
+    if isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _TRANSIENT:
+        # The proxy, not this machine, could not connect to the service.
+        return "connection_failed"
     code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
     return "cut_body" if begun and code != "timeout" else code
 
 
-def describe(cause: BaseException, code: str, base_url: httpx.URL) -> str:
-    """Return one line that names the server and describes the error, without names of libraries."""
+def describe(cause: BaseException, code: str, base_url: httpx.URL, proxy: Proxy | None = None) -> str:
+    """Return one line that names the server, and the proxy, and describes the error, without names of libraries."""
     if isinstance(cause, BodyError):
         return str(cause)
+    server = _at(base_url.host, base_url.port or (443 if base_url.scheme == "https" else 80))
+    if proxy is not None:
+        name = f"the proxy {proxy.server} ({proxy.variable})"
+        is_at_proxy = isinstance(cause, aiohttp.ClientConnectorError) and _at(cause.host, cause.port) == proxy.server
+        server = name if is_at_proxy else f"{server} through {name}"
     if isinstance(cause, aiohttp.ClientResponseError):
         for beginning, text in _TOO_LARGE.items():
             if cause.message.startswith(beginning):
-                return text.format(server=_server(base_url))
+                return text.format(server=server)
     connecting = code == "timeout" and isinstance(cause, _CONNECTING)
     text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
     reason = _reason(cause)
-    text = text.format(server=_server(base_url)) + (f": {reason}" if reason else "")
-    if (connecting or code == "connection_failed") and base_url.scheme in getproxies_environment():
-        return f"{text} ({base_url.scheme.upper()}_PROXY is set, but gramhouse uses no proxy)"
-    return text
+    return text.format(server=server) + (f": {reason}" if reason else "")
 
 
-def _server(base_url: httpx.URL) -> str:
-    host = f"[{base_url.host}]" if ":" in base_url.host else base_url.host
-    return f"{host}:{base_url.port or (443 if base_url.scheme == 'https' else 80)}"
+def _at(host: str, port: int | None) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _reason(error: BaseException) -> str:
@@ -92,6 +100,9 @@ def _reason(error: BaseException) -> str:
             return _reason(error.certificate_error)
         case aiohttp.ClientConnectorError():
             return _reason(error.os_error)
+        case aiohttp.ClientHttpProxyError():
+            # Its message is the proxy's text, which may contain anything.
+            return f"the proxy answered with status {error.status}"
         case aiohttp.ClientResponseError():
             return error.message.strip().partition("\n")[0].rstrip(":")
         case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
@@ -101,8 +112,6 @@ def _reason(error: BaseException) -> str:
             return (getattr(error, "reason", None) or "TLS_HANDSHAKE_FAILURE").replace("_", " ").lower()
         case socket.gaierror():
             return _NAMES.get(error.errno or 0, error.strerror or "")
-        case TimeoutError():
-            return ""
         case OSError():
             # For a host with several addresses asyncio joins all errors into one text.
             numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))

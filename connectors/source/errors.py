@@ -181,7 +181,14 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
         "malformed_page": _rule(Disposition.RETRY, _HINT_NETWORK),
         # Retries do not help, and the key must not be sent to a host without a valid certificate.
         "certificate_refused": _rule(
-            Disposition.STOP, "check GRAMHOUSE_BASE_URL, this machine's clock and its trusted certificates"
+            Disposition.STOP,
+            "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
+            " to a PEM file with its certificate",
+        ),
+        # The proxy rejects its credentials or the service's host.
+        "proxy_refused": _rule(
+            Disposition.STOP,
+            "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY",
         ),
         # The body exceeds the size limit after decompression.
         "body_too_large_response": _rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),

@@ -8,6 +8,8 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
+from connectors.source.network import Proxy
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -60,7 +62,9 @@ async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType)
         raise aiohttp.ClientConnectionError(str(error)) from error
 
 
-def transport(*, secure: bool, concurrency: int, certificates: ssl.SSLContext | None) -> AiohttpTransport:
+def transport(
+    *, secure: bool, concurrency: int, certificates: ssl.SSLContext | None, proxy: Proxy | None = None
+) -> AiohttpTransport:
     """Create the transport. `certificates` replaces the public certificates, which are only loaded if `secure`."""
     if certificates is None:
         # Loading the public certificates takes longer than a page. The context for plain http trusts no server.
@@ -77,4 +81,8 @@ def transport(*, secure: bool, concurrency: int, certificates: ssl.SSLContext | 
             max_headers=MAX_HEADERS,
         )
 
-    return AiohttpTransport(verify=certificates, trust_env=False, client=session)
+    through = None
+    if proxy is not None:
+        login = {} if proxy.authorization is None else {"Proxy-Authorization": proxy.authorization}
+        through = httpx.Proxy(proxy.url, headers=login)
+    return AiohttpTransport(verify=certificates, trust_env=False, proxy=through, client=session)

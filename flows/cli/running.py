@@ -106,7 +106,7 @@ def _address(settings: Settings, *, tracked: bool) -> str:
         # The address is in the block, which the run reads from Prefect's server.
         return settings.base_url or f"the service of block {settings.credentials}"
     address = settings.address()
-    settings.key()
+    settings.key(), settings.network()
     return address
 
 

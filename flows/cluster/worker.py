@@ -312,8 +312,15 @@ async def scan_stored(store_url: str, prefix: str) -> None:
             " Fix: set GRAMHOUSE_BASE_URL of the workers to the address of the run."
         )
         raise SettingsError(message)
+    network = settings.network()
     client = ApiClient(
-        spec.api.base_url, settings.key(), clock=clock, concurrency=spec.api.concurrency + 1, paths=spec.api.paths
+        spec.api.base_url,
+        settings.key(),
+        clock=clock,
+        concurrency=spec.api.concurrency + 1,
+        certificates=network.certificates,
+        proxy=network.proxy,
+        paths=spec.api.paths,
     )
     async with client:
         await scan_logged(

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from connectors.source.base_url import check_base_url
+from connectors.source.network import Network, read_network
 from connectors.store.address import check_url, is_cloud
 from connectors.warehouse.storage.paths import database, local
 from flows.config.cron import check_cron
@@ -242,6 +243,17 @@ class Settings(BaseModel):
             message = f"{set_by('api_key_file')}: the file is empty."
             raise SettingsError(message)
         return SecretStr(text)
+
+    def network(self) -> Network:
+        """Return how the service is reached, according to HTTPS_PROXY, SSL_CERT_FILE and similar variables.
+
+        Raises SettingsError if one of them cannot be used, or there is no base URL.
+        """
+        try:
+            return read_network(self.address(), os.environ)
+        except ValueError as error:
+            message = f"{error}."
+            raise SettingsError(message) from None
 
     def address(self) -> str:
         """Return the base URL. Raises SettingsError if there is none."""

@@ -195,6 +195,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         check_api_key(settings.key())
     except ValueError as error:
         raise SettingsError(str(error)) from None
+    network = settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
     importing_client = asyncio.get_running_loop().run_in_executor(None, _import_client)
     bucket = None
@@ -216,6 +217,8 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
                 settings.key(),
                 clock=clock,
                 concurrency=settings.concurrency + 1,
+                certificates=network.certificates,
+                proxy=network.proxy,
                 paths=settings.page_paths(),
             )
         )

@@ -153,7 +153,9 @@ async def test_the_environment_sends_the_key_nowhere_else(
     assert head.startswith("GET /api/v1/accounts?limit=50 HTTP/1.1\r\n")
 
 
-async def test_the_environment_cannot_add_trusted_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_only_an_argument_replaces_the_trusted_certificates(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     made: list[ssl.SSLContext] = []
 
     def remember(certificates: ssl.SSLContext) -> None:

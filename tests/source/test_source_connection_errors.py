@@ -25,12 +25,6 @@ REQUEST = accounts_request(None, 50)
 LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
 
 
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-
-
 async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple[str, str]:
     """Send one request; return the error code and the message, with PORT for the port."""
     timeout = Timeouts(connect=0.3, read=0.3, total=1)
@@ -173,16 +167,6 @@ async def test_a_refused_certificate_is_reported_with_its_reason(self_signed: Pa
         code, message = await failure(f"https://localhost:{port}", trusting)
     assert code == "certificate_refused"
     assert message.endswith("Hostname mismatch, certificate is not valid for 'localhost'")
-
-
-async def test_a_proxy_that_is_set_is_named_but_its_address_is_not(
-    free_port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("https_proxy", "http://user:secret@proxy.example:3128")
-    _, message = await failure(f"https://127.0.0.1:{free_port}")
-    assert message.endswith("connection refused (HTTPS_PROXY is set, but gramhouse uses no proxy)")
-    _, message = await failure(f"http://127.0.0.1:{free_port}")
-    assert message.endswith("connection refused")
 
 
 @pytest.mark.parametrize(

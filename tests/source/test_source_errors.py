@@ -139,7 +139,7 @@ def test_our_own_codes_make_one_line_errors(code: str) -> None:
         "protocol_error",
         "malformed_page",
     }
-    stops = {"certificate_refused"}
+    stops = {"certificate_refused", "proxy_refused"}
     expected = "retry" if code in healed_by_asking_again else "stop" if code in stops else "skip"
     assert error.disposition.value == expected
 

@@ -14,6 +14,7 @@ import typer
 from pydantic import SecretStr
 
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
+from connectors.source.network import Network
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseError
 from connectors.warehouse.storage.holder import holder
@@ -56,8 +57,22 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
             )
     except SettingsError as error:
         yield Finding("key", "bad", str(error))
+    if settings.base_url is not None:
+        yield from _network(settings)
     if warning := exposed():
         yield Finding("configuration", "note", warning)
+
+
+def _network(settings: Settings) -> Iterator[Finding]:
+    try:
+        network = settings.network()
+    except SettingsError as error:
+        yield Finding("network", "bad", str(error))
+        return
+    if network.proxy is not None:
+        yield Finding("network", "ok", f"through the proxy {network.proxy.server} ({network.proxy.variable})")
+    if network.certificates is not None:
+        yield Finding("network", "ok", f"trusts the certificates of {network.variables}, not the public ones")
 
 
 def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
@@ -88,9 +103,9 @@ def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
     if long := _long(cooldowns, now):
         yield Finding("cooldown", "bad", f"{long_cooldowns(list(long), max(long.values()))}{cooldowns.caveat}")
     try:
-        address, key = settings.address(), settings.key()
+        address, key, network = settings.address(), settings.key(), settings.network()
     except SettingsError:
-        yield Finding("API", "note", "not checked: no address or no key is configured.")
+        yield Finding("API", "note", "not checked: see address, key and network above.")
         return
     if CATALOGUE_SCOPE in cooldowns.until:
         until = moment(cooldowns.until[CATALOGUE_SCOPE], seconds=True)
@@ -98,10 +113,10 @@ def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
             "API", "note", f"not checked: the account catalogue is rate-limited until {until} UTC.{cooldowns.caveat}"
         )
         return
-    yield from asyncio.run(_asked(address, key, cooldowns))
+    yield from asyncio.run(_asked(address, key, network, cooldowns))
 
 
-async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Finding]:
+async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cooldowns) -> list[Finding]:
     from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, media_request
     from connectors.source.errors import ApiError, Disposition
@@ -116,7 +131,7 @@ async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Fin
         return Finding(check, verdict, f"{error}. Fix: {error.hint}.")
 
     try:
-        client = ApiClient(address, key, clock=SystemClock())
+        client = ApiClient(address, key, clock=SystemClock(), certificates=network.certificates, proxy=network.proxy)
     except ValueError as error:
         return [Finding("API", "bad", f"{error}.")]
     async with client:
@@ -360,7 +375,7 @@ def doctor(
         if not as_json:
             out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.message)}")
     bad = {finding.check for finding in found if finding.verdict == "bad"}
-    wrong = bad & {"configuration", "address", "key"}
+    wrong = bad & {"configuration", "address", "key", "network"}
     exit_code = ExitCode.WRONG_USAGE if wrong else ExitCode.FAILED if bad else ExitCode.COMPLETE
     if as_json:
         print_json({"exit_code": exit_code, "findings": [asdict(finding) for finding in found]})

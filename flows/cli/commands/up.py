@@ -190,7 +190,7 @@ def up(
     """
     settings = load(prefect_port=port)
     if settings.credentials is None:
-        settings.address(), settings.key()
+        settings.address(), settings.key(), settings.network()
     api = prefect_api_url()
     where = api or f"http://127.0.0.1:{settings.prefect_port}"
     with ExitStack() as stack:
