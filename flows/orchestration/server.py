@@ -91,13 +91,14 @@ def serve(report: Path) -> None:
     app = create_app(final=True)
     # The first route, because the UI has a catch-all route.
     app.router.routes.insert(0, Route(REPORT_PATH, lambda _: answer(report)))
-    app.add_middleware(
-        OwnPagesOnly,
+    # Around the app, not a middleware of it: Prefect's own services call the app directly, with another host.
+    guarded = OwnPagesOnly(
+        app,
         hosts={*_LOOPBACK, _name(public.netloc)} - {""},
         origins={*(f"http://{name}:{api.port}" for name in _LOOPBACK), f"{public.scheme}://{public.netloc}"},
     )
     uvicorn.run(
-        app,
+        guarded,
         host=api.host,
         port=api.port,
         timeout_keep_alive=api.keepalive_timeout,
