@@ -1,7 +1,10 @@
 """Time as an argument: the interface of a clock."""
 
-from datetime import datetime
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+CLOCK_STEP: Final = timedelta(minutes=15)
+"""A smaller difference does not make a clock wrong: NTP may step it, and a run's times continue after the step."""
 
 
 class Clock(Protocol):

@@ -28,6 +28,7 @@ from flows.engine.concurrency import fail_fast_group
 from flows.engine.run_context import BatchEngine, Counters, RunContext, RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.scan_depth import scan_mode
+from flows.engine.steady_clock import SteadyClock, steady_clock
 from flows.engine.steps import DIRECT, Steps, all_listed, longest_waiting, open_run
 from flows.engine.upkeep import delete_old, upload_refusal
 from flows.reporting.recording import STOPPED, recorded, short
@@ -101,10 +102,12 @@ async def run_sync(
 ) -> RunReport:
     """Run one sync of everything that the key gives access to, or one backfill, and publish the result.
 
-    Errors of the API become outcomes, never exceptions. Raises WarehouseUnusable, and before the first request
-    OtherService; for a backfill also SelectionError and NothingChosen. A cancelled run is marked as interrupted.
+    Errors of the API become outcomes, never exceptions. Raises WarehouseUnusable, before the first request also because
+    the clock is behind, and then OtherService; for a backfill also SelectionError and NothingChosen. A cancelled run is
+    marked as interrupted.
     """
-    warehouse, clock = resources.warehouse, resources.clock
+    warehouse, clock = resources.warehouse, await steady_clock(resources.warehouse, resources.clock)
+    resources = replace(resources, clock=clock)
     began = clock.monotonic()
     is_current = await warehouse.transact(adopt_mapping, resources.mapping)
     # Pages that an earlier process landed are merged first, because this run reads the accounts listed there.
@@ -144,7 +147,7 @@ async def run_sync(
                     if in_turn:
                         await scanning
             await steps.merge(run.run_id)
-            report = await _close_ledger(run, request, unmerged)
+            report = await _close_ledger(run, request, unmerged, clock)
         except asyncio.CancelledError:
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
             raise
@@ -218,7 +221,7 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
     )
     resumed_runs = await resources.warehouse.transact(begin, run_id, request.kind)
     # Only after deciding which runs are resumed, because runs that began in the future must not be.
-    await resources.warehouse.transact(repair_future_times, run_id, now=now, within=request.within)
+    await resources.warehouse.transact(repair_future_times, run_id, now=now)
     cooldowns = await resources.warehouse.transact(progress.cooldowns, now=now)
     mode = await scan_mode(
         resources.warehouse,
@@ -251,7 +254,7 @@ def _batcher(engine: BatchEngine | None) -> AccountBatcher:
     return AccountBatcher() if engine is None else AccountBatcher(engine.least, engine.most)
 
 
-async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence[str]) -> RunReport:
+async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence[str], clock: SteadyClock) -> RunReport:
     """Check that each scanned partition has its outcome in the ledger, and close the run. All pages must be merged."""
     warehouse, batcher, catalogue = run.resources.warehouse, run.batcher, request.selection is None
     outcomes = await warehouse.transact(ledger.tally, run.run_id)
@@ -266,7 +269,8 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
     if (not_cast := await warehouse.transact(values_not_cast)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been corrected since.
-    await warehouse.transact(repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within)
+    if await warehouse.transact(repair_future_times, run.run_id, now=clock.real()):
+        clock.set_back()
     refused = await warehouse.publish_refusal(request.snapshot)
     if refused is None and run.resources.bucket is not None:
         refused = await upload_refusal(run.resources.bucket, warehouse)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.store.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
-from connectors.warehouse.maintenance.future_times import Repair, repair, unknown_age
+from connectors.warehouse.maintenance.future_times import MOVED, Ahead, described, repair
 from connectors.warehouse.maintenance.housekeeping import (
     delete_quarantined,
     delete_repeated_outcomes,
@@ -30,9 +30,11 @@ from flows.config.settings import Settings
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.resources import build_request, check_raw, check_report, check_snapshot, writing
 from flows.engine.run_request import RetentionSettings, RunRequest
+from flows.engine.steady_clock import steady_clock
 from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded
 from flows.reporting.words import Say, count
+from models.clock import Clock
 from models.runs import LONG_COOLDOWN, RunState, RunWarning
 
 if TYPE_CHECKING:
@@ -41,9 +43,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """The open warehouse, the clock for what is stored in it, and the times in the future that were moved back."""
+
+    warehouse: Warehouse
+    clock: Clock
+    moved: tuple[Ahead, ...]
+
+
 @asynccontextmanager
-async def _open_existing(settings: Settings, activity: str, say: Say = _log.info) -> AsyncIterator[Warehouse]:
-    """Open the warehouse, which must exist, and merge all landed pages."""
+async def _open_existing(
+    settings: Settings, activity: str, say: Say = _log.info, *, trusts_clock: bool = False
+) -> AsyncIterator[_Opened]:
+    """Open the warehouse, which must exist, merge all landed pages, and move times in the future back.
+
+    With `trusts_clock` they are moved back even if they show that the clock is behind.
+    """
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet. Fix: `gramhouse sync` creates it."
         raise WarehouseUnusable(message)
@@ -52,9 +68,14 @@ async def _open_existing(settings: Settings, activity: str, say: Say = _log.info
     check_raw(settings)
     async with writing(settings, activity, say=say) as warehouse:
         with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now, say=say) as recording:
+            system = SystemClock()
+            clock = system if trusts_clock else await steady_clock(warehouse, system)
             await warehouse.merge()
             await warehouse.transact(ledger.mark_interrupted)
-            yield warehouse
+            now = clock.now()
+            if moved := await warehouse.transact(repair, now=now):
+                say(f"{described(moved, now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
+            yield _Opened(warehouse, clock, moved)
             recording.end(RunState.COMPLETE)
 
 
@@ -119,17 +140,17 @@ async def publish_snapshot(
     return Published(size, report)
 
 
-async def _publish(warehouse: Warehouse, settings: Settings, say: Say = _log.warning) -> int:
+async def _publish(opened: _Opened, settings: Settings, say: Say = _log.warning) -> int:
     url = settings.snapshot_url()
     bucket = None if url is None else open_snapshot_bucket(url)
-    request, now = build_request(settings), SystemClock().now()
-    return (await publish_snapshot(warehouse, request, bucket, now=now, new_id=new_id, say=say)).snapshot_bytes
+    request, now = build_request(settings), opened.clock.now()
+    return (await publish_snapshot(opened.warehouse, request, bucket, now=now, new_id=new_id, say=say)).snapshot_bytes
 
 
 @asynccontextmanager
-async def _run(warehouse: Warehouse, kind: str) -> AsyncIterator[str]:
+async def _run(opened: _Opened, kind: str) -> AsyncIterator[str]:
     """Record a run without API requests, and close it: as complete, or as interrupted if the block fails."""
-    clock, run_id = SystemClock(), new_id()
+    warehouse, clock, run_id = opened.warehouse, opened.clock, new_id()
     await warehouse.transact(ledger.begin, run_id, kind, now=clock.now(), within=timedelta(0), version=release())
 
     async def close(state: RunState) -> None:
@@ -150,22 +171,20 @@ async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
-    async with _open_existing(settings, "gramhouse publish", say) as warehouse:
-        return await _publish(warehouse, settings, say)
+    async with _open_existing(settings, "gramhouse publish", say) as opened:
+        return await _publish(opened, settings, say)
 
 
-async def repair_now(settings: Settings, *, now: datetime) -> Repair:
-    """Correct stored times that lie in the future, and publish if there were any.
+async def repair_now(settings: Settings) -> tuple[Ahead, ...]:
+    """Move stored times in the future back, and publish if there were any; return the columns that contained them.
 
-    This trusts `now` even if earlier runs contradict it. Raises WarehouseBusy and WarehouseUnusable, the latter also if
-    there is no warehouse yet.
+    This trusts the clock even if most runs contradict it. Raises WarehouseBusy and WarehouseUnusable, the latter also
+    if there is no warehouse yet.
     """
-    async with _open_existing(settings, "gramhouse doctor --repair") as warehouse:
-        unknown = unknown_age(now, timedelta(seconds=settings.resume_within))
-        found = await warehouse.transact(repair, now=now, unknown=unknown, insist=True)
-        if found.count:
-            await _publish(warehouse, settings)
-        return found
+    async with _open_existing(settings, "gramhouse doctor --repair", trusts_clock=True) as opened:
+        if opened.moved:
+            await _publish(opened, settings)
+        return opened.moved
 
 
 async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> None:
@@ -173,9 +192,9 @@ async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> Non
 
     Raises WarehouseBusy and WarehouseUnusable.
     """
-    async with _open_existing(settings, "gramhouse doctor --repair") as warehouse:
-        await warehouse.transact(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
-        await _publish(warehouse, settings)
+    async with _open_existing(settings, "gramhouse doctor --repair") as opened:
+        await opened.warehouse.transact(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
+        await _publish(opened, settings)
 
 
 async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...], int]:
@@ -186,15 +205,16 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...]
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
-    async with _open_existing(settings, "gramhouse quarantine --retry") as warehouse:
-        async with _run(warehouse, "quarantine_retry") as run_id:
+    async with _open_existing(settings, "gramhouse quarantine --retry") as opened:
+        warehouse = opened.warehouse
+        async with _run(opened, "quarantine_retry") as run_id:
             plan = await warehouse.transact(prepare_retry)
             for batch in plan.batches:
-                await warehouse.transact(retry, batch, run_id=run_id, now=SystemClock().now())
+                await warehouse.transact(retry, batch, run_id=run_id, now=opened.clock.now())
                 # Confirms the part of the raw store that the retry wrote.
                 await warehouse.merge()
         stay = await warehouse.transact(staying)
-        return plan, stay, await _publish(warehouse, settings)
+        return plan, stay, await _publish(opened, settings)
 
 
 async def rebuild_now(settings: Settings) -> tuple["RebuildResult", int]:
@@ -204,9 +224,9 @@ async def rebuild_now(settings: Settings) -> tuple["RebuildResult", int]:
     """
     from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415 - imports pyarrow
 
-    async with _open_existing(settings, "gramhouse rebuild") as warehouse:
-        reread = await warehouse.transact(rebuild_stored, settings.media_mapping())
-        return reread, await _publish(warehouse, settings)
+    async with _open_existing(settings, "gramhouse rebuild") as opened:
+        reread = await opened.warehouse.transact(rebuild_stored, settings.media_mapping())
+        return reread, await _publish(opened, settings)
 
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.housekeeping import newest
 from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
@@ -201,7 +202,7 @@ def compact(
     whenever it is opened.
 
     Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when the file does not exist or
-    cannot be used, or when the disk has no space for a second copy.
+    cannot be used, when the clock is behind, or when the disk has no space for a second copy.
     """
     if not warehouse.exists():
         message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
@@ -217,6 +218,7 @@ def compact(
                 connect(warehouse, raw) as connection,
                 opened_store(connection, "gramhouse compact", now=now, pause=pause),
             ):
+                check_clock(connection.db, now)
                 before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
                 parts = compact_parts(connection, now=now, before=before_that)
             _clear(draft)

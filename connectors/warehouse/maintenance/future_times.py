@@ -1,19 +1,19 @@
-"""Finds stored times that are in the future, because the clock was ahead, and moves them back.
+"""A wrong clock: one that is behind is refused, and times stored by one that was ahead are moved back.
 
 Sequence numbers define the order of runs and scans. Times are used only for ages and waits, which a time in the future
 would make wrong.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.runs.ledger import warn
-from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
 from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.clock import CLOCK_STEP
 from models.runs import RunWarning
 from models.tables import WAREHOUSE
 from models.tables.columns import INSTANT
@@ -27,22 +27,42 @@ _NOT_OURS = {
     "core.run_outcomes.resume_after",
     "ops.cooldowns.resume_after",
 }
-
-# Times that are stored later, for older rows: they do not show when the rows were written.
-_NO_WITNESS = {"core.runs.published_at"}
+_OURS = [
+    (table.full_name, column.name)
+    for table in WAREHOUSE.values()
+    for column in table.columns
+    if column.type == INSTANT and f"{table.full_name}.{column.name}" not in _NOT_OURS
+]
+_TIMES = " UNION ALL ".join(
+    f"SELECT '{table}.{column}' AS name, {column} AS moment FROM {table}"  # noqa: S608 - declared names
+    for table, column in _OURS
+)
 
 # Waits, and the hours between two scans, are counted from these times. They are moved to the present, because an
 # earlier time would shorten the wait.
 _COUNTED_FROM = {"since", "missed_from", "asked_at"}
 
-# The age of an unfinished scan is then unknown: it is resumed, and then repeated from the first page.
-_AGE_UNKNOWN = {"ops.checkpoints.started_at"}
+# Each type of a field is stored with the time when it was found.
+_MOVE_FIELD_TIMES = """
+UPDATE core.fields SET json_types = (SELECT json_group_object(key, {moved}) FROM json_each(json_types))
+WHERE json_types <> '{{}}'
+"""
 
-# The least number of posts in the future from which the clock is considered wrong; fewer may be errors of their data.
+_RUNS = """
+SELECT
+    count(*), count(*) FILTER (started_at > {now}), min(started_at) FILTER (started_at > {now}),
+    max(started_at) FILTER (started_at < {now})
+FROM core.runs WHERE state <> 'failed'
+"""
+
+# Where no time can be trusted, times in the future are moved back this far: data of that age is out of date.
+_LONG_AGO = timedelta(days=2)
+
+# The least number of posts from the future that show that the clock is behind; fewer may be errors of their data.
 _WITNESSES = 3
 
-# A difference that NTP may correct at any time.
-_TOLERATED = timedelta(minutes=2)
+MOVED = "The clock was ahead when they were stored; they were moved back, preserving their order."
+_FIX = "set this machine's clock; if it is correct, run `gramhouse doctor --repair`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,140 +75,104 @@ class Ahead:
     last: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """The times found in the future. `behind`: this machine's clock seems to be behind, so nothing was changed."""
-
-    found: tuple[Ahead, ...] = ()
-    behind: bool = False
-
-    @property
-    def count(self) -> int:
-        """The number of times that are, or were, in the future."""
-        return sum(one.count for one in self.found)
-
-    def last(self) -> datetime:
-        """Return the latest of them. Raises ValueError if there are none."""
-        return max(one.last for one in self.found)
+def last_of(found: Sequence[Ahead]) -> datetime:
+    """Return the latest of the times found. Raises ValueError if there are none."""
+    return max(one.last for one in found)
 
 
-def _columns() -> list[tuple[str, str]]:
-    return [
-        (table.full_name, column.name)
-        for table in WAREHOUSE.values()
-        for column in table.columns
-        if column.type == INSTANT and f"{table.full_name}.{column.name}" not in _NOT_OURS
-    ]
+def described(found: Sequence[Ahead], now: datetime) -> str:
+    """Return a sentence about times found after `now`."""
+    count = sum(one.count for one in found)
+    many = "1 stored time lies" if count == 1 else f"{count:,} stored times lie"
+    return f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {last_of(found):%Y-%m-%d %H:%M}."
 
 
 def _at(moment: datetime) -> str:
-    return f"TIMESTAMPTZ {literal(moment.astimezone(UTC).isoformat())}"
-
-
-def _micros(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
 
 
 def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
     """Return the columns that contain times after `now`."""
-    times = " UNION ALL ".join(
-        f"SELECT '{table}.{column}' AS name, {column} AS moment FROM {table} WHERE {column} > {_at(now)}"  # noqa: S608
-        for table, column in _columns()
-    )
-    found = f"SELECT name, count(*), min(moment), max(moment) FROM ({times}) GROUP BY name"  # noqa: S608
+    found = f"SELECT name, count(*), min(moment), max(moment) FROM ({_TIMES}) WHERE moment > {_at(now)} GROUP BY name"  # noqa: S608
     return tuple(Ahead(*row) for row in sorted(db.execute(found).fetchall()))
 
 
-def _is_behind(db: DuckDBPyConnection, now: datetime) -> bool:
-    """Return whether `now` itself is probably wrong.
+def _is_behind(db: DuckDBPyConnection, found: Sequence[Ahead], now: datetime) -> bool:
+    """Return whether `now` itself is wrong, rather than the times found after it.
 
-    That is, if most runs began after it, and there are more than two runs, or at least `_WITNESSES` posts were
-    published more than a day after it.
+    A clock that was ahead wrote the runs after `now` since the run before them. If they took longer than the time that
+    has passed since then, it was not ahead. Otherwise most runs decide, and a single one only if the service published
+    posts that it stored more than a day after `now`. Failed runs may have failed because of the clock.
     """
-    ahead, runs = db.execute(
-        f"SELECT count(*) FILTER (started_at > {_at(now)}), count(*) FROM core.runs WHERE state <> 'running'"  # noqa: S608
-    ).fetchall()[0]
-    if 2 * ahead <= runs:
-        return False
-    posts = f"SELECT count(*) FROM core.media WHERE published_at > {_at(now + timedelta(days=1))}"  # noqa: S608
-    return bool(runs > 2 or value(db, posts) >= _WITNESSES)
+    ((runs, ahead, first, before),) = db.execute(_RUNS.format(now=_at(now))).fetchall()
+    if first and before and last_of(found) - first > now - before + CLOCK_STEP:
+        return True
+    if ahead == runs == 1:
+        posts = f"SELECT count(*) FROM core.media WHERE published_at > {_at(now + timedelta(days=1))}"  # noqa: S608
+        return bool(value(db, posts) >= _WITNESSES)
+    return bool(2 * ahead > runs)
 
 
-def _trusted(db: DuckDBPyConnection, now: datetime) -> datetime | None:
-    newest = " UNION ALL ".join(
-        f"SELECT max({column}) AS newest FROM {table} WHERE {column} < {_at(now)}"  # noqa: S608
-        for table, column in _columns()
-        if f"{table}.{column}" not in _NO_WITNESS
-    )
-    found: datetime | None = value(db, f"SELECT max(newest) FROM ({newest})")  # noqa: S608
+def check_clock(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
+    """Return the columns that contain times after `now`. Raises WarehouseUnusable if the clock is behind."""
+    found = find(db, now)
+    if found and last_of(found) - now > CLOCK_STEP and _is_behind(db, found, now):
+        message = (
+            f"This machine's clock is behind: it shows {now:%Y-%m-%d %H:%M:%S} UTC, but most runs are later, up to"
+            f" {last_of(found):%Y-%m-%d %H:%M:%S} UTC. Nothing was requested or changed. Fix: {_FIX}"
+        )
+        raise WarehouseUnusable(message)
     return found
 
 
-def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: bool = False) -> Repair:
-    """Move every time after `now` back, in the open transaction; return what was found.
+def repair(connection: Connection, *, now: datetime) -> tuple[Ahead, ...]:
+    """Move every time after `now` back, in the open transaction; return the columns that contained any.
 
-    The moved times begin after the newest trusted time. They keep their order and, if there is enough room before
-    `now`, their distances. If there is no trusted time, and for unfinished scans, `unknown` is used: a time so long ago
-    that data of that age is out of date. Cooldowns begin now, with their full length.
-
-    Nothing is moved if `now` itself is probably wrong, unless `insist`.
+    The moved times begin after the newest time before `now`, so nothing looks newer than it is. They keep their order
+    and, if there is enough room before `now`, their distances. Cooldowns begin now, with their full length.
     """
     db = connection.db
     found = find(db, now)
     if not found:
-        return Repair()
-    if not insist and _is_behind(db, now):
-        return Repair(found, behind=True)
-    low = (_trusted(db, now) or unknown) + timedelta(microseconds=1)
-    first = _micros(min(one.first for one in found))
-    span = _micros(max(one.last for one in found)) - first
-    scale = min(1.0, (_micros(now) - _micros(low)) / span) if span else 1.0
+        return found
+    first = min(one.first for one in found)
+    # A compaction may follow a clock that was ahead without moving its times back.
+    earlier = f"WHERE moment < {_at(now)} AND name <> 'ops.raw_parts.retired_at'"
+    trusted = value(db, f"SELECT max(moment) FROM ({_TIMES}) {earlier}")  # noqa: S608
+    low = (trusted or now - _LONG_AGO) + timedelta(microseconds=1)
+    span = last_of(found) - first
+    scale = min(1.0, (now - low) / span) if span else 1.0
 
-    def moved(moment: datetime) -> datetime:
-        return low + timedelta(microseconds=int((_micros(moment) - first) * scale)) if moment > now else moment
+    def moved(at: str) -> str:
+        after = f"floor(date_diff('microseconds', {_at(first)}, {at}) * {scale!r}::DOUBLE)::BIGINT"
+        return f"if({at} > {_at(now)}, {_at(low)} + to_microseconds({after}), {at})"
 
-    _move_registry(connection, moved)
-    for table, anchor in (("core.run_outcomes", "ended_at"), ("ops.cooldowns", "asked_at")):
-        db.execute(
-            f"UPDATE {table} SET resume_after = {_at(now)} + (resume_after - {anchor}) WHERE {anchor} > {_at(now)}"  # noqa: S608
-        )
+    for table, since in (("core.run_outcomes", "ended_at"), ("ops.cooldowns", "asked_at")):
+        waits = f"resume_after = {_at(now)} + (resume_after - {since})"
+        db.execute(f"UPDATE {table} SET {waits} WHERE {since} > {_at(now)}")  # noqa: S608 - constants and times
+    db.execute(_MOVE_FIELD_TIMES.format(moved=moved("(value ->> '$')::TIMESTAMPTZ")))
     for one in found:
         table, _, column = one.column.rpartition(".")
-        target = f"make_timestamptz({_micros(low)} + trunc((epoch_us({column}) - {first}) * {scale!r}::DOUBLE)::BIGINT)"
-        if column in _COUNTED_FROM:
-            target = _at(now)
-        elif one.column in _AGE_UNKNOWN:
-            target = _at(min(low, unknown))
+        target = _at(now) if column in _COUNTED_FROM else moved(column)
         db.execute(f"UPDATE {table} SET {column} = {target} WHERE {column} > {_at(now)}")  # noqa: S608
-    return Repair(found)
+    return found
 
 
-def _move_registry(connection: Connection, moved: Callable[[datetime], datetime]) -> None:
-    known = read_registry(connection)
-    registry = {
-        key: replace(field, json_types={kind: moved(at) for kind, at in field.json_types.items()})
-        for key, field in known.items()
-    }
-    if registry != known:
-        write_registry(connection, registry, read_mapping(connection))
+def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -> bool:
+    """Move times in the future back, and record a warning of the run; return whether any were moved.
 
-
-def repair_future_times(connection: Connection, run_id: str, *, now: datetime, within: timedelta) -> None:
-    """Move times in the future back, and record a warning of a run, unless they are at most two minutes ahead."""
-    found = repair(connection, now=now, unknown=unknown_age(now, within))
-    if not found.count or (not found.behind and found.last() - now <= _TOLERATED):
-        return
-    if found.behind:
-        code, hint = "clock_behind", "Set this machine's clock; if it is correct, run `gramhouse doctor --repair`."
-        done = "Most runs are affected, so this machine's clock is probably behind; nothing was changed."
+    If instead `now` is behind, as when the clock was set back during the run, only the warning is recorded.
+    """
+    found = find(connection.db, now)
+    if not found or last_of(found) - now <= CLOCK_STEP:
+        return False
+    is_behind = _is_behind(connection.db, found, now)
+    if is_behind:
+        code, hint = "clock_behind", f"{_FIX[0].upper()}{_FIX[1:]}"
+        done = "This machine's clock was set back during this run, and is probably behind."
     else:
-        code, hint = "times_in_future", "Check that this machine's clock is set by NTP."
-        done = "The clock was ahead when they were stored; they were moved back, preserving their order."
-    many = "1 stored time lies" if found.count == 1 else f"{found.count:,} stored times lie"
-    detail = f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {found.last():%Y-%m-%d %H:%M}."
-    warn(connection, run_id, RunWarning(code, found.count, f"{detail} {done}", hint, makes_partial=True))
-
-
-def unknown_age(now: datetime, within: timedelta) -> datetime:
-    """Return the time to use for unknown times: so long ago that data of that age is out of date."""
-    return now - within - timedelta(days=1)
+        repair(connection, now=now)
+        code, hint, done = "times_in_future", "Check that this machine's clock is set by NTP.", MOVED
+    detail = f"{described(found, now)} {done}"
+    warn(connection, run_id, RunWarning(code, sum(one.count for one in found), detail, hint, makes_partial=True))
+    return not is_behind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from connectors.warehouse.maintenance.future_times import Ahead, find
+from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.storage.connection import explain
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
@@ -30,7 +30,7 @@ def inspect(
 ) -> Inspection | None:
     """Inspect a warehouse; return None if it does not exist or was written by another version.
 
-    Raises WarehouseBusy and WarehouseUnusable.
+    Raises WarehouseBusy, and WarehouseUnusable also if the clock is behind.
     """
     if not path.exists():
         return None
@@ -43,6 +43,6 @@ def inspect(
                 db.execute("SET TimeZone = 'UTC'")
                 addresses = db.execute(_BOUND_TO).fetchall()
                 cooldowns = dict(db.execute(_COOLDOWNS, [now]).fetchall())
-                return Inspection(find(db, now), addresses[0][0] if addresses else None, cooldowns)
+                return Inspection(check_clock(db, now), addresses[0][0] if addresses else None, cooldowns)
         except duckdb.Error as error:
             raise explain(path, error) from error

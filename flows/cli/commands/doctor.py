@@ -24,6 +24,7 @@ from flows.config.cron import fires, gap_warning
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by
+from flows.engine.clock import SystemClock
 from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, long_cooldowns, moment, several, span
@@ -120,7 +121,6 @@ async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cool
     from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, media_request
     from connectors.source.errors import ApiError, Disposition
-    from flows.engine.clock import SystemClock
 
     def refused(check: str, error: ApiError) -> Finding:
         if error.disposition is Disposition.WAIT:
@@ -184,7 +184,7 @@ def _warehouse(settings: Settings) -> Finding:
     from connectors.warehouse.maintenance.inspection import inspect
     from connectors.warehouse.storage.connection import check
 
-    now = datetime.now(UTC)
+    now = SystemClock().now()
     since = now.isoformat(timespec="seconds")
     try:
         check(settings.warehouse, since=since, pause=time.sleep)
@@ -266,7 +266,7 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     from connectors.store.object_store import StoreError
     from connectors.store.opening import open_store
     from connectors.store.probe import probe
-    from flows.engine.clock import SystemClock, new_id
+    from flows.engine.clock import new_id
 
     url = settings.store_url()
     try:
@@ -318,12 +318,12 @@ def _findings(settings: Settings) -> Iterator[Finding]:
 def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:
     from flows.engine.upkeep import lift_now, repair_now
 
-    done = asyncio.run(repair_now(settings, now=datetime.now(UTC)))
-    for one in done.found:
+    moved = asyncio.run(repair_now(settings))
+    for one in moved:
         what = f"{one.column}: {count(one.count, 'time')} in the future, up to {one.last:%Y-%m-%d %H:%M} UTC"
         held = one.column.startswith("ops.cooldowns.")
         yield Finding("repair", "ok", f"{what}: {'these cooldowns start now' if held else 'moved back'}")
-    if not done.found:
+    if not moved:
         yield Finding("repair", "ok", "no stored time lies in the future: nothing to repair")
     now = datetime.now(UTC)
     if long := _long(_cooldowns(settings, now), now):

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -21,6 +22,7 @@ from flows.cli.app import app
 from flows.cli.command_table import COMMANDS
 from flows.cli.output import progress
 from flows.config.errors import TrackerUnreachable
+from flows.engine.clock import SystemClock
 from flows.engine.run_context import Counters
 from tests.cli_runner import Cli
 
@@ -209,6 +211,29 @@ def test_the_doctor_finds_times_of_the_future_and_moves_them_back(run_cli: Cli) 
         assert db.execute("SELECT max(complete_at) <= now() FROM completed_scans").fetchall() == [(True,)]
     assert "nothing to repair" in run_cli("doctor", "--repair")[1]
     assert run_cli("doctor")[0] == 0
+
+
+@pytest.mark.usefixtures("environment")
+def test_every_command_that_writes_refuses_a_clock_that_is_behind(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(3):
+        assert run_cli("sync")[0] == 0
+    real = SystemClock.now
+    monkeypatch.setattr(SystemClock, "now", lambda clock: real(clock) - timedelta(days=40))
+    for command in (("sync",), ("backfill", "--all"), ("publish",), ("rebuild",), ("compact",)):
+        code, _, err = run_cli(*command)
+        assert (code, "This machine's clock is behind" in err) == (1, True), err
+    findings = json.loads(run_cli("doctor", "--json")[1])["findings"]
+    (finding,) = [each for each in findings if each["message"].startswith("This machine's clock is behind")]
+    assert (finding["check"], finding["verdict"]) == ("warehouse", "bad")
+    with duckdb.connect("data/warehouse.duckdb", read_only=True) as db:
+        assert db.execute("SELECT count(*), count(published_at) FROM core.runs").fetchall() == [(3, 3)]
+    monkeypatch.setattr(SystemClock, "now", lambda clock: real(clock) - timedelta(minutes=5))
+    assert run_cli("publish")[0] == 0
+    with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
+        query = "SELECT snapshot_at > (SELECT max(ended_at) FROM runs) FROM published"
+        assert db.execute(query).fetchall() == [(True,)]
 
 
 @pytest.mark.parametrize("path", ["/api/v1", "/api/v1/"])

@@ -1,19 +1,22 @@
 """A wrong clock: times stored meanwhile have no effect once the clock is right, and are corrected."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import delete_old
 from models.runs import RunState, RunWarning
-from tests.clocks import START, VirtualClock
+from models.selection import Selection
+from tests.clocks import VirtualClock
 from tests.flows.fake_api import FakeApi, Refusal, cursor_of, is_posts, open_run_resources, request, rows, uuid
 
 pytestmark = pytest.mark.anyio
@@ -188,14 +191,98 @@ async def test_a_run_killed_before_it_repeats_a_scan_that_was_too_old_leaves_tha
     assert next((cursor_of(request) for request in last.requests if is_posts(request, 1)), "no request") is None
 
 
-async def test_a_clock_that_is_behind_is_reported_and_changes_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("selection", [None, Selection(everything=True)], ids=["sync", "backfill"])
+async def test_a_run_whose_clock_is_behind_is_refused_before_its_first_request(
+    tmp_path: Path, selection: Selection | None
+) -> None:
     clock = WrongClock()
     for _ in range(3):
         await ran(tmp_path, service(clock))
         clock.passed += 86_400
-    clock.off = -YEAR
-    served = service(clock)
-    report = await ran(tmp_path, served)
-    assert (report.state, codes(report)) == (RunState.PARTIAL, ["clock_behind"])
-    begun = f"SELECT count(*) FROM core.runs WHERE started_at >= '{START.isoformat()}'"
-    assert await asked(tmp_path, served, begun) == [(3,)]
+    clock.off = timedelta(days=-40)
+    served = service(clock, posts=7)
+    async with open_run_resources(tmp_path, served) as resources:
+        before = await rows(resources, "SELECT count(*), max(started_at) FROM core.runs")
+        with pytest.raises(WarehouseUnusable, match=r"clock is behind.*Fix: set this machine's clock"):
+            await run_sync(replace(request(tmp_path), selection=selection), resources)
+        assert await rows(resources, "SELECT count(*), max(started_at) FROM core.runs") == before
+    assert served.requests == []
+    clock.off = timedelta(0)
+    report = await ran(tmp_path, service(clock, posts=7))
+    assert (report.state, codes(report)) == (RunState.COMPLETE, [])
+
+
+# What must hold for each row of the snapshot.
+IN_ORDER = {
+    "core.media_superseded": "valid_from <= valid_to",
+    "core.account_status_history": "valid_from <= coalesce(valid_to, valid_from)",
+    "core.media": "first_seen_at <= changed_at AND first_seen_at <= coalesce(removed_at, first_seen_at)",
+    "core.accounts": "first_seen_at <= status_since AND status_since <= last_seen_at",
+    "core.runs": "started_at <= ended_at AND ended_at <= coalesce(published_at, ended_at)",
+    "core.run_outcomes": "started_at <= ended_at",
+    "main.post_growth": "latest_value = (FROM media AS m SELECT m.like_count WHERE m.media_id = post_growth.media_id)",
+    "main.published": "snapshot_at >= (SELECT max(ended_at) FROM core.runs)",
+}
+STEPS = {
+    "ten minutes": (timedelta(minutes=-10), RunState.COMPLETE, []),
+    "an hour": (timedelta(hours=-1), RunState.PARTIAL, ["times_in_future"]),
+    "forty days": (timedelta(days=-40), RunState.PARTIAL, ["clock_behind"]),
+    "a year ahead": (YEAR, RunState.COMPLETE, []),
+}
+
+
+@dataclass
+class CountingApi(FakeApi):
+    """In each sync, posts have other captions and likes, the first post is gone, and an account has another status."""
+
+    sync: int = 1
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        self.expired = frozenset({3} if self.sync % 2 else ())
+        items = super()._items(request, params)
+        if request.operation == "accounts.list":
+            return items
+        return [{**item, "caption": f"sync {self.sync}", "like_count": 10 * self.sync} for item in items[self.sync :]]
+
+
+async def stepped(folder: Path, clock: WrongClock, step: timedelta, *, during: bool) -> RunReport:
+    """Run a sync before or during which the clock steps; a clock that is behind is refused, and then corrected."""
+    served = CountingApi(clock=clock, posts=12, sync=4)
+
+    def changed(_: ApiRequest) -> None:
+        clock.passed += 0.1
+        if len(served.requests) >= 5:
+            clock.off = step
+
+    if during:
+        served.failure = changed
+        return await ran(folder, served)
+    clock.off = step
+    try:
+        return await ran(folder, served)
+    except WarehouseUnusable:
+        assert served.requests == []
+        clock.off = timedelta(0)
+        return await ran(folder, served)
+
+
+@pytest.mark.parametrize("during", [False, True], ids=["between runs", "during a run"])
+@pytest.mark.parametrize(("step", "state", "warned"), STEPS.values(), ids=STEPS)
+async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(
+    tmp_path: Path, step: timedelta, state: RunState, warned: list[str], *, during: bool
+) -> None:
+    clock = WrongClock()
+    for sync in (1, 2, 3):
+        clock.passed += 86_400
+        await ran(tmp_path, CountingApi(clock=clock, posts=12, sync=sync))
+    clock.passed += 60
+    report = await stepped(tmp_path, clock, step, during=during)
+    refused = not during and step < -timedelta(days=1)
+    assert (report.state, codes(report)) == ((RunState.COMPLETE, []) if refused else (state, warned))
+    clock.off = timedelta(0)
+    clock.passed += 86_400
+    await ran(tmp_path, CountingApi(clock=clock, posts=12, sync=5))
+    with duckdb.connect(str(tmp_path / "analytics.duckdb"), read_only=True) as snapshot:
+        for table, condition in IN_ORDER.items():
+            wrong = snapshot.execute(f"FROM {table} WHERE NOT ({condition})").fetchall()
+            assert wrong == [], f"{table}: {condition}"

@@ -1,22 +1,36 @@
-"""Times stored while the clock was ahead are moved back, in their order, and without shortening a cooldown."""
+"""A clock that is behind is refused; times that one that was ahead stored are moved back, in their order.
+
+No cooldown gets shorter by that.
+"""
 
 import json
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 
-from connectors.warehouse.maintenance.future_times import Repair, find, repair, repair_future_times
+import pytest
+
+from connectors.warehouse.maintenance.future_times import (
+    Ahead,
+    check_clock,
+    find,
+    last_of,
+    repair,
+    repair_future_times,
+)
 from connectors.warehouse.runs import ledger, progress
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import Outcome, OutcomeKind, RunState
 from tests.warehouse.rig import ANNA, POSTS, T0, Rig, Scan, account, at
 
 YEAR = 365 * 24.0
 DAY = timedelta(days=1)
-UNKNOWN = at(-100)
 
 
-def repaired(rig: Rig, hour: float, *, insist: bool = False) -> Repair:
+def repaired(rig: Rig, hour: float) -> tuple[Ahead, ...]:
     with rig.connection.begin():
-        return repair(rig.connection, now=at(hour), unknown=UNKNOWN, insist=insist)
+        return repair(rig.connection, now=at(hour))
 
 
 def ahead(rig: Rig, hour: float) -> list[str]:
@@ -27,7 +41,7 @@ def ahead(rig: Rig, hour: float) -> list[str]:
 def ran(rig: Rig, run_id: str, hour: float, state: RunState = RunState.COMPLETE) -> None:
     with rig.connection.begin():
         ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=DAY, version="1")
-        repair_future_times(rig.connection, run_id, now=at(hour), within=DAY)
+        repair_future_times(rig.connection, run_id, now=at(hour))
         ledger.end(rig.connection, run_id, state, now=at(hour + 1))
         ledger.mark_published(rig.connection, now=at(hour + 1))
 
@@ -39,7 +53,7 @@ def warned(rig: Rig, run_id: str) -> list[tuple[str, bool]]:
 
 def test_times_in_the_past_are_not_changed(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
-    assert repaired(rig, 1) == Repair()
+    assert repaired(rig, 1) == ()
     assert rig.value("SELECT first_seen_at FROM core.media") == at(0) + timedelta(minutes=1)
 
 
@@ -48,7 +62,7 @@ def test_future_times_are_moved_after_trusted_ones_keeping_order_and_distances(r
     rig.scan(POSTS, "b", YEAR, [{"id": "1", "like_count": 2}])
     rig.scan(POSTS, "c", YEAR + 5, [{"id": "1", "like_count": 3}])
     trusted = at(0) + timedelta(minutes=1)
-    assert repaired(rig, 24).last() == at(YEAR + 5) + timedelta(minutes=1)
+    assert last_of(repaired(rig, 24)) == at(YEAR + 5) + timedelta(minutes=1)
     after = trusted + timedelta(microseconds=1)
     assert rig.rows("SELECT value, observed_at FROM core.media_metrics ORDER BY 2") == [
         (1, trusted),
@@ -56,7 +70,7 @@ def test_future_times_are_moved_after_trusted_ones_keeping_order_and_distances(r
         (3, after + timedelta(hours=5)),
     ]
     assert ahead(rig, 24) == []
-    assert repaired(rig, 24) == Repair()
+    assert repaired(rig, 24) == ()
 
 
 def test_times_too_far_apart_to_fit_keep_their_order(rig: Rig) -> None:
@@ -97,17 +111,19 @@ def test_a_mass_disappearance_missed_ahead_is_confirmed_an_hour_from_now_at_the_
     assert rig.scan(POSTS, "d", 25.1, []).removed == 2
 
 
-def test_an_unfinished_scan_has_no_start_time(rig: Rig) -> None:
+def test_an_unfinished_scan_does_not_look_newer_than_it_is(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
     rig.land(Scan(POSTS, "b", at(YEAR)).page([{"id": "1"}], at(YEAR)))
     rig.merge()
     repaired(rig, 1)
-    assert rig.value("SELECT started_at FROM ops.checkpoints WHERE scan_id = 'b'") == UNKNOWN
+    # The scan may have begun right after the scan before it.
+    after = at(0) + timedelta(minutes=1, microseconds=1)
+    assert rig.value("SELECT started_at FROM ops.checkpoints WHERE scan_id = 'b'") == after
 
 
 def test_publication_times_from_the_api_are_not_moved(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1", "timestamp": at(YEAR).isoformat()}])
-    assert repaired(rig, 24) == Repair()
+    assert repaired(rig, 24) == ()
     assert rig.value("SELECT published_at FROM core.media") == at(YEAR)
 
 
@@ -130,22 +146,66 @@ def test_accounts_and_their_history_are_moved_too(rig: Rig) -> None:
     ]
 
 
-def test_a_clock_that_is_behind_changes_nothing_unless_a_person_insists(rig: Rig) -> None:
-    for day in range(3):
-        ran(rig, f"r{day}", day * 24)
-    before = rig.rows("SELECT started_at FROM core.runs ORDER BY seq")
-    ran(rig, "behind", -YEAR)
-    assert rig.rows("SELECT started_at FROM core.runs WHERE run_id <> 'behind' ORDER BY seq") == before
-    assert warned(rig, "behind") == [("clock_behind", True)]
-    assert not repaired(rig, -YEAR + 1, insist=True).behind
-    assert ahead(rig, -YEAR + 1) == []
+# Hours at which runs began, and the clock's hour now.
+NIGHTLY = [24.0 * night for night in range(100)]
+BEHIND = {
+    "40 days, of 3 nights": (NIGHTLY[:3], 48.5 - 40 * 24),
+    "40 days, of 100 nights": (NIGHTLY, 99 * 24 + 0.5 - 40 * 24),
+    "40 days, of two runs": (NIGHTLY[:2], 24.5 - 40 * 24),
+    "two days, of 100 nights": (NIGHTLY, 97 * 24 + 0.5),
+    "an hour, of runs minutes ago": ([0, 0.1, 0.2], -0.7),
+    "seven hours, of a run every six hours": ([6.0 * run for run in range(100)], 99 * 6 - 6.8),
+}
+NOT_BEHIND = {
+    "the first run was a year ahead": ([YEAR], 24),
+    "one run of many was a year ahead": ([*NIGHTLY[:5], YEAR], 5 * 24),
+    "two of five runs were a year ahead": ([0, 24, 48, YEAR + 72, YEAR + 96], 5 * 24),
+    "an hour, after a nightly run": (NIGHTLY, 99 * 24 - 0.5),
+    "NTP set the clock back by ten minutes": ([0, 0.05, 0.1], -0.05),
+    "the clock is right": (NIGHTLY, 100 * 24),
+}
 
 
-def test_posts_published_after_now_show_that_the_clock_is_behind(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, [{"id": str(n), "timestamp": T0.isoformat()} for n in range(3)])
-    ran(rig, "r", 0)
-    ran(rig, "behind", -YEAR)
-    assert warned(rig, "behind") == [("clock_behind", True)]
+def _check(rig: Rig, hours: Sequence[float], now: float) -> tuple[Ahead, ...]:
+    with rig.connection.begin():
+        for number, hour in enumerate(hours):
+            ledger.begin(rig.connection, f"r{number}", "sync", now=at(hour), within=DAY, version="1")
+            end = at(hour) + timedelta(minutes=3)
+            ledger.end(rig.connection, f"r{number}", RunState.COMPLETE, now=end)
+        return check_clock(rig.connection.db, at(now))
+
+
+@pytest.mark.parametrize(("hours", "now"), BEHIND.values(), ids=BEHIND)
+def test_a_clock_behind_most_runs_is_refused(rig: Rig, hours: Sequence[float], now: float) -> None:
+    with pytest.raises(WarehouseUnusable) as refused:
+        _check(rig, hours, now)
+    message = str(refused.value)
+    assert f"{at(now):%Y-%m-%d %H:%M}" in message
+    assert f"{at(max(hours)):%Y-%m-%d %H:%M}"[:-1] in message
+    assert "Fix: set this machine's clock" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(("hours", "now"), NOT_BEHIND.values(), ids=NOT_BEHIND)
+def test_a_clock_that_was_ahead_or_stepped_is_not_refused(rig: Rig, hours: Sequence[float], now: float) -> None:
+    assert (now < max(hours)) is bool(_check(rig, hours, now))
+
+
+def test_failed_runs_do_not_show_that_the_clock_is_behind(rig: Rig) -> None:
+    # With a wrong clock, no certificate is valid.
+    for number in range(4):
+        ran(rig, f"r{number}", YEAR + number, RunState.FAILED)
+    with rig.connection.begin():
+        assert check_clock(rig.connection.db, at(0))
+
+
+@pytest.mark.parametrize(("posts", "is_behind"), [(3, True), (2, False)])
+def test_posts_published_after_now_show_that_the_clock_of_the_second_run_is_behind(
+    rig: Rig, posts: int, *, is_behind: bool
+) -> None:
+    rig.scan(POSTS, "a", 0, [{"id": str(n), "timestamp": T0.isoformat()} for n in range(posts)])
+    with pytest.raises(WarehouseUnusable) if is_behind else nullcontext():
+        _check(rig, [0], -YEAR)
 
 
 def test_a_run_reports_once_that_a_clock_was_ahead(rig: Rig) -> None:
@@ -167,11 +227,21 @@ def test_future_times_of_the_first_run_are_repaired(rig: Rig) -> None:
     assert rig.value("SELECT started_at < '2026-03-02 02:00:00+00' FROM core.runs WHERE run_id = 'ahead'")
 
 
-def test_a_clock_step_of_one_minute_is_repaired_without_a_warning(rig: Rig) -> None:
+def test_a_clock_step_of_minutes_changes_nothing(rig: Rig) -> None:
     ran(rig, "a", 0)
-    ran(rig, "b", 1 - 1 / 60)
+    ran(rig, "b", 1 - 1 / 6)
     assert warned(rig, "b") == []
-    assert ahead(rig, 1 - 1 / 60) == ["core.runs.ended_at", "core.runs.published_at"]
+    assert rig.value("SELECT ended_at FROM core.runs WHERE run_id = 'a'") == at(1)
+
+
+def test_a_run_during_which_the_clock_was_set_back_reports_it(rig: Rig) -> None:
+    for night in range(3):
+        ran(rig, f"r{night}", 24 * night)
+    before = rig.rows("SELECT started_at, ended_at FROM core.runs ORDER BY seq")
+    with rig.connection.begin():
+        assert not repair_future_times(rig.connection, "r2", now=at(48 - 40 * 24))
+    assert warned(rig, "r2") == [("clock_behind", True)]
+    assert rig.rows("SELECT started_at, ended_at FROM core.runs ORDER BY seq") == before
 
 
 def test_an_interrupted_run_from_the_future_is_not_resumed(rig: Rig) -> None:
