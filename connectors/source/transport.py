@@ -1,4 +1,4 @@
-"""Connections over aiohttp, with three changes to its defaults: see docs/decisions/0026."""
+"""Connections over aiohttp, with three changes to its defaults: see docs/decisions/requests.md."""
 
 import ssl
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,4 @@
-"""Reads the JSON of items in plain Python, by the rules of decision 9 and the paths of the mapping."""
+"""Reads the JSON of items in plain Python, by docs/decisions/media-columns.md and the paths of the mapping."""
 
 import json
 import re

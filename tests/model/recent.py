@@ -1,4 +1,4 @@
-"""The rules of decision 32 in plain Python: where a recent scan of posts may stop, and which removals it decides."""
+"""The rules of docs/decisions/incremental-scans.md in plain Python: when a scan may stop, which removals it decides."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace

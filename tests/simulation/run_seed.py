@@ -7,7 +7,7 @@ from flows.cli.__main__ import prepare_process
 
 def run_seed(seed: int, days: int) -> tuple[int, int, int, str | None]:
     """Simulate a seed; return its days, the runs that ended, the recent scans, and a failing scenario or None."""
-    # DuckDB's client would import pandas, which takes a second in each process (docs/decisions/0004).
+    # DuckDB's client would import pandas, which takes a second in each process (docs/decisions/duckdb.md).
     prepare_process()
     from tests.simulation.scenario import generate_scenario  # noqa: PLC0415
     from tests.simulation.shrink import shrink  # noqa: PLC0415

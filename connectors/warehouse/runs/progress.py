@@ -8,7 +8,7 @@ from connectors.warehouse.storage.connection import Connection
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.partition import Partition
 
-# One parameter for all ids, because each parameter is slow in DuckDB's client (docs/decisions/0004).
+# One parameter for all ids, because each parameter is slow in DuckDB's client (docs/decisions/duckdb.md).
 _CHECKPOINTS = """
 SELECT
     resource, account_id, surface, state, scan_id, run_id, started_at, updated_at, cursor, pages, items,

@@ -30,8 +30,8 @@ def append(connection: Connection, table: Table, rows: Sequence[str], **long_tex
     """Append rows, given as JSON objects by column. `long_texts` has the values of one column that the rows lack.
 
     All rows are one JSON document in one parameter: DuckDB's client looks for pandas twice for each parameter, so one
-    per value was eight times as slow (docs/decisions/0004). Long texts are a separate parameter, because in JSON they
-    would be escaped and parsed again.
+    per value was eight times as slow (docs/decisions/duckdb.md). Long texts are a separate parameter, because in JSON
+    they would be escaped and parsed again.
     """
     if rows:
         query = rows_sql(table, next(iter(long_texts), None))
