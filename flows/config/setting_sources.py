@@ -35,7 +35,7 @@ def given(environ: Mapping[str, str], known: Collection[str], tables: Collection
     """
     found = {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
     decoded = {name: _table(value) if name in tables else value for name, value in found.items()}
-    return _over(decoded, tomllib.loads(CONFIG.read_text(encoding="utf-8")) if CONFIG.is_file() else {})
+    return _over(decoded, tomllib.loads(read_text(CONFIG)) if CONFIG.is_file() else {})
 
 
 def _table(text: str) -> object:
@@ -95,9 +95,14 @@ def _depth(node: Any, path: Sequence[str | int]) -> int:  # noqa: ANN401 - any T
     return depth
 
 
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, with or without a byte order mark. Raises OSError and UnicodeDecodeError."""
+    return path.read_text(encoding="utf-8-sig")
+
+
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import string
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
-from connectors.source.base_url import check_base_url
+from connectors.source.base_url import check_api_key, check_base_url
 from connectors.source.network import Network, read_network
 from connectors.store.address import check_url, is_cloud
 from connectors.warehouse.storage.paths import database, local
@@ -18,13 +19,14 @@ from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import (
     CONFIG,
-    PREFIX,
     exposed_secrets,
     given,
     no_such,
     not_toml,
     origin,
+    read_text,
     unknown_variables,
+    variable,
 )
 from flows.config.wrong_value import fix, why
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
@@ -41,6 +43,14 @@ _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?"
 
 def _base_url(value: object) -> object:
     return check_base_url(value.strip()) if isinstance(value, str) else value
+
+
+# What copying, an editor or `echo` leaves around a key.
+_AROUND_KEY = f"{string.whitespace}\u00a0\u200b\ufeff"
+
+
+def _stripped(key: SecretStr | None) -> SecretStr | None:
+    return None if key is None else SecretStr(key.get_secret_value().strip(_AROUND_KEY))
 
 
 def _web_address(value: object) -> object:
@@ -93,7 +103,7 @@ class Settings(BaseModel):
     base_url: Annotated[str, BeforeValidator(_base_url)] | None = Field(
         None, description="Address of the service, such as https://api.example.com, with or without /api/v1."
     )
-    api_key: SecretStr | None = Field(None, description="The API key.")
+    api_key: Annotated[SecretStr | None, AfterValidator(_stripped)] = Field(None, description="The API key.")
     api_key_file: File | None = Field(None, description="A file that contains only the API key.")
     warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
     snapshot: SnapshotPlace = Field(
@@ -227,16 +237,27 @@ class Settings(BaseModel):
         return (self.mapping or MappingSettings()).page_paths()
 
     def key(self) -> SecretStr:
-        """Return the API key. Raises SettingsError if there is none, or its file cannot be read."""
-        if self.api_key is not None:
-            return self.api_key
-        if self.api_key_file is None:
-            message = "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it."
-            raise SettingsError(message)
+        """Return the API key. Raises SettingsError if there is none, or it cannot be read or sent."""
+        key, source = self.api_key, "api_key"
+        if key is None:
+            if self.api_key_file is None:
+                message = (
+                    "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it."
+                )
+                raise SettingsError(message)
+            key, source = self._read_key(self.api_key_file), "api_key_file"
         try:
-            text = self.api_key_file.read_text(encoding="utf-8").strip()
+            check_api_key(key)
+        except ValueError as error:
+            message = f"{set_by(source)}: {error}. Fix: set it to the key alone, as the service displayed it."
+            raise SettingsError(message) from None
+        return key
+
+    def _read_key(self, file: Path) -> SecretStr:
+        try:
+            text = read_text(file).strip(_AROUND_KEY)
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
             message = f"{set_by('api_key_file')}: the file cannot be read ({why})."
             raise SettingsError(message) from None
         if not text:
@@ -276,7 +297,7 @@ _PLAIN_ADDRESS = re.compile(
 
 def _given(name: str, value: object) -> str:
     """Return the rejected value for the message, or an empty string if it may contain a secret."""
-    key = os.environ.get(f"{PREFIX}API_KEY")
+    key = os.environ.get(variable("api_key", os.environ) or "", "").strip(_AROUND_KEY)
     if (
         name in {*_SECRETS, "api_key_file"}
         or not isinstance(value, str | int | float | bool | Path)
@@ -317,7 +338,7 @@ def load(**chosen: object) -> Settings:
     except tomllib.TOMLDecodeError as error:
         wrong.append(not_toml(error, _SECRETS))
     except UnicodeDecodeError:
-        wrong.append(f"{CONFIG} is not valid TOML: it is not UTF-8.")
+        wrong.append(f"{CONFIG} is not valid TOML: it is not UTF-8. Fix: save it as UTF-8.")
     except OSError as error:
         wrong.append(f"{CONFIG} cannot be read: {error.strerror}.")
     if wrong or settings is None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from connectors.source.base_url import check_api_key, check_base_url, normalized
+from connectors.source.base_url import normalized
 from connectors.store.snapshot_bucket import open_snapshot_bucket
 from connectors.warehouse.runs.batch_logs import open_run_sequences
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -190,12 +190,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
     check_snapshot(settings.snapshot_file(), settings.warehouse)
     check_report(settings)
     check_raw(settings)
-    try:
-        check_base_url(settings.address())
-        check_api_key(settings.key())
-    except ValueError as error:
-        raise SettingsError(str(error)) from None
-    network = settings.network()
+    address, key, network = settings.address(), settings.key(), settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
     importing_client = asyncio.get_running_loop().run_in_executor(None, _import_client)
     bucket = None
@@ -213,8 +208,8 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         new_client = await importing_client
         client = await stack.enter_async_context(
             new_client(
-                settings.address(),
-                settings.key(),
+                address,
+                key,
                 clock=clock,
                 concurrency=settings.concurrency + 1,
                 certificates=network.certificates,
@@ -247,5 +242,5 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
             max_wait=settings.max_wait,
             scan_expired=settings.scan_expired,
             mapping=settings.media_mapping(),
-            base_url=normalized(settings.address()),
+            base_url=normalized(address),
         )

@@ -50,7 +50,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
         yield Finding("address", "bad", str(error))
     try:
         settings.key()
-        where = set_by("api_key") if settings.api_key else f"{settings.api_key_file}"
+        where = set_by("api_key") if settings.api_key is not None else f"{settings.api_key_file}"
         yield Finding("key", "ok", f"from {where}")
         if settings.api_key is None and settings.api_key_file and settings.api_key_file.stat().st_mode & 0o077:
             yield Finding(
@@ -130,10 +130,7 @@ async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cool
         verdict = "note" if error.outcome == "not_found" else "bad"
         return Finding(check, verdict, f"{error}. Fix: {error.hint}.")
 
-    try:
-        client = ApiClient(address, key, clock=SystemClock(), certificates=network.certificates, proxy=network.proxy)
-    except ValueError as error:
-        return [Finding("API", "bad", f"{error}.")]
+    client = ApiClient(address, key, clock=SystemClock(), certificates=network.certificates, proxy=network.proxy)
     async with client:
         try:
             response = await client.send(accounts_request(None, 50))

@@ -51,8 +51,11 @@ def test_a_key_without_the_scope_is_found_before_the_nightly_run(run_cli: Cli, m
     assert "automations:read" in line
 
 
-def test_with_a_full_key_one_page_of_each_kind_is_requested(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served(monkeypatch, "sandbox-demo-key"):
+@pytest.mark.parametrize("key", ["sandbox-demo-key", " sandbox-demo-key\r\n", "\ufeffsandbox-demo-key\n"])
+def test_with_a_full_key_one_page_of_each_kind_is_requested(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    with served(monkeypatch, key):
         found = _found(run_cli, 0)
     assert (found["API"][0], found["media"][0]) == ("ok", "ok")
     assert "4 accounts" in found["API"][1]

@@ -1,9 +1,11 @@
 """Settings: each from environment and file, one line for every invalid value, and never the key in a message."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from flows.config.errors import SettingsError
 from flows.config.setting_sources import line_of
@@ -159,6 +161,21 @@ def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(str(raised.value).splitlines()) == 2
 
 
+def test_a_file_may_have_a_byte_order_mark_and_line_ends_of_windows() -> None:
+    text = f'\ufeffapi_key = "{SECRET}"\r\npage_size = 7\r\n'
+    Path("gramhouse.toml").write_bytes(text.encode())
+    read = load()
+    assert (read.page_size, read.key().get_secret_value()) == (7, SECRET)
+    Path("gramhouse.toml").write_bytes(text.replace("7", "99").encode())
+    with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line 2: page_size: "):
+        load()
+    for encoding in ("utf-16", "utf-16-le", "utf-32"):
+        Path("gramhouse.toml").write_bytes(text.encode(encoding))
+        with pytest.raises(SettingsError, match=r"^gramhouse\.toml.* is not valid TOML: ") as raised:
+            load()
+        assert len(str(raised.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("content", "output"),
     [
@@ -184,12 +201,61 @@ def test_the_key_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SECRET not in f"{read!r} {read} {read.model_dump()} {read.model_dump_json()}"
 
 
-def test_the_key_comes_from_its_file_without_the_line_break(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text(f"{SECRET}\n", encoding="utf-8")
+AROUND = [("", "\n"), ("", "\r\n"), (" \t", " "), ("\ufeff", "\r\n"), ("\n\n", "\u00a0\u200b\n")]
+
+
+@pytest.mark.parametrize(("before", "after"), AROUND)
+def test_the_key_is_used_without_what_is_around_it(
+    before: str, after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around = f"{before}{SECRET}{after}"
+    (tmp_path / "key").write_bytes(around.encode())
     assert load(api_key_file=tmp_path / "key").key().get_secret_value() == SECRET
+    assert load(api_key=SecretStr(around)).key().get_secret_value() == SECRET
+    Path("gramhouse.toml").write_text(f"api_key = {json.dumps(around)}\n", encoding="utf-8")
+    assert load().key().get_secret_value() == SECRET
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", around)
+    assert load().key().get_secret_value() == SECRET
+    # The value of another setting is not shown if it contains the key.
+    monkeypatch.setenv("GRAMHOUSE_TIME_ZONE", f"x{SECRET}")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert SECRET not in str(raised.value)
 
 
-@pytest.mark.parametrize(("content", "why"), [(b"", "is empty"), (b" \n", "is empty"), (b"\xff", "it is not text")])
+@pytest.mark.parametrize(
+    "key", [" ", "\ufeff\n", f"{SECRET} {SECRET}", f"{SECRET}\n{SECRET}", f"{SECRET}\0", "k\u00e9y"]
+)
+@pytest.mark.parametrize("source", ["GRAMHOUSE_API_KEY", "GRAMHOUSE_API_KEY_FILE", "gramhouse.toml, line 1: api_key"])
+def test_a_key_that_cannot_be_sent_is_one_line_that_names_its_source(
+    key: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text(key, encoding="utf-8")
+    if source == "GRAMHOUSE_API_KEY":
+        monkeypatch.setenv(source, key.replace("\0", "\x01"))
+    elif source == "GRAMHOUSE_API_KEY_FILE":
+        monkeypatch.setenv(source, str(tmp_path / "key"))
+    else:
+        Path("gramhouse.toml").write_text(f"api_key = {json.dumps(key)}\n", encoding="utf-8")
+    with pytest.raises(SettingsError) as raised:
+        load().key()
+    assert str(raised.value).startswith(f"{source}: the ")
+    assert len(str(raised.value).splitlines()) == 1
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"\xff", "it is not text"),
+        (b"\xef\xbb\xbf\r\n", "is empty"),
+        (SECRET.encode("utf-16"), "it is not text in UTF-8"),
+        (SECRET.encode("utf-16-le"), "invalid in a header"),
+        (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8"),
+    ],
+)
 def test_a_key_file_without_a_key_is_reported_in_one_line(tmp_path: Path, content: bytes, why: str) -> None:
     (tmp_path / "key").write_bytes(content)
     with pytest.raises(SettingsError, match=why):
