@@ -1,8 +1,7 @@
-"""Ids and times of the items of a page, read when it lands. A time that the merge may read differently is None."""
+"""Ids and times of the items of a page, read when it lands."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -13,6 +12,7 @@ from models.incremental import Post
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.mapping import Reading
 from models.schema.pointer import to_keys
+from models.schema.times import time_of
 
 
 def id_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> str | None:
@@ -32,46 +32,6 @@ def ids_of(body: str, mapping: MediaMapping) -> Iterator[str]:
     for item in from_json(body)["items"]:
         found = id_in(item, paths) if isinstance(item, dict) else None
         yield found or to_json(item, inf_nan_mode="strings").decode()
-
-
-# Formats that DuckDB and Python parse alike, with each digit as 0. Any other text is not a time here, which makes the
-# scan a full one.
-_ISO = frozenset(
-    f"0000-00-00{between}00:00:00{fraction}{zone}".encode()
-    for between in "T "
-    for fraction in ("", *("." + "0" * digits for digits in range(1, 7)))
-    for zone in ("", "Z", "+00:00", "-00:00", "+0000", "-0000")
-)
-_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
-_SECONDS = re.compile(r"-?\d{1,10}", re.ASCII)
-_MILLISECONDS = re.compile(r"\d{12,14}", re.ASCII)
-
-# The range of times that both support.
-_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
-
-
-def _of_text(text: str) -> datetime | None:
-    try:
-        if text.encode().translate(_AS_ZEROS) in _ISO:
-            found = datetime.fromisoformat(text)
-            found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
-        elif _SECONDS.fullmatch(text):
-            found = datetime.fromtimestamp(int(text), UTC)
-        elif _MILLISECONDS.fullmatch(text):
-            seconds, milliseconds = divmod(int(text), 1000)
-            found = datetime.fromtimestamp(seconds, UTC).replace(microsecond=1000 * milliseconds)
-        else:
-            return None
-    except (ValueError, OverflowError, OSError):
-        return None
-    return found if _FIRST <= found <= _LAST else None
-
-
-def time_of(value: object) -> datetime | None:
-    """Return a JSON value as a time, as a column of `media` stores it; None if the merge may read it differently."""
-    if isinstance(value, str):
-        return _of_text(value)
-    return _of_text(str(value)) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
@@ -103,11 +63,11 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
     id_of, first_time_of = (attrgetter(f"field_{place}") for place in (id_at or 0, at[0][0] if at else 0))
 
     def read_plain(listed: Sequence[Any]) -> Sequence[Post] | None:
-        """Read items whose id and time are texts at the first paths, without a call for each; None for any others."""
-        media_ids, times = list(map(id_of, listed)), list(map(first_time_of, listed))
-        if not all(media_ids) or {*map(type, media_ids), *map(type, times)} != {str}:
+        """Read items whose id is a text and whose time can be read, both at the first path; None for any others."""
+        media_ids, times = list(map(id_of, listed)), list(map(time_of, map(first_time_of, listed)))
+        if not all(media_ids) or {*map(type, media_ids)} != {str} or None in times:
             return None
-        return list(map(Post, media_ids, map(_of_text, times)))
+        return list(map(Post, media_ids, times))
 
     is_plain = id_at is not None and bool(at) and not at[0][1]
 
@@ -127,12 +87,11 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
 
 
 def _time_in(values: Sequence[Any], paths: Sequence[tuple[int, Sequence[str]]]) -> datetime | None:
-    """Return the time at the first path with a value. A path is an index in `values`, and further keys below it."""
+    """Return the first time at these paths. A path is an index in `values`, and further keys below it."""
     for place, keys in paths:
         value = values[place]
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
-        if value is not None:
-            # If this value is unreadable, the merge tries the next path, but here the time is unknown.
-            return time_of(value)
+        if (found := time_of(value)) is not None:
+            return found
     return None

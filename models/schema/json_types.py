@@ -1,10 +1,11 @@
 """The JSON types of a field's values, and the column type derived from them, in whichever order they were found."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from models.schema.times import is_instant
 
 Keys = tuple[str, ...]
 
@@ -13,7 +14,7 @@ _DEEPEST = 8
 
 
 class JsonType(StrEnum):
-    """The JSON type of a value. INSTANT is a string that is a time with a zone.
+    """The JSON type of a value. INSTANT is a string that is a time with a zone (`is_instant`).
 
     LONG is an integer that a double cannot represent exactly, WIDE a number that fits neither 64 bits nor a double.
 
@@ -162,24 +163,6 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 # A double represents every integer up to this one exactly.
 EXACT = 2**53
 _BIGINT = range(-(2**63), 2**63)
-
-_INSTANT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
-)
-
-
-def is_instant(text: str) -> bool:
-    """Return whether a string is a time with a zone, in the range of Python's datetime."""
-    if len(text) < _SHORTEST_INSTANT or _INSTANT.fullmatch(text) is None:
-        return False
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
-
-
-_SHORTEST_INSTANT = len("2026-01-01T00:00Z")
 
 
 def _integer(value: int) -> JsonType:

@@ -192,9 +192,9 @@ def count_of(value: object) -> int | None:
 def time_of(value: object) -> datetime | None:
     """Read a time, written as ISO 8601 with a zone, or as seconds or milliseconds since 1970."""
     text = text_of(value) or ""
-    if re.fullmatch(r"\d{1,10}", text):
+    if re.fullmatch(r"\d{9,10}", text):
         return datetime.fromtimestamp(int(text), UTC)
-    if re.fullmatch(r"\d{12,14}", text):
+    if re.fullmatch(r"\d{12,13}", text):
         return datetime.fromtimestamp(int(text) / 1000, UTC)
     return instant(text)
 

@@ -10,6 +10,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from models.schema.times import FIRST, FREQUENT_SECONDS, LAST, time_of
+
 # The type codes of `array.array`.
 _NUMBERS = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
 
@@ -17,6 +19,10 @@ _NUMBERS = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
 _BYTES = {bytes, msgspec.Raw}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME = pa.timestamp("us", "UTC")
+
+# pyarrow also reads an hour without minutes.
+_SHORTEST_WITH_MINUTES = len("2026-01-02T03:04:05Z")
 
 
 def instants_of(array: Any) -> list[datetime]:  # noqa: ANN401 - pyarrow has no types
@@ -26,6 +32,37 @@ def instants_of(array: Any) -> list[datetime]:  # noqa: ANN401 - pyarrow has no 
     """
     microseconds = pc.cast(pc.cast(array, pa.timestamp("us", tz="UTC")), pa.int64())
     return [_EPOCH + timedelta(microseconds=one) for one in microseconds.to_pylist()]
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def times_of(values: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return an array of texts, numbers or booleans as timestamps in UTC, null where `time_of` finds no time."""
+    if (found := _frequent_times(values)) is not None:
+        return found
+    times = map(time_of, values.to_pylist())
+    return array_of([None if at is None else _microseconds(at) for at in times], pa.int64()).cast(_TIME)
+
+
+def _frequent_times(values: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return the same without Python's lock, if pyarrow reads all values as `time_of` does; otherwise None."""
+    if pa.types.is_integer(values.type):
+        least, most = (each.as_py() or 0 for each in pc.min_max(values).values())
+        is_frequent = least in FREQUENT_SECONDS and most in FREQUENT_SECONDS
+        return values.cast(pa.timestamp("s", "UTC")).cast(_TIME) if is_frequent else None
+    if not pa.types.is_string(values.type):
+        return None
+    shortest = pc.min(pc.binary_length(values)).as_py()
+    if shortest is None or shortest < _SHORTEST_WITH_MINUTES:
+        return None
+    try:
+        found = values.cast(_TIME)
+    except pa.ArrowInvalid:
+        return None
+    least, most = (each.as_py() for each in pc.min_max(found.cast(pa.int64())).values())
+    return found if _microseconds(FIRST) <= least and most <= _microseconds(LAST) else None
 
 
 def _bits(flags: Iterable[bool]) -> Any:  # noqa: ANN401 - pyarrow has no types

@@ -5,43 +5,19 @@ from collections.abc import Mapping, Sequence
 from connectors.warehouse.ingest.layout import Cell, CellTable
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import EXACT, LISTS, JsonType
-from models.schema.mapping import ColumnMapping, Reading
+from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, Metric, TableSchema
-
-# ISO 8601 without seconds, and without separators, neither of which DuckDB casts.
-_WITHOUT_SECONDS = "'^(.{{10}}[T ][0-9]{{2}}:[0-9]{{2}})(Z|[+-][0-9:]+)?$', '\\1:00\\2'"
-_COMPACT = "'^([0-9]{{4}})([0-9]{{2}})([0-9]{{2}})T([0-9]{{2}})([0-9]{{2}})([0-9]{{2}})', '\\1-\\2-\\3T\\4:\\5:\\6'"
-_CAST = (
-    "coalesce(TRY_CAST({0} AS TIMESTAMPTZ),"
-    f" TRY_CAST(regexp_replace(regexp_replace({{0}}, {_COMPACT}), {_WITHOUT_SECONDS}) AS TIMESTAMPTZ))"
-)
-
-# Times outside of Python's years 1 to 9999 become NULL. DuckDB also has years BC, and infinity, for which arithmetic
-# fails.
-_INSTANT = (
-    f"CASE WHEN {_CAST} BETWEEN TIMESTAMPTZ '0001-01-02 00:00:00+00'"
-    f" AND TIMESTAMPTZ '9999-12-30 00:00:00+00' THEN {_CAST} END"
-)
-
-_IS_INSTANT = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+from models.schema.times import WITH_ZONE
 
 _COUNT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+(\\.0+)?') THEN TRY_CAST({0} AS BIGINT) END"
 
-# The conversion of text for each reading.
-READINGS = {
+# The conversion of text for each reading, except for times, which the decoder reads.
+_READINGS = {
     Reading.TEXT: "{0}",
     # A count may be a number or a string with a number. DuckDB's cast alone would round 1.5 to 2.
     Reading.COUNT: _COUNT,
     Reading.NUMBER: "TRY_CAST({0} AS DOUBLE)",
     Reading.FLAG: "TRY_CAST({0} AS BOOLEAN)",
-    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. The first case is an optimization: ISO dates
-    # are not matched against the patterns.
-    Reading.TIMESTAMP: (
-        f"CASE WHEN {{0}} LIKE '____-__-__%' THEN {_INSTANT}"
-        " WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"
-        " WHEN regexp_full_match({0}, '[0-9]{{12,14}}') THEN make_timestamptz(TRY_CAST({0} AS BIGINT) * 1000)"
-        f" ELSE {_INSTANT} END"
-    ),
 }
 
 _AS_IT_IS = {
@@ -89,7 +65,10 @@ def _is_value(cell: Cell) -> str:
 def _reading(cell: Cell, how: Reading) -> str:
     is_there = " AND ".join(_no_object(cell))
     is_text = (how, cell.type) in _AS_IT_IS
-    value = cell.name if is_text else READINGS[how].format(text_of(cell.name, cell.type))
+    if how is Reading.TIMESTAMP:
+        value = cell.time or "NULL::TIMESTAMPTZ"
+    else:
+        value = cell.name if is_text else _READINGS[how].format(text_of(cell.name, cell.type))
     return f"CASE WHEN {is_there} THEN {value} END" if is_there else value
 
 
@@ -101,7 +80,16 @@ def column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
     if column.mapping is not None:
         return f"coalesce({', '.join(_reading(cell, column.mapping.reading) for cell in found)})"
     [cell] = found
-    return _INSTANT.format(cell.name) if column.type == "TIMESTAMP WITH TIME ZONE" else cell.name
+    return cell.time or cell.name if column.type == READING_TYPES[Reading.TIMESTAMP] else cell.name
+
+
+def recast(column: str, sql_type: str) -> str:
+    """Return the select expression of a stored column in another type; values that do not fit it are NULL."""
+    name = value = quoted(column)
+    if sql_type == READING_TYPES[Reading.TIMESTAMP]:
+        # If a text names a zone, DuckDB reads the following texts without a zone in that one.
+        value = f"regexp_extract({name}::VARCHAR, {literal(f'^(?:{WITH_ZONE})$')})"
+    return f"TRY_CAST({value} AS {sql_type}) AS {name}"
 
 
 def columns_select(schema: TableSchema, cells: Mapping[str, Cell]) -> str:
@@ -147,12 +135,9 @@ def _is_open(json_type: JsonType, cell: Cell) -> bool:
 def _instants(cells: CellTable) -> dict[tuple[str, JsonType], str]:
     found = {}
     for cell in cells.cells.values():
-        if cell.type == "TIMESTAMP WITH TIME ZONE":
-            # LIKE first: it excludes most texts, and costs a tenth of the regular expression.
-            alike = f"{cell.name} LIKE '____-__-__%' AND regexp_full_match({cell.name}, {literal(_IS_INSTANT)})"
-            found[cell.path, JsonType.TEXT] = (
-                f"{cell.name} IS NOT NULL AND NOT ({alike} AND {_INSTANT.format(cell.name)} IS NOT NULL)"
-            )
+        if cell.type == READING_TYPES[Reading.TIMESTAMP]:
+            is_instant = f"{cell.time} IS NOT NULL AND regexp_full_match({cell.name}, {literal(WITH_ZONE)})"
+            found[cell.path, JsonType.TEXT] = f"{cell.name} IS NOT NULL AND NOT ({is_instant})"
     return found
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.warehouse.ingest import arrow_decoder, python_decoder
-from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.arrays import array_of, times_of
 from connectors.warehouse.ingest.layout import CellTable, Layout, layout
 from models.schema.fields import FieldObservation, OwnNames, Registry, register
 from models.schema.mapping import Mapping as MediaMapping
@@ -175,7 +175,7 @@ class Decoder:
         media = [chunk.items.cells(chunk.order_keys, self._layout.media) for chunk in self._chunks]
         media.append(python_decoder.cells_of(self._by_python, self._layout))
         return Decoded(
-            pa.concat_tables(media),
+            with_times(pa.concat_tables(media), self._layout.media),
             {table.resource: self._elements(table) for table in tables},
             self._registry,
             self._layout,
@@ -183,7 +183,7 @@ class Decoder:
 
     def _elements(self, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
         found = [cells for chunk in self._chunks for cells in chunk.items.element_cells(chunk.order_keys, table)]
-        return pa.concat_tables([*found, python_decoder.element_cells_of(self._by_python, table)])
+        return with_times(pa.concat_tables([*found, python_decoder.element_cells_of(self._by_python, table)]), table)
 
     def _repeat(self) -> None:
         """Decode items again if a cell has another type now than in the layout with which they were decoded."""
@@ -192,6 +192,14 @@ class Decoder:
             for chunk in stale:
                 raw = chunk.raw if isinstance(chunk.raw, Sequence) else _bytes_of(chunk.raw)
                 self.add(chunk.order_keys.to_pylist(), raw)
+
+
+def with_times(found: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return decoded cells with the columns of times added."""
+    for cell in table.cells.values():
+        if cell.time is not None:
+            found = found.append_column(cell.time, times_of(found[cell.name].combine_chunks()))
+    return found
 
 
 def _holds(earlier: Layout, later: Layout) -> bool:

@@ -11,17 +11,20 @@ import pyarrow as pa
 
 from models.schema.fields import AND_MORE, MEDIA, MOST_COLUMNS, Field, Registry
 from models.schema.json_types import JsonType, Keys, column_type
+from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.pointer import to_keys
 from models.schema.table_schemas import CHILDREN, child_table
+
+_SQL_TIME = READING_TYPES[Reading.TIMESTAMP]
 
 _ARROW: Mapping[str, Any] = {
     "BOOLEAN": pa.bool_(),
     "BIGINT": pa.int64(),
     "DOUBLE": pa.float64(),
     "VARCHAR": pa.string(),
-    # As text, because timestamps are cast when the columns are read.
-    "TIMESTAMP WITH TIME ZONE": pa.string(),
+    # As text, because the values may turn out to be no times.
+    _SQL_TIME: pa.string(),
 }
 
 # The type of lists that have been empty so far; no cell has it. With a list of nulls, pyarrow creates invalid arrays.
@@ -45,12 +48,16 @@ def arrow_type(column: str) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A column of cells: its name, its path, the JSON types found there in order, and its DuckDB type."""
+    """A column of cells: its name, its path, the JSON types found there in order, and its DuckDB type.
+
+    `time` is the name of another column with its values as timestamps, if any column needs these.
+    """
 
     name: str
     path: str
     json_types: Sequence[JsonType]
     type: str
+    time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +95,16 @@ def _needed(field: Field, candidates: Collection[str]) -> str | None:
     return column_type(field.json_types)
 
 
-def _cells(fields: Sequence[Field], candidates: Collection[str]) -> dict[str, Cell]:
+def _cells(fields: Sequence[Field], mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> dict[str, Cell]:
+    read = {*ids, *(path for column in mapped for path in column.paths)}
+    times = {path for column in mapped if column.reading is Reading.TIMESTAMP for path in column.paths}
     cells = {}
     for field in fields:
-        if (json_type := _needed(field, candidates)) is not None:
+        if (json_type := _needed(field, read)) is not None:
             json_types = tuple(sorted(field.json_types, key=field.json_types.__getitem__))
-            cells[field.path] = Cell(f"c{field.ordinal}", field.path, json_types, json_type)
+            is_time = json_type == _SQL_TIME or (field.path in times and not json_type.endswith("[]"))
+            time = f"t{field.ordinal}" if is_time else None
+            cells[field.path] = Cell(f"c{field.ordinal}", field.path, json_types, json_type, time)
     return cells
 
 
@@ -140,13 +151,11 @@ def layout(mapping: MediaMapping, registry: Registry) -> Layout:
     children = {}
     for table, paths in lists.items():
         fields = of.get(table, [])
-        read = {path for column in mapping.child_columns for path in column.paths} if table == CHILDREN else set()
-        cells = _cells(fields, read)
+        cells = _cells(fields, mapping.child_columns if table == CHILDREN else (), ())
         children[table] = CellTable(
             table, cells, frozenset(field.path for field in fields), tuple(paths), _tree(fields, cells, {})
         )
-    read = {*mapping.media_id, *(path for column in mapping.columns for path in column.paths)}
-    cells = _cells(of[MEDIA], read)
+    cells = _cells(of[MEDIA], mapping.columns, mapping.media_id)
     rows = {path: table for table in children.values() for path in table.lists}
     expected = _tree(of[MEDIA], cells, rows)
     return Layout(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
+from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of, recast
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
 from connectors.warehouse.runs.closed_scans import forget_order
@@ -131,7 +131,7 @@ def _keep_rest(connection: Connection, table: Table, before: str) -> int:
         dict(connection.db.execute(f"{types} AND database_name = current_database()", [name]).fetchall())
         for name in (before, table.full_name)
     )
-    columns = ", ".join(f"TRY_CAST({quoted(name)} AS {new[name]}) AS {quoted(name)}" for name in new if name in old)
+    columns = ", ".join(recast(name, new[name]) for name in new if name in old)
     kept = f"SELECT {columns} FROM {before} WHERE raw_landed IS NULL ORDER BY rowid"  # noqa: S608 - quoted
     ((rows,),) = connection.db.execute(f"INSERT INTO {table.full_name} BY NAME {kept}").fetchall()
     return int(rows)

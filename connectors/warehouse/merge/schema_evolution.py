@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from connectors.warehouse.ingest.cells import RegisteredCells
-from connectors.warehouse.ingest.columns import columns_select
+from connectors.warehouse.ingest.columns import columns_select, recast
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import own_names
 from connectors.warehouse.storage.connection import Connection, value
@@ -74,7 +74,7 @@ def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, st
     """
     kept = f"kept_cells_of_{schema.table}"
     widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
-    cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
+    cells = "".join(f", {recast(each.name, each.type)}" for each in widened)
     connection.db.execute(
         f"CREATE OR REPLACE TEMP TABLE {kept} AS SELECT rowid AS _order_key{cells}"  # noqa: S608 - quoted
         f" FROM core.{schema.table} WHERE raw_landed IS NULL"
@@ -103,11 +103,7 @@ def create_children(connection: Connection, schema: TableSchema) -> None:
     _create_children(connection, schema)
     if kept:
         after = _existing(connection)[schema.table]
-        columns = ", ".join(
-            f"TRY_CAST({quoted(name)} AS {json_type}) AS {quoted(name)}"
-            for name, json_type in after.items()
-            if name in before
-        )
+        columns = ", ".join(recast(name, json_type) for name, json_type in after.items() if name in before)
         db.execute(f"INSERT INTO core.{quoted(schema.table)} BY NAME SELECT {columns} FROM kept_children")  # noqa: S608
         db.execute("DROP TABLE temp.kept_children")
 

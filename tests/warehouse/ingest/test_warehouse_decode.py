@@ -9,18 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.ingest import arrow_decoder, python_decoder
-from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.arrays import array_of, times_of
+from connectors.warehouse.ingest.decode import Decoded, Decoder, with_times
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.ingest.split import NotAPage, raw_items, split
 from connectors.warehouse.schema.field_registry import own_names
 from models.schema.fields import Registry
 from models.schema.json_types import EXACT, Json, JsonType
 from models.schema.mapping_built_in import BUILT_IN
+from models.schema.times import time_of
+from tests.models.schema.test_times import TEXTS
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 OWN = own_names(BUILT_IN)
@@ -77,8 +79,12 @@ def plain(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - pyarrow has no 
 
 def read_carefully(items: Sequence[bytes], layout: Layout) -> dict[str, list[dict[str, Any]]]:
     found = [item for order_key, one in enumerate(items) if (item := python_decoder.read(order_key, one)) is not None]
-    tables = {name: plain(python_decoder.element_cells_of(found, table)) for name, table in layout.children.items()}
-    return {"media": plain(python_decoder.cells_of(found, layout)), **tables}
+    media = plain(with_times(python_decoder.cells_of(found, layout), layout.media))
+    children = {
+        name: plain(with_times(python_decoder.element_cells_of(found, table), table))
+        for name, table in layout.children.items()
+    }
+    return {"media": media, **children}
 
 
 @settings(max_examples=200)
@@ -104,6 +110,27 @@ def test_items_decoded_together_or_one_by_one_are_the_same(
         decoder.add([order_key], [line])
     apart = decoder.finish()
     assert plain(apart.media) == read_carefully(lines, apart.layout)["media"]
+
+
+_ARRAYS = st.one_of(
+    st.tuples(st.lists(st.none() | TEXTS), st.just(pa.string())),
+    st.tuples(st.lists(st.none() | TEXTS.filter(lambda text: time_of(text) is not None)), st.just(pa.string())),
+    st.tuples(st.lists(st.none() | st.integers(10**9, 10**10 - 1)), st.just(pa.int64())),
+    st.tuples(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)), st.just(pa.int64())),
+    st.tuples(st.lists(st.none() | st.floats()), st.just(pa.float64())),
+    st.tuples(st.lists(st.none() | st.booleans()), st.just(pa.bool_())),
+)
+
+
+@settings(max_examples=300)
+@given(_ARRAYS)
+@example((["2026-01-02T03Z"], pa.string()))
+@example((["2026-01-02 03+00:00"], pa.string()))
+@example((["0000-01-02T03:04:05Z"], pa.string()))
+@example((["9999-12-31T23:59:59Z"], pa.string()))
+def test_times_are_read_together_as_they_are_one_by_one(array: tuple[list[Any], Any]) -> None:
+    values, kind = array
+    assert times_of(array_of(values, kind)).to_pylist() == list(map(time_of, values))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,117 @@
+"""Reads JSON values as times: the only rule, for columns of times and for the order of posts in a scan. No IO.
+
+Each value is read by itself. The forms are listed in docs/mapping.md; a time without a zone is in UTC. Any other value
+is not a time, and its field keeps it as it is.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+# A time with a zone: a field whose values all have this form gets a column of times, whatever its name. DuckDB and
+# Python read the pattern alike.
+WITH_ZONE = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+_WITH_ZONE = re.compile(WITH_ZONE)
+
+# The range of times that both Python and DuckDB support in every zone.
+FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_OFFSET = r"(?P<sign>[+-])(?P<offset_hours>[01]\d|2[0-3])"
+_ISO_8601 = re.compile(
+    r"(?P<year>\d{4})(?P<dash>-)?(?P<month>\d\d)(?(dash)-)(?P<day>\d\d)"
+    r"(?:[Tt ](?P<hour>\d\d)(?(dash):)(?P<minute>\d\d)(?:(?(dash):)(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?"
+    rf"(?: ?(?:[Zz]|UTC|GMT|{_OFFSET}(?::?(?P<offset_minutes>[0-5]\d))?))?)?",
+    re.ASCII,
+)
+_RFC_2822 = re.compile(
+    rf"(?:(?P<weekday>{'|'.join(_WEEKDAYS)}), *)?(?P<day>\d\d?) +(?P<month>{'|'.join(_MONTHS)}) +(?P<year>\d{{4}})"
+    r" +(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
+    rf" +(?:UTC?|GMT|Z|{_OFFSET}(?P<offset_minutes>[0-5]\d))",
+    re.ASCII | re.IGNORECASE,
+)
+
+# Seconds, milliseconds and microseconds since 1970, with the number of decimals to a microsecond, by the number of
+# digits. These lengths are the years 1973 to 2286; other numbers may be years, dates or identifiers.
+_SINCE_1970 = re.compile(r"(?P<sign>-?)(?P<whole>[1-9]\d*)(?:\.(?P<fraction>\d+))?", re.ASCII)
+_DECIMALS = {9: 6, 10: 6, 12: 3, 13: 3, 15: 0, 16: 0}
+_TOO_LARGE = 10**16
+
+# Such milliseconds may also be a date, hours and minutes.
+_DATE_AND_MINUTES = re.compile(r"(\d{8})(\d{4})", re.ASCII)
+
+# The most frequent forms are read in a tenth of the time. The zone is literal, because `fromisoformat` accepts +03:60.
+_FREQUENT = re.compile(r"\d{4}-\d\d-\d\d[T ](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{1,6})?(?:Z|\+00:?00)", re.ASCII)
+FREQUENT_SECONDS = range(10**9, 10**10)
+
+
+def time_of(value: object) -> datetime | None:
+    """Return a JSON value as a time in UTC; None if it is not a time. Digits beyond microseconds are dropped."""
+    if isinstance(value, str):
+        text = value
+    elif type(value) is int and value in FREQUENT_SECONDS:
+        return datetime.fromtimestamp(value, UTC)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and -_TOO_LARGE < value < _TOO_LARGE:
+        text = repr(value).removesuffix(".0")
+    else:
+        return None
+    try:
+        found = datetime.fromisoformat(text) if _FREQUENT.fullmatch(text) else _read(text.strip(" \t\r\n"))
+    except (ValueError, OverflowError):
+        return None
+    return found if found is not None and FIRST <= found <= LAST else None
+
+
+def is_instant(text: str) -> bool:
+    """Return whether a text is a time with a zone, as in `WITH_ZONE`."""
+    return _WITH_ZONE.fullmatch(text) is not None and time_of(text) is not None
+
+
+def _read(text: str) -> datetime | None:
+    """Return the time in a text, if any. Raises ValueError or OverflowError for a time that does not exist."""
+    if match := _ISO_8601.fullmatch(text):
+        return _local(match, int(match["month"])) - _offset(match)
+    if match := _RFC_2822.fullmatch(text):
+        found = _local(match, 1 + _MONTHS.index(match["month"].lower()))
+        weekday = match["weekday"]
+        is_real = weekday is None or weekday.lower() == _WEEKDAYS[found.weekday()]
+        return found - _offset(match) if is_real else None
+    if match := _SINCE_1970.fullmatch(text):
+        return _since_1970(match)
+    return None
+
+
+def _local(match: re.Match[str], month: int) -> datetime:
+    found = {"fraction": None, **match.groupdict()}
+    year, day, hour, minute, second = (int(found[name] or 0) for name in ("year", "day", "hour", "minute", "second"))
+    return datetime(year, month, day, hour, minute, second, _digits(found["fraction"], 6), tzinfo=UTC)
+
+
+def _offset(match: re.Match[str]) -> timedelta:
+    if match["sign"] is None:
+        return timedelta(0)
+    found = timedelta(hours=int(match["offset_hours"]), minutes=int(match["offset_minutes"] or 0))
+    return -found if match["sign"] == "-" else found
+
+
+def _since_1970(match: re.Match[str]) -> datetime | None:
+    whole, decimals = match["whole"], _DECIMALS.get(len(match["whole"]))
+    may_be_date = _DATE_AND_MINUTES.fullmatch(whole)
+    if decimals is None or (may_be_date and _is_time(f"{may_be_date[1]}T{may_be_date[2]}")):
+        return None
+    distance = timedelta(microseconds=int(whole) * 10**decimals + _digits(match["fraction"], decimals))
+    return _EPOCH - distance if match["sign"] else _EPOCH + distance
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return _read(text) is not None
+    except (ValueError, OverflowError):
+        return False
+
+
+def _digits(fraction: str | None, decimals: int) -> int:
+    """Return the first digits of a fraction as an integer."""
+    return int((fraction or "").ljust(decimals, "0")[:decimals] or 0)
