@@ -7,6 +7,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,8 +103,9 @@ class SnapshotBucket:
             _log.warning("Old snapshots were not deleted: %s", error)
 
     async def _clear(self, kept: set[str], before: datetime) -> None:
-        """Delete all files from before a time except `kept`: superseded files, and those of failed uploads."""
-        found = await self._store.list(f"{self._name}/")
+        """Delete files of ours from before a time except `kept`: superseded files, and those of failed uploads."""
+        own = re.compile(rf"{re.escape(self._name)}/\d{{8}}T\d{{6}}Z-[^/]{{8}}\.duckdb", re.ASCII)
+        found = [key for key in await self._store.list(f"{self._name}/") if own.fullmatch(key)]
         await self._store.delete([key for key in found if key not in kept and key < f"{self._name}/{_stamp(before)}"])
 
     async def fetch(self, file: Path) -> None:

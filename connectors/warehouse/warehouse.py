@@ -26,7 +26,7 @@ from connectors.warehouse.runs.batch_logs import LogEntry, new_entries
 from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints, seen
-from connectors.warehouse.snapshot.ownership import refusal
+from connectors.warehouse.snapshot.ownership import Refusal, refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.storage.checkpoint import checkpoint
 from connectors.warehouse.storage.connection import Connection, begin_session, open_sibling, writer
@@ -37,7 +37,7 @@ from models.checkpoint import Checkpoint, RunKind
 from models.incremental import FULL_REFRESH_EVERY, ClosedScan
 from models.page_commit import PageCommit
 from models.partition import Partition
-from models.runs import STALE_AFTER, RunWarning
+from models.runs import STALE_AFTER
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -278,11 +278,11 @@ class Warehouse:
         await self.transact(_save_published, at=at)
         return size
 
-    async def publish_refusal(self, snapshot: Path) -> RunWarning | None:
-        """Return a warning if `publish` would refuse to replace this snapshot of another warehouse; otherwise None."""
+    async def publish_refusal(self, snapshot: Path) -> Refusal | None:
+        """Return why `publish` would refuse to replace the file at this path; None if it would replace it."""
         await self._merge_has_ended()
 
-        def run(connection: Connection) -> RunWarning | None:
+        def run(connection: Connection) -> Refusal | None:
             return refusal(connection, snapshot, draft_of(snapshot))
 
         return await self._landing.do(run)

@@ -21,7 +21,6 @@ from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from connectors.warehouse.schema.not_cast import values_not_cast
-from connectors.warehouse.snapshot.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import fail_fast_group
@@ -41,6 +40,9 @@ from models.selection import Selection
 
 _log = logging.getLogger(__name__)
 
+# The warning of a run that did not replace the file at the snapshot's path, which is not a snapshot of its warehouse.
+NOT_REPLACED = "snapshot_not_replaced"
+
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
@@ -49,8 +51,8 @@ class RunReport:
     `pages`, `items` and `media` count what this run landed; `resumed` has the counts of the interrupted runs that it
     resumed or merged pages of, oldest first.
 
-    `snapshot_bytes` is None if the snapshot file belongs to another warehouse and was not replaced; there is a warning
-    in this case.
+    `snapshot_bytes` is None if the file at the snapshot's path is not a snapshot of this warehouse and was not
+    replaced; there is a warning in this case.
 
     `report` is the HTML report if it was renewed; `snapshot_url` is the bucket in which the snapshot was published.
 
@@ -159,7 +161,7 @@ async def run_sync(
             raise
         await delete_old(request.keeping, warehouse, now=clock.now(), say=say)
 
-        if not any(warning.code == OTHER_SNAPSHOT for warning in report.warnings):
+        if not any(warning.code == NOT_REPLACED for warning in report.warnings):
             published = await steps.publish(run.run_id, request)
             report = replace(report, snapshot_bytes=published.snapshot_bytes, report=published.report)
         report = replace(
@@ -275,7 +277,8 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
     if refused is None and run.resources.bucket is not None:
         refused = await upload_refusal(run.resources.bucket, warehouse)
     if refused is not None:
-        await warehouse.transact(ledger.warn, run.run_id, refused)
+        warning = RunWarning(NOT_REPLACED, 1, refused.what, f"{refused.fix}.", makes_partial=True)
+        await warehouse.transact(ledger.warn, run.run_id, warning)
     if (overdue := await _full_overdue(run)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, overdue)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from connectors.source.base_url import normalized
 from connectors.store.snapshot_bucket import open_snapshot_bucket
 from connectors.warehouse.runs.batch_logs import open_run_sequences
+from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.config.errors import SettingsError
@@ -112,15 +113,16 @@ def check_snapshot(snapshot: Path, warehouse: Path) -> None:
     if snapshot.resolve() == warehouse.resolve():
         message = f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
         raise SettingsError(message)
+    if (refused := file_refusal(snapshot)) is not None:
+        raise SettingsError(str(refused))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = f"{folder} is not a folder" if isinstance(error, FileExistsError) else error.strerror
         message = f"{message}: {why}. {fix}"
         raise WarehouseUnusable(message) from error
-    if snapshot.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        why = "it is a folder" if snapshot.is_dir() else f"{folder} is not writable"
-        message = f"{message}: {why}. {fix}"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        message = f"{message}: {folder} is not writable. {fix}"
         raise WarehouseUnusable(message)
 
 

@@ -21,7 +21,7 @@ from connectors.warehouse.maintenance.housekeeping import (
 from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected, prepare_retry, retry, staying
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.progress import lift_cooldowns
-from connectors.warehouse.snapshot.ownership import CODE, FIX, is_catalogued
+from connectors.warehouse.snapshot.ownership import Refusal, of_another_warehouse
 from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
@@ -35,7 +35,7 @@ from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded
 from flows.reporting.words import Say, count
 from models.clock import Clock
-from models.runs import LONG_COOLDOWN, RunState, RunWarning
+from models.runs import LONG_COOLDOWN, RunState
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.rebuild import RebuildResult
@@ -79,21 +79,15 @@ async def _open_existing(
             recording.end(RunState.COMPLETE)
 
 
-async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> RunWarning | None:
-    """Return a warning if the snapshot must not be uploaded, because the bucket has that of another warehouse.
+async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> Refusal | None:
+    """Return why the snapshot must not be uploaded: the bucket has that of another warehouse. None if it has not.
 
     Raises StoreError and WarehouseUnusable.
     """
-    if await warehouse.read(is_catalogued):
-        return None
     pointer = await bucket.pointer()
     if pointer is None or pointer.warehouse_id == await warehouse.read(warehouse_id):
         return None
-    what = (
-        f"{bucket.url} is the snapshot of another warehouse and is not replaced: this warehouse never completed a scan"
-        " of the account catalogue."
-    )
-    return RunWarning(CODE, 1, what, f"{FIX}.", makes_partial=True)
+    return of_another_warehouse(bucket.url)
 
 
 async def _upload(
@@ -101,8 +95,7 @@ async def _upload(
 ) -> None:
     """Upload the snapshot that was published in a file at `at`. Raises StoreError and WarehouseUnusable."""
     if (refused := await upload_refusal(bucket, warehouse)) is not None:
-        message = f"{refused.detail} Fix: {refused.hint}"
-        raise WarehouseUnusable(message)
+        raise WarehouseUnusable(str(refused))
     await bucket.publish(file, await warehouse.read(warehouse_id), at=at, new_id=new_id)
 
 

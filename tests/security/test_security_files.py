@@ -56,8 +56,8 @@ def test_permissions_of_data_files_follow_the_umask(tmp_path: Path, umask: int) 
     assert {_rights(path) & 0o133 for path in files} == {0}
 
 
-@pytest.mark.parametrize("name", ["analytics.duckdb", ".analytics.duckdb.next", ".analytics.duckdb.next.wal"])
-def test_a_link_in_the_snapshots_place_overwrites_no_other_file(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", [".analytics.duckdb.next", ".analytics.duckdb.next.wal"])
+def test_a_link_in_place_of_the_snapshots_draft_overwrites_no_other_file(tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     folder = tmp_path / "data"

@@ -112,7 +112,8 @@ async def test_a_writer_killed_anywhere_leaves_the_old_snapshot_or_the_new_one(t
 
 
 async def test_a_file_is_kept_for_a_day_after_it_was_replaced(tmp_path: Path) -> None:
-    store = Bucket()
+    other = "analytics.duckdb/2020-sales.csv"
+    store = Bucket({other: b"not ours"})
     files = []
     # Each was the snapshot for a week.
     for week in range(3):
@@ -126,6 +127,7 @@ async def test_a_file_is_kept_for_a_day_after_it_was_replaced(tmp_path: Path) ->
     await _publish(store, tmp_path, b"4", AT + timedelta(days=15, seconds=1))
     assert files[1] not in store.objects
     assert files[2] in store.objects
+    assert other in store.objects
 
 
 async def test_old_files_that_cannot_be_deleted_fail_no_publish(

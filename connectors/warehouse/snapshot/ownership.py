@@ -1,112 +1,130 @@
-"""The warehouse that a snapshot belongs to: an empty warehouse must not replace the snapshot of another one."""
+"""Whose file is at the snapshot's path: only a snapshot of this warehouse is replaced."""
 
-import logging
 import os
 import shutil
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.storage.connection import Connection, value, warehouse_id
+from connectors.warehouse.storage.connection import Connection, warehouse_id
 from connectors.warehouse.storage.durable import discard, logs
+from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.quoting import literal
-from models.runs import RunWarning
-
-_log = logging.getLogger(__name__)
 
 # The name under which a snapshot is attached for reading.
 PUBLISHED = "published_snapshot"
 
-_IS_CATALOGUED = "SELECT EXISTS (FROM core.completed_scans WHERE resource = 'accounts')"
-_HAS_ACCOUNTS = "SELECT EXISTS (FROM core.accounts)"
+# The position of the magic bytes in a DuckDB file.
+_MAGIC = slice(8, 12)
 
-CODE = "snapshot_of_another_warehouse"
-FIX = (
-    "check GRAMHOUSE_WAREHOUSE (is its disk mounted?) and GRAMHOUSE_SNAPSHOT; a sync that lists all accounts replaces"
-    " the snapshot"
+_FIX = "check GRAMHOUSE_SNAPSHOT; if it is correct, move that file away"
+_FIX_OF_ANOTHER = (
+    "check GRAMHOUSE_WAREHOUSE (is its disk mounted?) and GRAMHOUSE_SNAPSHOT; if both are correct, move that snapshot"
+    " away"
 )
 
 
-class OtherSnapshot(Exception):  # noqa: N818 - a state of the file, not a bug
-    """The existing snapshot was published from another warehouse and must not be replaced."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the file at the snapshot's path is not replaced, and what a person can do about it."""
 
-    def __init__(self, what: str, fix: str) -> None:
-        super().__init__(f"{what} Fix: {fix}.")
-        self.what = what
-        self.fix = fix
+    what: str
+    fix: str = _FIX
 
-
-def is_catalogued(connection: Connection) -> bool:
-    """Return whether this warehouse has ever merged a complete scan of the account catalogue."""
-    return bool(value(connection.db, _IS_CATALOGUED))
+    def __str__(self) -> str:
+        return f"{self.what} Fix: {self.fix}."
 
 
-def _is_of_another(db: DuckDBPyConnection, file: Path, own: str) -> bool:
-    """Return whether a snapshot's file was published from another warehouse. Raises duckdb.Error."""
+def of_another_warehouse(snapshot: str) -> Refusal:
+    """Return the refusal to replace the snapshot of another warehouse; `snapshot` is its path or address."""
+    return Refusal(f"{snapshot} is the snapshot of another warehouse and is not replaced.", _FIX_OF_ANOTHER)
+
+
+def file_refusal(snapshot: Path) -> Refusal | None:
+    """Return why the file at this path cannot be a snapshot; None if it is a DuckDB file, or if there is none."""
+    if not os.path.lexists(snapshot):
+        return None
+    why = None
+    if snapshot.is_symlink():
+        why = "is a symbolic link"
+    elif snapshot.is_dir():
+        why = "is a folder"
+    elif not snapshot.is_file():
+        # Not opened, because opening a pipe waits for its writer.
+        why = "is not a regular file"
+    else:
+        try:
+            with snapshot.open("rb") as opened:
+                head = opened.read(_MAGIC.stop)
+        except OSError as error:
+            why = f"cannot be read ({error.strerror})"
+        else:
+            if not head:
+                why = "is an empty file"
+            elif head[_MAGIC] != b"DUCK":
+                why = "is not a DuckDB file"
+    return None if why is None else Refusal(f"{snapshot} {why} and is not replaced.")
+
+
+def _owner(db: DuckDBPyConnection, file: Path) -> str | None:
+    """Return the id of a snapshot's warehouse; None if the file is no snapshot. Raises duckdb.Error."""
     db.execute(f"ATTACH {literal(str(file))} AS {PUBLISHED} (READ_ONLY)")
     try:
-        try:
-            ids = db.execute(f"SELECT warehouse_id FROM {PUBLISHED}.main.published").fetchall()  # noqa: S608
-        except (duckdb.CatalogException, duckdb.BinderException):
-            ids = []
-        if ids and ids[0][0] is not None:
-            return ids != [(own,)]
-        # Older versions did not write the id.
-        has_accounts = value(db, f"SELECT EXISTS (FROM {PUBLISHED}.main.accounts)")
-        return bool(has_accounts) and not value(db, _HAS_ACCOUNTS)
+        ids = db.execute(f"SELECT warehouse_id FROM {PUBLISHED}.main.published").fetchall()  # noqa: S608 - a constant
+    except (duckdb.CatalogException, duckdb.BinderException):
+        return None
     finally:
         db.execute(f"DETACH {PUBLISHED}")
+    return ids[0][0] if len(ids) == 1 and isinstance(ids[0][0], str) else None
 
 
-def _replaces_another(db: DuckDBPyConnection, snapshot: Path, draft: Path, own: str) -> bool:
-    """Return whether the path is the snapshot of another warehouse; a file that cannot be read is not."""
-    # Only regular files are read: others may be a pipe, or a link to someone else's file.
-    if snapshot.is_symlink() or not snapshot.is_file() or not os.access(snapshot, os.R_OK):
-        return False
-    if not logs(snapshot):
-        with suppress(duckdb.Error):
-            return _is_of_another(db, snapshot, own)
+def _owner_of_copy(db: DuckDBPyConnection, snapshot: Path, draft: Path) -> str | None:
     # Another program has opened the file for writing. A copy has neither its lock nor its log.
     try:
         discard(draft)
         shutil.copyfile(snapshot, draft)
-        return _is_of_another(db, draft, own)
-    except duckdb.Error:
-        return False
+        return _owner(db, draft)
     finally:
         discard(draft)
 
 
-def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str:
-    """Check that the snapshot may be replaced, and return the warehouse's id.
+def _owner_or_refusal(db: DuckDBPyConnection, snapshot: Path, draft: Path) -> str | Refusal | None:
+    """Return the id of a snapshot's warehouse, or why the file is no snapshot; None if there is no file.
 
-    `draft` is the path of a temporary copy. The connection must not be in a transaction. Raises OtherSnapshot if the
-    snapshot is another warehouse's and this one must not replace it, and OSError.
+    Raises OSError.
     """
-    with connection.begin():
-        own, catalogued = warehouse_id(connection), is_catalogued(connection)
-    if _replaces_another(connection.db, snapshot, draft, own):
-        if not catalogued:
-            message = (
-                f"{snapshot} is the snapshot of another warehouse and is not replaced: this warehouse never completed"
-                " a scan of the account catalogue."
-            )
-            raise OtherSnapshot(message, FIX)
-        _log.warning("%s was the snapshot of another warehouse; replaced by this warehouse's.", snapshot)
-    return own
+    if (refused := file_refusal(snapshot)) is not None or not snapshot.exists():
+        return refused
+    try:
+        try:
+            owner = _owner_of_copy(db, snapshot, draft) if logs(snapshot) else _owner(db, snapshot)
+        except duckdb.IOException:
+            owner = _owner_of_copy(db, snapshot, draft)
+    except duckdb.Error as error:
+        return Refusal(f"{snapshot} cannot be read ({first_line(error)}) and is not replaced.")
+    return owner or Refusal(f"{snapshot} is a DuckDB file, but not a gramhouse snapshot, and is not replaced.")
 
 
-def refusal(connection: Connection, snapshot: Path, draft: Path) -> RunWarning | None:
-    """Return a run's warning if `publish` would refuse to replace the snapshot; None if it would replace it.
+def refusal(connection: Connection, snapshot: Path, draft: Path) -> Refusal | None:
+    """Return why `publish` must not replace the file at this path; None if it is this warehouse's, or if there is none.
 
     `draft` is the path of a temporary copy. The connection must not be in a transaction. Raises OSError.
     """
-    if is_catalogued(connection):
-        return None
-    try:
-        check_owner(connection, snapshot, draft)
-    except OtherSnapshot as other:
-        return RunWarning(CODE, 1, other.what, f"{other.fix}.", makes_partial=True)
-    return None
+    owner = _owner_or_refusal(connection.db, snapshot, draft)
+    if owner is None or isinstance(owner, Refusal):
+        return owner
+    with connection.begin():
+        own = warehouse_id(connection)
+    return None if owner == own else of_another_warehouse(str(snapshot))
+
+
+def download_refusal(snapshot: Path, draft: Path) -> Refusal | None:
+    """Return why a download must not replace the file at this path; None if it is a snapshot, or if there is none.
+
+    `draft` is the path of a temporary copy. Raises OSError.
+    """
+    with duckdb.connect() as db:
+        owner = _owner_or_refusal(db, snapshot, draft)
+    return owner if isinstance(owner, Refusal) else None

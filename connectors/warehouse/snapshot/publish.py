@@ -13,10 +13,10 @@ from connectors.warehouse.raw.parts import store_of
 from connectors.warehouse.snapshot.contents import relations
 from connectors.warehouse.snapshot.draft import Signature, complete
 from connectors.warehouse.snapshot.file_copy import copy_file
-from connectors.warehouse.snapshot.ownership import PUBLISHED, OtherSnapshot, check_owner
+from connectors.warehouse.snapshot.ownership import PUBLISHED, refusal
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.checkpoint import checkpoint
-from connectors.warehouse.storage.connection import Connection, explain
+from connectors.warehouse.storage.connection import Connection, explain, warehouse_id
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
@@ -105,20 +105,21 @@ def publish(
     Readers that have the old snapshot open keep it until they open the file again. The connection must not be in a
     transaction, and no other connection may write.
 
-    Raises WarehouseUnusable when the folder cannot be written or the disk is full; when the old snapshot belongs to
-    another warehouse, unless this one has completed a scan of the account catalogue; and when the new snapshot, after
-    it was renamed, cannot be read. Except in the last case the old snapshot is unchanged.
+    Raises WarehouseUnusable when the folder cannot be written or the disk is full; when the file at the path is not a
+    snapshot of this warehouse; and when the new snapshot, after it was renamed, cannot be read. Except in the last case
+    the file at the path is unchanged.
     """
     draft = draft_of(snapshot)
     db = connection.db
     try:
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         discard(draft)
-        own = check_owner(connection, snapshot, draft)
+        if (refused := refusal(connection, snapshot, draft)) is not None:
+            raise WarehouseUnusable(str(refused))
         with on_all_cores(db):
             with connection.begin():
                 store_views(connection, relations(connection))
-                raw = store_of(connection).folder.resolve()
+                own, raw = warehouse_id(connection), store_of(connection).folder.resolve()
             _write_all(connection)
             signature = Signature(at, version, stale_after, full_refresh_every, own, raw)
 
@@ -136,8 +137,6 @@ def publish(
     except OSError as error:
         message = f"cannot publish {snapshot}: {error.strerror}. The previous snapshot is unchanged."
         raise WarehouseUnusable(message) from error
-    except OtherSnapshot as error:
-        raise WarehouseUnusable(str(error)) from error
     except duckdb.Error as error:
         raise explain(snapshot, error) from error
     return size

@@ -53,7 +53,7 @@ def unreadable(snapshot: Path, why: str) -> str:
     elif not os.access(snapshot, os.R_OK):
         fix = f"make it readable (chmod a+r {snapshot})"
     else:
-        fix = "`gramhouse publish` writes it again; close any program that has it open for writing"
+        fix = "close any program that has it open for writing, or move it away; then `gramhouse publish`"
     return f"{snapshot} cannot be read: {first_line(why)}. Fix: {fix}."
 
 

@@ -233,7 +233,9 @@ def _snapshot(settings: Settings) -> Finding:
     except QueryError:
         at = None
     if not isinstance(at, datetime):
-        return Finding("snapshot", "bad", f"{settings.snapshot} is not a gramhouse snapshot. Fix: `gramhouse publish`.")
+        return Finding(
+            "snapshot", "bad", f"{settings.snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
+        )
     age = (datetime.now(UTC) - at).total_seconds()
     if age < 0:
         when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from tests.e2e.expected import assert_matches_api
@@ -43,8 +44,32 @@ def test_a_truncated_warehouse_is_reported_and_the_snapshot_can_be_queried(opera
 def test_a_removed_warehouse_is_created_again(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     operator.warehouse.unlink()
+    report = operator.sync(code=3)
+    assert [warning["code"] for warning in report["warnings"]] == ["snapshot_not_replaced"]
+    operator.snapshot.rename(operator.folder / "moved.duckdb")
     assert operator.sync()["state"] == "complete"
     assert_matches_api(operator, service)
+
+
+@pytest.mark.parametrize("command", ["sync", "publish"])
+def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service: SandboxProcess, command: str) -> None:
+    operator.sync()
+    service.forget()
+    for name, content in (("gramhouse.toml", b"page_size = 50\n"), ("notes.txt", b""), ("page.html", b"<html>")):
+        file = operator.folder / name
+        file.write_bytes(content)
+        done = operator.run(command, code=2, GRAMHOUSE_SNAPSHOT=str(file))
+        assert f"{file} is " in done.stderr
+        assert "and is not replaced. Fix: check GRAMHOUSE_SNAPSHOT" in done.stderr
+        assert file.read_bytes() == content
+    assert service.requests() == []
+    sales = operator.folder / "sales.duckdb"
+    with duckdb.connect(sales) as db:
+        db.execute("CREATE TABLE sales AS SELECT 1")
+    before = sales.read_bytes()
+    done = operator.run(command, code=3 if command == "sync" else 1, GRAMHOUSE_SNAPSHOT=str(sales))
+    assert "not a gramhouse snapshot, and is not replaced" in done.stdout + done.stderr
+    assert sales.read_bytes() == before
 
 
 _WRITING = ("sync", "publish", "rebuild", "compact", "backfill --all", "quarantine --retry", "doctor --repair")

@@ -271,14 +271,13 @@ def test_on_a_terminal_raw_rows_steer_nothing(run_cli: Cli, monkeypatch: pytest.
 def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(run_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-    for wrong in ("file/s.duckdb", "folder"):
+    for wrong, expected, fix in (("file/s.duckdb", 1, "set"), ("folder", 2, "check"), ("file", 2, "check")):
         code, _, err = run_cli("sync", "--snapshot", wrong)
-        assert (code, len(err.splitlines())) == (1, 2)
-        assert "Fix: set GRAMHOUSE_SNAPSHOT" in err
+        assert (code, len(err.splitlines())) == (expected, 2)
+        assert f"Fix: {fix} GRAMHOUSE_SNAPSHOT" in err
         assert "File exists" not in err
-        assert json.loads(run_cli("sync", "--json", "--snapshot", wrong)[1])["hint"].startswith(
-            "set GRAMHOUSE_SNAPSHOT"
-        )
+        hint = json.loads(run_cli("sync", "--json", "--snapshot", wrong)[1])["hint"]
+        assert hint.startswith(f"{fix} GRAMHOUSE_SNAPSHOT")
     code, _, err = run_cli("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
     assert code == 2
     assert "is the warehouse itself" in err

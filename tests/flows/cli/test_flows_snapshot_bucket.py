@@ -3,7 +3,9 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
 from connectors.sandbox.http.app import Sandbox
@@ -101,16 +103,40 @@ def test_an_unusable_bucket_is_reported_in_one_line_before_any_request(
     assert not (tmp_path / "operator" / "data" / "warehouse.duckdb").exists()
 
 
-def test_a_warehouse_without_accounts_leaves_the_bucket_of_another_one(
+def test_a_warehouse_leaves_the_bucket_of_another_one(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _at(tmp_path / "operator", monkeypatch)
     _json(run_cli, "sync")
     _at(tmp_path / "other", monkeypatch)
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", "wrong")
-    _json(run_cli, "sync", code=1)
+    warnings: Any = _json(run_cli, "sync", code=3)["warnings"]
+    assert [warning["code"] for warning in warnings] == ["snapshot_not_replaced"]
     code, _, err = run_cli("publish")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "is the snapshot of another warehouse and is not replaced" in err
     _at(tmp_path / "analyst", monkeypatch)
+    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "sales.duckdb"])
+def test_a_download_replaces_no_other_file(
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", f"s3://bucket/{name}")
+    _at(tmp_path / "operator", monkeypatch)
+    _json(run_cli, "sync")
+    _at(tmp_path / "analyst", monkeypatch)
+    file = tmp_path / "analyst" / "data" / name
+    file.parent.mkdir()
+    if name == "notes.txt":
+        file.write_text("mine")
+    else:
+        with duckdb.connect(file) as db:
+            db.execute("CREATE TABLE sales AS SELECT 1")
+    before = file.read_bytes()
+    code, _, err = run_cli("query", COUNT)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "and is not replaced. Fix: " in err
+    assert file.read_bytes() == before
+    file.unlink()
     assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]

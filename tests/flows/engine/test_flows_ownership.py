@@ -1,24 +1,24 @@
-"""A run on an empty warehouse does not replace the snapshot of another one."""
+"""A run does not replace a file that is not a snapshot of its warehouse, and says so."""
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.snapshot.ownership import CODE
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.output.sync_report import show
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import NOT_REPLACED, RunReport, run_sync
 from flows.orchestration import notify as telling
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.report import to_json
 from models.runs import RunState
 from models.selection import Selection
 from tests.cli_runner import Cli
-from tests.flows.fake_api import FakeApi, Refusal, cursor_of, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     failing = FakeApi(failure=lambda _: Refusal(401, "api_unauthorized"))
     report = await _run(tmp_path / "other", snapshot, failing)
     assert (report.state, report.snapshot_bytes) == (RunState.FAILED, None)
-    assert [warning.code for warning in report.warnings] == [CODE]
+    assert [warning.code for warning in report.warnings] == [NOT_REPLACED]
     assert _media(snapshot) == 9
     assert json.loads(to_json(report))["snapshot_bytes"] is None
     show(report)
@@ -69,19 +69,12 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     report = await _run(tmp_path / "other", snapshot, FakeApi(accounts=1), say=resuming.append)
     assert "was not published" in resuming[0]
     assert not any("interrupted" in line or "cut short" in line for line in resuming)
+    assert (report.state, EXIT_OF[report.state], report.snapshot_bytes) == (RunState.PARTIAL, 3, None)
+    assert _media(snapshot) == 9
+    snapshot.rename(tmp_path / "moved.duckdb")
+    report = await _run(tmp_path / "other", snapshot, FakeApi(accounts=1))
     assert (report.state, report.warnings) == (RunState.COMPLETE, ())
     assert _media(snapshot) == 3
-
-
-async def test_a_run_that_would_be_complete_is_partial(tmp_path: Path) -> None:
-    snapshot = tmp_path / "analytics.duckdb"
-    await _run(tmp_path / "good", snapshot, FakeApi())
-    cut = FakeApi(failure=lambda r: Refusal(401, "api_unauthorized") if cursor_of(r) else None)
-    assert (await _run(tmp_path / "other", snapshot, cut)).state is RunState.FAILED
-    report = await _run(tmp_path / "other", snapshot, FakeApi(), Selection(everything=True))
-    assert (report.state, EXIT_OF[report.state]) == (RunState.PARTIAL, 3)
-    assert report.snapshot_bytes is None
-    assert _media(snapshot) == 9
 
 
 def test_publish_refuses_too(
@@ -100,3 +93,14 @@ def test_publish_refuses_too(
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert "Fix: check GRAMHOUSE_WAREHOUSE" in err
     assert _media(snapshot) == 9
+
+
+async def test_a_damaged_snapshot_does_not_stop_a_run(tmp_path: Path) -> None:
+    snapshot = tmp_path / "analytics.duckdb"
+    await _run(tmp_path, snapshot, FakeApi())
+    snapshot.chmod(0o644)
+    os.truncate(snapshot, 5000)
+    report = await _run(tmp_path, snapshot, FakeApi(accounts=4))
+    assert (report.state, report.accounts) == (RunState.PARTIAL, 4)
+    assert "cannot be read" in report.warnings[0].detail
+    assert snapshot.stat().st_size == 5000

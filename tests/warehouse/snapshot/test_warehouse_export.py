@@ -322,7 +322,7 @@ def test_a_missing_or_invalid_snapshot_is_reported(tmp_path: Path, folder: Path)
     with pytest.raises(SnapshotMissing, match="`gramhouse sync` creates it"):
         put(tmp_path / "none.duckdb", folder)
     (tmp_path / "text.duckdb").write_text("no database\n" * 1000)
-    with pytest.raises(WarehouseUnusable, match=r"cannot be read: .* Fix: `gramhouse publish` writes it again"):
+    with pytest.raises(WarehouseUnusable, match=r"cannot be read: .* Fix: close any program"):
         put(tmp_path / "text.duckdb", folder)
     duckdb.connect(str(tmp_path / "other.duckdb")).close()
     with pytest.raises(WarehouseUnusable, match="is not a gramhouse snapshot"):

@@ -1,14 +1,15 @@
-"""A snapshot is not replaced by another warehouse that has never listed all accounts."""
+"""Only a snapshot of this warehouse is replaced; any other file at its path is kept, and named in one line."""
 
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from connectors.warehouse.snapshot import ownership
-from connectors.warehouse.snapshot.ownership import CODE, refusal
+from connectors.warehouse.snapshot.ownership import refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect
@@ -28,11 +29,6 @@ def opened(folder: Path, name: str) -> Iterator[Rig]:
         yield Rig(connection)
 
 
-def fill(rig: Rig) -> None:
-    rig.catalogue("c", 0, [account()])
-    rig.scan(POSTS, "p", 1, [{"id": "1"}, {"id": "2"}])
-
-
 def put(rig: Rig, snapshot: Path, hour: float = 60) -> None:
     publish(rig.connection, snapshot, at=at(hour), version="1")
 
@@ -45,86 +41,125 @@ def owner(snapshot: Path) -> list[Row]:
 @pytest.fixture
 def first(tmp_path: Path, snapshot: Path) -> None:
     with opened(tmp_path, "first") as rig:
-        fill(rig)
+        rig.catalogue("c", 0, [account()])
+        rig.scan(POSTS, "p", 1, [{"id": "1"}, {"id": "2"}])
         put(rig, snapshot)
     assert owner(snapshot) == [("first", 2)]
 
 
-def without_id(snapshot: Path) -> None:
-    """Turn the file into a snapshot of an older version."""
-    snapshot.chmod(0o644)
-    with duckdb.connect(snapshot) as db:
-        db.execute("ALTER TABLE published DROP COLUMN warehouse_id")
+def refused(rig: Rig, snapshot: Path) -> str:
+    """Return the error message; assert that the run would be warned, and that nothing was changed."""
+    before = snapshot.read_bytes() if snapshot.is_file() else None
+    names = sorted(path.name for path in snapshot.parent.iterdir())
+    with pytest.raises(WarehouseUnusable) as raised:
+        put(rig, snapshot)
+    message = str(raised.value)
+    assert "\n" not in message
+    assert f"{snapshot} " in message
+    assert " and is not replaced. Fix: " in message
+    assert str(refusal(rig.connection, snapshot, draft_of(snapshot))) == message
+    assert (snapshot.read_bytes() if snapshot.is_file() else None) == before
+    assert sorted(path.name for path in snapshot.parent.iterdir()) == names
+    return message
+
+
+def database(path: Path, *statements: str) -> None:
+    with duckdb.connect(path) as db:
+        for statement in statements:
+            db.execute(statement)
+
+
+def parquet(path: Path) -> None:
+    duckdb.sql("SELECT 1 AS sale").write_parquet(str(path))
+
+
+OTHER_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty": (lambda path: path.write_bytes(b""), "is an empty file"),
+    "short": (lambda path: path.write_bytes(b"DUCK"), "is not a DuckDB file"),
+    "text": (lambda path: path.write_text("[mapping]\nmedia_id = ['/id']\n"), "is not a DuckDB file"),
+    "parquet": (parquet, "is not a DuckDB file"),
+    "folder": (lambda path: path.mkdir(), "is a folder"),
+    "pipe": (os.mkfifo, "is not a regular file"),
+    "dangling link": (lambda path: path.symlink_to("nowhere"), "is a symbolic link"),
+    "sales": (lambda path: database(path, "CREATE TABLE sales AS SELECT 1"), "not a gramhouse snapshot"),
+    "published": (lambda path: database(path, "CREATE TABLE published AS SELECT 1 AS day"), "not a gramhouse snapshot"),
+    "no row": (
+        lambda path: database(path, "CREATE TABLE published (warehouse_id VARCHAR)"),
+        "not a gramhouse snapshot",
+    ),
+    "no id": (
+        lambda path: database(path, "CREATE TABLE published AS SELECT NULL::VARCHAR AS warehouse_id"),
+        "not a gramhouse snapshot",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_a_file_that_is_not_a_snapshot_is_kept(tmp_path: Path, snapshot: Path, kind: str) -> None:
+    write, why = OTHER_FILES[kind]
+    snapshot.parent.mkdir()
+    write(snapshot)
+    with opened(tmp_path, "first") as rig:
+        rig.catalogue("c", 0, [account()])
+        assert why in refused(rig, snapshot)
+
+
+def test_the_warehouse_is_not_a_snapshot(tmp_path: Path) -> None:
+    with opened(tmp_path, "first") as rig, opened(tmp_path, "second") as other:
+        other.catalogue("c", 0, [account()])
+        # The file of an open warehouse cannot be attached; its copy has no table `published`.
+        assert "but not a gramhouse snapshot" in refused(rig, tmp_path / "second.duckdb")
 
 
 @pytest.mark.usefixtures("first")
-@pytest.mark.parametrize("is_older", [False, True])
-@pytest.mark.parametrize("has_a_page", [False, True])
-def test_a_warehouse_without_a_complete_catalogue_does_not_replace_a_foreign_snapshot(
-    tmp_path: Path, snapshot: Path, *, is_older: bool, has_a_page: bool
-) -> None:
-    if is_older:
-        without_id(snapshot)
-    before = snapshot.read_bytes()
-    with opened(tmp_path, "second") as rig:
-        if has_a_page and not is_older:
-            rig.catalogue("c", 0, [account()], last=False)
-        with pytest.raises(WarehouseUnusable) as raised:
-            put(rig, snapshot)
-        message = str(raised.value)
-        assert "\n" not in message
-        assert "is the snapshot of another warehouse and is not replaced" in message
-        assert "Fix: check GRAMHOUSE_WAREHOUSE" in message
-        warning = refusal(rig.connection, snapshot, draft_of(snapshot))
-        assert warning is not None
-        assert (warning.code, warning.makes_partial) == (CODE, True)
-        assert message == f"{warning.detail} Fix: {warning.hint}"
-    assert snapshot.read_bytes() == before
-    assert [each.name for each in snapshot.parent.iterdir()] == [snapshot.name]
-
-
-@pytest.mark.usefixtures("first")
-def test_a_warehouse_with_a_complete_catalogue_replaces_a_foreign_snapshot_and_reports_it(
-    tmp_path: Path, snapshot: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ownership._log, "disabled", False)  # noqa: SLF001 - other tests' configuration
+@pytest.mark.parametrize("has_log", [False, True])
+def test_the_snapshot_of_another_warehouse_is_kept(tmp_path: Path, snapshot: Path, *, has_log: bool) -> None:
+    if has_log:
+        snapshot.with_name(snapshot.name + ".wal").write_bytes(b"of nothing we know")
     with opened(tmp_path, "second") as rig:
         rig.catalogue("c", 0, [account()])
-        assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
+        message = refused(rig, snapshot)
+        assert "is the snapshot of another warehouse" in message
+        assert "GRAMHOUSE_WAREHOUSE (is its disk mounted?)" in message
+        snapshot.rename(snapshot.with_name("moved.duckdb"))
         put(rig, snapshot)
-        assert caplog.messages == [f"{snapshot} was the snapshot of another warehouse; replaced by this warehouse's."]
-        put(rig, snapshot, 61)
-        assert len(caplog.messages) == 1
     assert owner(snapshot) == [("second", 0)]
 
 
-def test_a_warehouse_replaces_its_own_snapshot_without_a_complete_catalogue(tmp_path: Path, snapshot: Path) -> None:
+@pytest.mark.usefixtures("first")
+def test_a_link_to_its_own_snapshot_is_kept(tmp_path: Path, snapshot: Path) -> None:
+    link = tmp_path / "link.duckdb"
+    link.symlink_to(snapshot)
     with opened(tmp_path, "first") as rig:
-        rig.catalogue("c", 0, [account()], last=False)
-        for hour in (60, 61):
-            put(rig, snapshot, hour)
-            assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
-        without_id(snapshot)
-        put(rig, snapshot, 62)
-    assert owner(snapshot) == [("first", 0)]
-
-
-@pytest.mark.parametrize("content", [b"", b"no database", None])
-def test_a_file_that_is_not_a_snapshot_is_replaced(tmp_path: Path, snapshot: Path, content: bytes | None) -> None:
-    snapshot.parent.mkdir()
-    if content is None:
-        with duckdb.connect(snapshot) as db:
-            db.execute("CREATE TABLE other AS SELECT 1")
-    else:
-        snapshot.write_bytes(content)
-    with opened(tmp_path, "first") as rig:
-        assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
-        put(rig, snapshot)
-    assert owner(snapshot) == [("first", 0)]
+        assert "is a symbolic link" in refused(rig, link)
+    assert link.readlink() == snapshot
 
 
 @pytest.mark.usefixtures("first")
-def test_a_foreign_log_does_not_hide_the_owner_of_the_snapshot(tmp_path: Path, snapshot: Path) -> None:
-    snapshot.with_name(snapshot.name + ".wal").write_bytes(b"of nothing we know")
-    with opened(tmp_path, "second") as rig, pytest.raises(WarehouseUnusable):
+@pytest.mark.parametrize("kept", [100, 5000, 20_000])
+def test_a_damaged_snapshot_is_kept_until_it_is_moved_away(tmp_path: Path, snapshot: Path, kept: int) -> None:
+    snapshot.chmod(0o644)
+    os.truncate(snapshot, kept)
+    with opened(tmp_path, "first") as rig:
+        assert "cannot be read" in refused(rig, snapshot)
+        snapshot.unlink()
         put(rig, snapshot)
+    assert owner(snapshot) == [("first", 2)]
+
+
+@pytest.mark.usefixtures("first")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read any file")
+def test_a_snapshot_that_cannot_be_read_is_kept(tmp_path: Path, snapshot: Path) -> None:
+    snapshot.chmod(0)
+    with opened(tmp_path, "first") as rig, pytest.raises(WarehouseUnusable, match=r"cannot be read \(Permission"):
+        put(rig, snapshot)
+
+
+@pytest.mark.usefixtures("first")
+def test_a_copy_of_a_warehouse_replaces_the_snapshot(tmp_path: Path, snapshot: Path) -> None:
+    shutil.copy(tmp_path / "first.duckdb", tmp_path / "copy.duckdb")
+    with opened(tmp_path, "copy") as rig:
+        for hour in (60, 61):
+            put(rig, snapshot, hour)
+            assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
+    assert owner(snapshot) == [("first", 2)]
