@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from flows.engine.run_request import RunRequest
 
 
-def _say(line: str) -> None:
+def _at() -> str:
     # A log file needs times; JSON lines have them anyway.
-    at = "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
-    err.print(f"{WARN} {at}{clean(line)}", soft_wrap=True)
+    return "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
+
+
+def _say(line: str) -> None:
+    err.print(f"{WARN} {_at()}{clean(line)}", soft_wrap=True)
 
 
 def _counters() -> "Counters":
@@ -132,7 +135,7 @@ def run_command(
     how = (
         f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"
     )
-    err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
+    err.print(f"{_at()}[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
         _say(warning)
 

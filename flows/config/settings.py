@@ -242,7 +242,8 @@ class Settings(BaseModel):
         if key is None:
             if self.api_key_file is None:
                 message = (
-                    "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it."
+                    "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it, or"
+                    " api_key_file in gramhouse.toml."
                 )
                 raise SettingsError(message)
             key, source = self._read_key(self.api_key_file), "api_key_file"
@@ -279,7 +280,10 @@ class Settings(BaseModel):
     def address(self) -> str:
         """Return the base URL. Raises SettingsError if there is none."""
         if self.base_url is None:
-            message = "No API address. Fix: set GRAMHOUSE_BASE_URL, for example to https://api.example.com."
+            message = (
+                "No API address. Fix: set GRAMHOUSE_BASE_URL, or base_url in gramhouse.toml, for example to"
+                " https://api.example.com."
+            )
             raise SettingsError(message)
         return self.base_url
 

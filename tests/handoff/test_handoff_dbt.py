@@ -1,9 +1,11 @@
 """dbt: `gramhouse describe --format dbt`, and the keys and joins stated there and in the dictionary."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,9 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
         assert required == set(relation.key) - set(relation.nullable)
     [warning] = [test["unique"] for test in tables["media_history"]["data_tests"] if "unique" in test]
     assert warning["config"] == {"severity": "warn"}
-    assert tables["published"]["config"]["freshness"] == {"warn_after": {"count": 36, "period": "hour"}}
+    fresh = tables["published"]["config"]
+    assert fresh["freshness"] == {"warn_after": {"count": 36, "period": "hour"}}
+    assert fresh["loaded_at_field"] in {column["name"] for column in tables["published"]["columns"]}
 
 
 def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
@@ -121,7 +125,7 @@ def test_the_picture_shows_keys_and_joins() -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
-def test_dbt_builds_two_models_on_the_sources_and_all_tests_pass(
+def test_dbt_builds_two_models_on_the_sources_and_knows_their_age(
     described: str, snapshot: Path, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -130,21 +134,25 @@ def test_dbt_builds_two_models_on_the_sources_and_all_tests_pass(
     )
     (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
     # With the tests of the tables that the models read; those of all others are made by the same few lines.
-    command = [
-        str(DBT),
-        "--no-use-colors",
-        "--warn-error",
-        "build",
-        "--profiles-dir",
-        ".",
-        "--select",
-        "+account_engagement",
-    ]
     env = {**os.environ, "GRAMHOUSE_SNAPSHOT": str(snapshot)}
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    assert "2 table models" in done.stdout
-    assert "WARN=0 ERROR=0 SKIP=0" in done.stdout
+
+    def dbt(*arguments: str) -> str:
+        command = [str(DBT), "--no-use-colors", *arguments, "--profiles-dir", "."]
+        done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    built = dbt("--warn-error", "build", "--select", "+account_engagement")
+    assert "2 table models" in built
+    assert "WARN=0 ERROR=0 SKIP=0" in built
+    dbt("source", "freshness")
+    [age] = json.loads((project / "target" / "sources.json").read_text())["results"]
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        ((published, is_stale),) = db.execute(
+            "SELECT snapshot_at, snapshot_at < now() - to_seconds(stale_after) FROM published"
+        ).fetchall()
+    assert datetime.fromisoformat(age["max_loaded_at"]) == published
+    assert age["status"] == ("warn" if is_stale else "pass")
     with duckdb.connect(str(project / "models.duckdb"), read_only=True) as db:
         [(posts,)] = db.execute("SELECT sum(posts) FROM account_engagement").fetchall()
     with duckdb.connect(str(snapshot), read_only=True) as db:

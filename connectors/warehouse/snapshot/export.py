@@ -225,7 +225,7 @@ def _write_manifest(files: Path, export: Export) -> None:
 def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequence[tuple[str, str, str | None]]]:
     try:
         ((published_at, version),) = db.execute("SELECT snapshot_at, version FROM main.published").fetchall()
-        return published_at, version, sorted(relation[:3] for relation in db.execute(RELATIONS).fetchall())
+        return published_at, version, sorted(db.execute(RELATIONS).fetchall())
     except (duckdb.Error, ValueError) as error:
         message = f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
         raise WarehouseUnusable(message) from error

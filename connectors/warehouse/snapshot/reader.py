@@ -12,7 +12,7 @@ from connectors.warehouse.raw.listed import listed_parts, raw_media
 from connectors.warehouse.snapshot.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 
 # User queries must not be able to read or write other files of this machine.
@@ -65,8 +65,18 @@ class Snapshot:
         return Answer(stream.columns, [row for batch in stream.batches for row in batch])
 
     def relations(self) -> list[dict[str, Any]]:
-        """Return name, kind (table or view) and comment of each relation, and a table's estimated number of rows."""
-        return self.query(RELATIONS).records()
+        """Return name, kind (table or view), comment and number of rows of each relation.
+
+        The rows of views, which are expensive to compute, are None. Raises QueryError.
+        """
+        return [
+            found | {"rows": self._count(found["name"]) if found["kind"] == "table" else None}
+            for found in self.query(RELATIONS).records()
+        ]
+
+    def _count(self, table: str) -> int:
+        ((rows,),) = self.query(f"SELECT count(*) FROM main.{quoted(table)}").rows  # noqa: S608 - quoted
+        return int(rows)
 
     def columns(self, table: str) -> list[dict[str, Any]]:
         """Return name, type and comment of each column of a table or view."""

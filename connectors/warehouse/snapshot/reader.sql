@@ -1,10 +1,10 @@
 -- name: relations
 -- A view of a table in `core` with the same name is reported as a table.
-SELECT table_name AS name, 'table' AS kind, comment, estimated_size AS rows
+SELECT table_name AS name, 'table' AS kind, comment
 FROM duckdb_tables()
 WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal
 UNION ALL
-SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment, t.estimated_size
+SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment
 FROM duckdb_views() AS v
 LEFT JOIN duckdb_tables() AS t
     ON t.database_name = v.database_name AND t.schema_name = 'core' AND t.table_name = v.view_name

@@ -75,7 +75,7 @@ def sources(
     """
     described = [_table(each, columns[each["name"]], _relation(each["name"], columns[each["name"]])) for each in tables]
     hours = max(1, round((stale_after or _STALE_AFTER) / 3600))
-    freshness = {"loaded_at_field": "published_at", "freshness": {"warn_after": {"count": hours, "period": "hour"}}}
+    freshness = {"loaded_at_field": "snapshot_at", "freshness": {"warn_after": {"count": hours, "period": "hour"}}}
     for table in described:
         if table["name"] == "published":
             table["config"] |= freshness

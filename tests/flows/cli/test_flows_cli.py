@@ -244,12 +244,23 @@ def test_an_address_may_end_in_the_version_path(run_cli: Cli, address: str, path
     assert f"sync of {address}," in err
 
 
+def test_describe_counts_the_rows_of_tables(run_cli: Cli, tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "s.duckdb")) as db:
+        db.execute("CREATE SCHEMA core; CREATE TABLE core.media AS FROM range(100000) AS t(id)")
+        db.execute("CREATE TABLE published AS SELECT 1 AS a; CREATE VIEW media AS FROM core.media")
+        db.execute("CREATE VIEW ids AS SELECT id FROM core.media")
+        # DuckDB's estimate includes deleted rows.
+        db.execute("DELETE FROM core.media WHERE id % 3 = 0")
+    rows = json.loads(run_cli("describe", "--json", "--snapshot", str(tmp_path / "s.duckdb"))[1])["tables"]
+    assert {row["name"]: row["rows"] for row in rows} == {"media": 66_666, "published": 1, "ids": None}
+
+
 @pytest.mark.usefixtures("environment")
 def test_answers_in_every_format(run_cli: Cli) -> None:
     run_cli("sync")
     sql = "SELECT MAP {DATE '2020-01-01': [1, 'nan'::DOUBLE]} AS m, chr(27) || '[31m' AS hostile"
     rows = json.loads(run_cli("query", sql, "--json")[1])["rows"]
-    assert rows == [{"m": {"2020-01-01": [1.0, None]}, "hostile": "\x1b[31m"}]
+    assert rows == [{"m": {"2020-01-01": [1.0, "NaN"]}, "hostile": "\x1b[31m"}]
     assert "\x1b" not in run_cli("query", sql)[1]
     assert run_cli("query", "SELECT 1 AS a", "-f", "csv")[1].split() == ["a", "1"]
     for wrong in ("SELEC", "DROP TABLE media", "SELECT \udcff", "SELECT * FROM read_text('/etc/passwd')"):

@@ -105,6 +105,33 @@ def test_every_report_is_one_object(run_cli: Cli, monkeypatch: pytest.MonkeyPatc
         assert (code, failed(out)["exit_code"]) == (2, 2)
 
 
+CRON_LINE = re.compile(r"^[\d*][\d*/,]*(?: +[\d*][\d*/,]*){4} +(.+)$", re.MULTILINE)
+
+
+def test_the_cron_lines_of_the_docs_work_without_an_environment(tmp_path: Path, address: str) -> None:
+    home, collector = tmp_path / "gramhouse", tmp_path / "node_exporter"
+    collector.mkdir()
+    (home / ".venv").mkdir(parents=True)
+    (home / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
+    (home / "api-key").write_text("sandbox-demo-key")
+    (home / "api-key").chmod(0o600)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [settings] = re.findall(r"```toml\n(# /srv/gramhouse/gramhouse.toml\n.*?)```", readme, re.DOTALL)
+    settings = settings.replace("https://api.example.com", address).replace("/srv/gramhouse", str(home))
+    (home / "gramhouse.toml").write_text(settings)
+    documents = [readme, *(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))]
+    lines = [line for text in documents for line in CRON_LINE.findall(text)]
+    assert len(lines) == 3
+    for line in lines:
+        command = line.replace("/srv/gramhouse", str(home)).replace("/var/lib/node_exporter", str(collector))
+        done = subprocess.run(["env", "-i", "sh", "-c", command], cwd="/", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    runs = [json.loads(line) for line in (home / "runs.jsonl").read_text().splitlines()]
+    assert [(run["selection"], run["exit_code"]) for run in runs] == [(None, 0), ("stories", 0)]
+    assert len(re.findall(r"^\S+ \S+ UTC gramhouse sync of ", (home / "sync.log").read_text(), re.MULTILINE)) == 2
+    assert "gramhouse_snapshot_readable 1" in (collector / "gramhouse.prom").read_text()
+
+
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Path:
     path = tmp_path / "s.duckdb"
