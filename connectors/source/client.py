@@ -19,7 +19,7 @@ from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, client_error
 from connectors.source.network import Proxy
-from connectors.source.redaction import RedactedHeaders, Redaction
+from connectors.source.redaction import Redaction
 from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
 from models.media_page import DEFAULT_PATHS, PagePaths
@@ -28,30 +28,11 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 _CAUGHT = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyError)
 
-
 # An error envelope (API 2) is far smaller. A larger body is something else, and none of it is shown.
 _MAX_REFUSAL_BYTES: Final = 256 * 1024
 
-_REDIRECT: Final = "redirect"
-
-
-class _NoCookies(httpx.Cookies):
-    """A cookie jar that stores nothing."""
-
-    def extract_cookies(self, response: httpx.Response) -> None:
-        """Ignore the cookies of a response."""
-
-
-_NO_COOKIES: Final = _NoCookies()
-
-
-class _Client(httpx.AsyncClient):
-    """An httpx client without cookies. httpx would parse them in every response, even if none is stored."""
-
-    @property  # type: ignore[misc]  # read-only, unlike in httpx
-    def cookies(self) -> httpx.Cookies:
-        """Return the shared empty cookie jar."""
-        return _NO_COOKIES
+# The headers that are read. Any of them may be shown or stored.
+_HEADERS: Final = ("content-type", "date", "location", "retry-after", "x-correlation-id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +79,22 @@ class ApiClient:
         self._timeout = timeout or Timeouts()
         secure = self._base_url.scheme == "https"
         self._proxy = proxy if secure else None
-        self._http = _Client(
-            transport=transport
-            or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy),
-            timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
-            event_hooks={"response": [_save_redirect]},
-            trust_env=False,
+        # Without httpx.AsyncClient, which follows redirects, keeps cookies and reads the environment.
+        self._transport = transport or aiohttp_transport(
+            secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy
         )
+        timeouts = httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None)
+        self._extensions = {"timeout": timeouts.as_dict()}
         self._max_body_bytes = max_body_bytes
 
     async def __aenter__(self) -> Self:
-        await self._http.__aenter__()
+        await self._transport.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._http.__aexit__(kind, error, trace)
+        await self._transport.__aexit__(kind, error, trace)
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
@@ -133,13 +113,12 @@ class ApiClient:
         try:
             # A slow trickle of bytes never reaches the read timeout, so the whole attempt is limited too.
             async with asyncio.timeout(self._timeout.total) as attempt:
-                answer = await self._http.send(outgoing, stream=True)
+                answer = await self._transport.handle_async_request(outgoing)
                 try:
                     return answer, await self._body(answer, attempt)
                 finally:
                     await answer.aclose()
         except _CAUGHT as error:
-            answer = answer or outgoing.extensions.get(_REDIRECT)
             if answer is not None and answer.status_code != 200:
                 # An error response without its body still has a status and Retry-After.
                 return answer, b""
@@ -147,7 +126,8 @@ class ApiClient:
 
     def _outgoing(self, request: ApiRequest) -> httpx.Request:
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
-        return httpx.Request("GET", f"{self._base}{request.path}?{query}", headers=self._headers)
+        url = f"{self._base}{request.path}?{query}"
+        return httpx.Request("GET", url, headers=self._headers, extensions=self._extensions)
 
     async def _body(self, answer: httpx.Response, attempt: asyncio.Timeout) -> bytes:
         body = BoundedBody(answer.headers.get("content-encoding", ""), self._max_body_bytes)
@@ -155,15 +135,15 @@ class ApiClient:
         end, read = attempt.when() or math.inf, self._timeout.read
         # aiohttp drops its own read timeout when it closes a connection because of malformed chunks.
         attempt.reschedule(min(end, clock() + read))
-        # The raw stream, because httpx's decoders have no size limit. `AsyncClient.send` ensures that it has this type.
+        # The raw stream, because httpx's decoders have no size limit.
         async for piece in cast("httpx.AsyncByteStream", answer.stream):
             body.add(piece)
             attempt.reschedule(min(end, clock() + read))
         return body.whole()
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
-        # Error bodies and some headers are shown and stored, and a proxy may repeat the request with its key in them.
-        headers = RedactedHeaders(answer.headers, self._redaction)
+        # A gateway may repeat the request, with its key, in headers and error bodies.
+        headers = {name: self._redaction.of_text(answer.headers[name]) for name in _HEADERS if name in answer.headers}
         if answer.status_code != 200:
             body = self._redaction.of_bytes(body if len(body) <= _MAX_REFUSAL_BYTES else b"")
         return read_response(
@@ -188,12 +168,6 @@ class ApiClient:
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
-
-
-async def _save_redirect(answer: httpx.Response) -> None:
-    # httpx parses the Location of a redirect even if it does not follow it, and raises when that fails.
-    if answer.has_redirect_location:
-        answer.request.extensions[_REDIRECT] = answer
 
 
 def _headers(api_key: SecretStr) -> dict[str, str]:

@@ -117,23 +117,19 @@ def read_response(
         raise _refusal(request.operation, status, headers, read_error(body), correlation_id, now)
     try:
         page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
-    except MalformedPage as malformed:
-        kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
-        error = client_error(
-            request.operation,
-            "malformed_page",
-            f"{kind}: {malformed}",
-            status=status,
-            correlation_id=correlation_id,
-            body=hide(body).decode(errors="replace"),
-        )
-    else:
         return Response(request.operation, page, correlation_id)
-    try:
-        raise error
-    finally:
-        # Avoids a reference cycle that would keep the body: the traceback of the error references this frame.
-        del error
+    except MalformedPage as malformed:
+        why = str(malformed)
+    # Outside of the `except` block, so that the error does not reference the other one.
+    kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
+    raise client_error(
+        request.operation,
+        "malformed_page",
+        f"{kind}: {why}",
+        status=status,
+        correlation_id=correlation_id,
+        body=hide(body).decode(errors="replace"),
+    )
 
 
 def read_correlation_id(headers: Mapping[str, str]) -> str | None:

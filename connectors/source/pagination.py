@@ -1,37 +1,11 @@
 """Follows the cursors of a scan from page to page, and detects loops and missing progress (API 8)."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from hashlib import blake2b
 
 from connectors.source.endpoints import Response
 from connectors.source.errors import client_error
-
-
-class CursorTrail:
-    """The cursors that one scan has followed, as 16-byte digests because a cursor may be a kilobyte."""
-
-    def __init__(self, start: str | None) -> None:
-        self._seen: set[bytes] = set()
-        if start is not None:
-            self._seen.add(_digest(start))
-
-    def follow(self, response: Response) -> str | None:
-        """Return the page's next cursor. Raises ApiError `cursor_loop` if it occurred before in this scan."""
-        cursor = response.page.next_cursor
-        if cursor is None:
-            return None
-        digest = _digest(cursor)
-        if digest in self._seen:
-            raise client_error(
-                response.operation,
-                "cursor_loop",
-                f"the API returned a cursor again after {len(self._seen)} cursors: the scan would never end",
-                correlation_id=response.correlation_id,
-            )
-        self._seen.add(digest)
-        return cursor
-
 
 # Limits of consecutive pages without new items: pages of items seen before, and empty pages.
 MOST_REPEATED = 10
@@ -47,15 +21,20 @@ class Progress:
 
     `repeated` counts pages with only items seen before, `empty` pages without items; a new item resets both to 0.
     Hashes of the identities of the last 50,000 to 100,000 items are remembered. That limits the memory, and detects a
-    listing that repeats itself within 1,000 full pages.
+    listing that repeats itself within 1,000 full pages. `start` is the cursor of the scan's first request.
     """
 
     identify: Callable[[Response], Iterable[str]]
-    trail: CursorTrail
+    start: InitVar[str | None]
     repeated: int = 0
     empty: int = 0
+    _cursors: set[bytes] = field(default_factory=set)
     _recent: set[int] = field(default_factory=set)
     _older: set[int] = field(default_factory=set)
+
+    def __post_init__(self, start: str | None) -> None:
+        if start is not None:
+            self._cursors.add(_digest(start))
 
     def remember(self, identities: Iterable[str]) -> bool:
         """Remember items; return whether any of them is new."""
@@ -72,7 +51,7 @@ class Progress:
         Raises ApiError `cursor_loop`, or `cursor_no_progress` when too many consecutive pages had no new items and
         more follow. Such a page must not land: the scan would continue at its cursor and never end.
         """
-        cursor = self.trail.follow(response)
+        cursor = self._next(response)
         if self.remember(self.identify(response)):
             self.repeated = self.empty = 0
         elif response.page.items:
@@ -89,6 +68,22 @@ class Progress:
             correlation_id=response.correlation_id,
         )
 
+    def _next(self, response: Response) -> str | None:
+        cursor = response.page.next_cursor
+        if cursor is None:
+            return None
+        digest = _digest(cursor)
+        if digest in self._cursors:
+            raise client_error(
+                response.operation,
+                "cursor_loop",
+                f"the API returned a cursor again after {len(self._cursors)} cursors: the scan would never end",
+                correlation_id=response.correlation_id,
+            )
+        self._cursors.add(digest)
+        return cursor
+
 
 def _digest(cursor: str) -> bytes:
+    # A cursor may be a kilobyte.
     return blake2b(cursor.encode(), digest_size=16).digest()

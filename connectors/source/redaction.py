@@ -30,23 +30,6 @@ class Redaction:
         return self.of_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
 
-class RedactedHeaders(Mapping[str, str]):
-    """A response's headers without the key. A header is redacted when it is read, because most never are."""
-
-    def __init__(self, headers: Mapping[str, str], redaction: Redaction) -> None:
-        self._headers = headers
-        self._redaction = redaction
-
-    def __getitem__(self, name: str) -> str:
-        return self._redaction.of_text(self._headers[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._headers)
-
-    def __len__(self) -> int:
-        return len(self._headers)
-
-
 def _spellings(key: str) -> re.Pattern[bytes]:
     ways = ["".join(map(_escaped, key))]
     if len(key) >= _SHORTEST_ENCODED:

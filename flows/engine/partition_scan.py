@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.pagination import CursorTrail, Progress
+from connectors.source.pagination import Progress
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import fetch_with_retry
 from flows.engine.run_context import RequestsSpent, RunStopped, ScanContext, StoppableClock, StopSignal
@@ -303,7 +303,7 @@ class PartitionScan:
         resources = self.run.resources
         progress = Progress(
             lambda response: identities(response, resources.mapping),
-            CursorTrail(checkpoint.cursor),
+            checkpoint.cursor,
             checkpoint.repeated_pages,
             checkpoint.empty_pages,
         )

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request, media_request
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.pagination import CursorTrail, Progress
+from connectors.source.pagination import Progress
 from tests.clocks import WakefulClock
 from tests.security.wire import PAGE, Answer, Recorder
 from tests.source.test_source_client import Stage, http
@@ -105,7 +105,7 @@ async def test_a_scan_with_hostile_cursors_requests_only_its_host() -> None:
     left = list(CURSORS)
 
     async with _client(recorder) as client:
-        progress, cursor, is_first = Progress(lambda _: (), CursorTrail(None)), None, True
+        progress, cursor, is_first = Progress(lambda _: (), None), None, True
         while is_first or cursor is not None:
             is_first = False
             recorder.answer = Answer(

@@ -5,7 +5,7 @@ import pytest
 
 from connectors.source.endpoints import ACCOUNTS, Response
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, CursorTrail, Progress
+from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, Progress
 from models.api import MediaPage
 
 
@@ -43,7 +43,7 @@ class Endless:
 
     def scanned(self, progress: Progress | None = None) -> int:
         """The number of pages that may land."""
-        return len(list(followed(self.ask, None, progress or Progress(of_page, CursorTrail(None)))))
+        return len(list(followed(self.ask, None, progress or Progress(of_page, None))))
 
 
 class Listing:
@@ -60,7 +60,7 @@ class Listing:
 
     def followed(self, start: str | None) -> Iterator[str | None]:
         numbers = count()
-        return followed(self.ask, start, Progress(lambda _: [str(next(numbers))], CursorTrail(start)))
+        return followed(self.ask, start, Progress(lambda _: [str(next(numbers))], start))
 
 
 def test_a_scan_ends_at_null_and_not_at_an_empty_page() -> None:
@@ -100,7 +100,7 @@ def test_a_page_with_a_repeated_cursor_fails_immediately(
 
 
 def test_a_trail_remembers_sixteen_bytes_per_cursor_and_compares_them_exactly() -> None:
-    trail = CursorTrail(None)
+    trail = Progress(lambda _: (), None)
     for cursor in ("A", "a", " a", "ä", "a" * 1024):
         assert trail.follow(answer(cursor)) == cursor
     assert trail.follow(answer(None)) is None
@@ -142,7 +142,7 @@ def test_a_scan_that_makes_progress_in_time_reaches_its_end(pages: list[tuple[st
 
 
 def test_pages_that_an_earlier_process_saw_in_vain_count() -> None:
-    progress = Progress(of_page, CursorTrail(None), repeated=6)
+    progress = Progress(of_page, None, repeated=6)
     progress.remember(["1", "2"])
     listing = Endless(repeat(("1", "2")))
     with pytest.raises(ApiError):
@@ -151,7 +151,7 @@ def test_pages_that_an_earlier_process_saw_in_vain_count() -> None:
 
 
 def test_a_scans_memory_is_bounded_and_holds_a_thousand_full_pages() -> None:
-    progress = Progress(lambda _: (), CursorTrail(None))
+    progress = Progress(lambda _: (), None)
     for page in range(5_000):
         assert progress.remember(f"{page}-{number}" for number in range(50))
     assert not progress.remember(f"4000-{number}" for number in range(50))
