@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from connectors.warehouse.runs.failure_groups import grouped
 from flows.reporting.page.html import Html, Row, Table, element, foreign, join, rest
 from flows.reporting.page.reader import Reader, Record, account, stamp
-from flows.reporting.words import count, fix_for, span
+from flows.reporting.words import count, fix_for, long_cooldowns, span
 
 _EXPIRED = """
 SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total FROM expired_accounts
@@ -54,6 +54,18 @@ WHERE ({only} AND o.surface IN {surfaces}) OR o.resource = 'accounts'
 
 _STALE = """
 SELECT count(*) FILTER (is_stale) AS stale, count(DISTINCT account_id) FILTER (is_stale) AS accounts FROM fresh
+"""
+
+# The accounts, and the catalogue with an empty name, whose last scans a cooldown of more than a day deferred.
+_COOLDOWNS = """
+SELECT coalesce(any_value(a.ig_username), '') AS ig_username, max(o.resume_after) AS until
+FROM (
+    SELECT account_id, unnest(arg_max({'outcome': outcome, 'resume_after': resume_after}, r.seq))
+    FROM run_outcomes JOIN runs AS r USING (run_id) GROUP BY resource, account_id, surface
+) AS o LEFT JOIN accounts AS a USING (account_id)
+WHERE o.outcome = 'deferred' AND o.resume_after > {at} + INTERVAL 1 DAY AND a.removed_at IS NULL
+  AND ({only} OR o.account_id = '')
+GROUP BY o.account_id ORDER BY ig_username
 """
 
 
@@ -128,6 +140,9 @@ def _others(reader: Reader) -> Iterator[Html]:
         what = f"{count(stale['stale'], 'scan')} of {count(stale['accounts'], 'account')}"
         see = element("a", "Freshness", href="#freshness")
         yield element("li", element("b", f"Stale: {what}"), f", no completed scan within {limit}. See ", see, ".")
+    if cooldowns := reader.records(_COOLDOWNS):
+        text = long_cooldowns([each["ig_username"] for each in cooldowns], max(each["until"] for each in cooldowns))
+        yield element("li", element("b", "Blocked: "), foreign(text, 500))
     for each in reader.records(_WARNINGS):
         fix = ["Fix: ", foreign(each["hint"], 500)] if each["hint"] else None
         yield element("li", element("b", "Warning of the last run: "), foreign(each["detail"], 500), " ", fix)

@@ -103,9 +103,12 @@ def test_only_a_person_shortens_a_wait_of_more_than_a_day(
 ) -> None:
     refusal = {"kind": "error", "code": "rate_limited", "retry_after": 1_767_323_045}
     service.faults({"action": refusal, "operation": limited, "nth": 2})
-    report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5")
+    page = operator.folder / "report.html"
+    report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_REPORT=str(page))
     hint = "`gramhouse doctor --repair`"
     assert [hint in group["hint"] for group in report["failure_groups"]] == [True]
+    assert hint in page.read_text()
+    assert "No action required" not in page.read_text()
     service.faults()
 
     operator.sync(code=3)
