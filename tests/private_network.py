@@ -20,12 +20,16 @@ def _openssl(*arguments: str | Path) -> None:
 
 
 def create_authority(folder: Path, *names: str) -> tuple[Path, Path]:
-    """Create an authority and a certificate for these names; return the authority's file and the server's, with key."""
+    """Create an authority and a certificate for these names; return the authority's file and the server's, with key.
+
+    The folder can be that of SSL_CERT_DIR.
+    """
     authority, key, server = folder / "authority.pem", folder / "authority.key", folder / "server.pem"
     _openssl("req", "-x509", *_KIND, "-subj", "/CN=Private", "-keyout", key, "-out", authority)
     subject = ("-subj", f"/CN={names[0]}", "-addext", f"subjectAltName={','.join(f'DNS:{name}' for name in names)}")
     request = ("-CA", authority, "-CAkey", key, "-keyout", folder / "server.key", "-out", folder / "server.crt")
     _openssl("req", "-x509", *_KIND, *subject, *request)
+    _openssl("rehash", folder)
     server.write_bytes((folder / "server.key").read_bytes() + (folder / "server.crt").read_bytes())
     return authority, server
 

@@ -131,8 +131,9 @@ def _certificates(file: str, folders: str) -> ssl.SSLContext | None:
     """Load the certificates of SSL_CERT_FILE and SSL_CERT_DIR, which may list folders; None if neither is set."""
     if not file and not folders:
         return None
-    named = [entry for folder in folders.split(os.pathsep) if folder for entry in Path(folder).glob("*.[0-9]*")]
-    if folders and not any(_HASHED.fullmatch(entry.name) for entry in named):
+    named = (entry.name for folder in folders.split(os.pathsep) if folder for entry in Path(folder).glob("*.[0-9]*"))
+    # Beside a file, the folder may be one that the operating system's image names and does not have.
+    if not file and not any(map(_HASHED.fullmatch, named)):
         message = (
             f"SSL_CERT_DIR: {one_line(folders, _SHOWN)} has no certificates under the names that OpenSSL looks for."
             " Fix: run `openssl rehash` on the folder, or unset the variable"
@@ -140,6 +141,8 @@ def _certificates(file: str, folders: str) -> ssl.SSLContext | None:
         raise ValueError(message)
     try:
         context = ssl.create_default_context(cafile=file or None, capath=folders or None)
+        # Since Python 3.13 the default; it rejects many private authorities, which curl accepts.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not file or context.cert_store_stats()["x509"]:
             return context
         why = _NO_PEM

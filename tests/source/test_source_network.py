@@ -162,9 +162,11 @@ def test_certificates_replace_the_public_ones(authority: Path, tmp_path: Path) -
     assert found.certificates is not None
     assert found.certificates.cert_store_stats()["x509"] == 1
     assert (found.certificates.verify_mode, found.certificates.check_hostname) == (ssl.CERT_REQUIRED, True)
-    (tmp_path / "0123abcd.0").write_bytes(authority.read_bytes())
-    both = {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": f"/nowhere:{tmp_path}"}
+    assert not found.certificates.verify_flags & ssl.VERIFY_X509_STRICT
+    both = {"SSL_CERT_FILE": str(authority), "SSL_CERT_DIR": "/nowhere"}
     assert read_network(SERVICE, both).variables == "SSL_CERT_FILE and SSL_CERT_DIR"
+    (tmp_path / "0123abcd.0").write_bytes(authority.read_bytes())
+    assert read_network(SERVICE, {"SSL_CERT_DIR": f"/nowhere:{tmp_path}"}).variables == "SSL_CERT_DIR"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,8 @@ async def test_a_proxy_gets_its_credentials_and_not_the_key(tmp_path: Path, *, i
             if is_secure
             else f"http://user:hunter22@127.0.0.1:{network.port}"
         )
-        found = read_network(BASE_URL, {"HTTPS_PROXY": server, "SSL_CERT_FILE": str(network.authority)})
+        trusted = {"SSL_CERT_DIR": str(tmp_path)} if is_secure else {"SSL_CERT_FILE": str(network.authority)}
+        found = read_network(BASE_URL, {"HTTPS_PROXY": server, **trusted})
         async with ApiClient(
             BASE_URL,
             SecretStr(KEY),
