@@ -33,6 +33,8 @@ _BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 # A number this near to the present, in seconds or milliseconds since 1970, is a date. As a wait it would be 56 years.
 _NEAR = timedelta(days=7).total_seconds()
+# Later than the last date of the calendar, and a number that JSON and durations can hold.
+_LONGEST = 1e13
 
 # The tenant scope of the account list (API 4.1).
 CATALOGUE_SCOPE = "account_catalog"
@@ -157,7 +159,7 @@ def _one_retry_after(text: str, clocks: list[float]) -> float:
         until = _http_date(text)
         return until.timestamp() - clocks[0] if until else -1.0
     # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
-    number = float(text)
+    number = min(float(text), _LONGEST)
     dates = (moment - clock for clock in clocks for moment in (number, number / 1000))
     return next((wait for wait in dates if abs(wait) <= _NEAR), number)
 
