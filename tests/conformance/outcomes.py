@@ -159,7 +159,7 @@ WAITS = (
     # Neither a number of seconds nor a future date: the client's own delay is used.
     *_waits(None, "retry_negative", "retry_signed", "retry_words", "retry_garbage", "retry_empty", "retry_nan"),
     *_waits(None, "retry_inf", "retry_exponent", "retry_date_past", "retry_date_iso"),
-    Outcome("retry_400_digits", Then.DEFER, "rate_limited", 429, wait=float("inf")),
+    Outcome("retry_400_digits", Then.DEFER, "rate_limited", 429, wait=1e13),
     *_waits(7, "retry_twice_same"),
     *_waits(30, "retry_twice", "retry_list", "retry_number_and_date"),
     Outcome("retry_on_503", Then.HOLD, "rate_limiter_unavailable", 503, wait=7),
