@@ -2,8 +2,9 @@
 
     python -m benchmarks.sync.tracking [--accounts 1000] [--posts 20 100] [--rounds 3] [--json FILE]
 
-For each number of posts per account, it starts a sandbox API and a Prefect server. Every round syncs into a new
-warehouse twice, once direct and once tracked. Prints the times, and the difference and ratio of their medians.
+For each number of posts per account, it starts the benchmarks' server, with spaced items of which a third are
+carousels, and a Prefect server. Every round syncs into a new warehouse twice, once direct and once tracked. Prints the
+times, and the difference and ratio of their medians.
 """
 
 import argparse
@@ -15,10 +16,10 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.api.server_process import start_server
+from benchmarks.api.synthetic_api import Style
 from flows.config.settings import environment
-from flows.orchestration.processes import PREFECT_QUIET, free_port, prefect, sandbox
-
-_KEY = "sandbox-demo-key"
+from flows.orchestration.processes import PREFECT_QUIET, free_port, prefect
 
 
 def _sync(folder: Path, env: dict[str, str]) -> tuple[float, dict[str, object]]:
@@ -28,7 +29,7 @@ def _sync(folder: Path, env: dict[str, str]) -> tuple[float, dict[str, object]]:
     }
     began = time.perf_counter()
     process = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "sync", "--json"],
+        [sys.executable, "-m", "flows.cli", "sync", "--surface", "posts", "--json"],
         env=environment(**env, **files),
         capture_output=True,
         text=True,
@@ -39,15 +40,15 @@ def _sync(folder: Path, env: dict[str, str]) -> tuple[float, dict[str, object]]:
 
 def measure(folder: Path, accounts: int, posts: int, rounds: int) -> dict[str, object]:
     """Return the seconds of direct and tracked syncs, for accounts with `posts` posts each."""
-    api_port, prefect_port = free_port(), free_port()
-    prefect_home = folder / "prefect"
-    options = ("--accounts", str(accounts), "--posts", str(posts), "--stories", "0")
-    with sandbox(folder, api_port, *options) as api, prefect(prefect_home, prefect_port) as prefect_server:
-        api.wait()
+    prefect_port, prefect_home = free_port(), folder / "prefect"
+    with (
+        start_server(accounts, posts, style=Style.SPACED) as api,
+        prefect(prefect_home, prefect_port) as prefect_server,
+    ):
         prefect_server.wait()
         direct = {
-            "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api_port}",
-            "GRAMHOUSE_API_KEY": _KEY,
+            "GRAMHOUSE_BASE_URL": api.url,
+            "GRAMHOUSE_API_KEY": "any",
             "PREFECT_API_URL": "",
         }
         tracked = {
