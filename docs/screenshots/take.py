@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -97,14 +98,18 @@ class Rig:
         """Advance the catalogue of the sandbox by one day."""
         self._service.post("/_sandbox/day").raise_for_status()
 
-    def faults(self, *rules: dict[str, object]) -> None:
-        """Replace the faults of the sandbox."""
-        self._service.post("/_sandbox/faults", json=rules).raise_for_status()
+    def fault(self, **fault: object) -> None:
+        """Create a fault of the sandbox that lasts until it is deleted."""
+        self._service.post("/_sandbox/faults", json={**fault, "times": None}).raise_for_status()
+
+    def remove_faults(self) -> None:
+        """Delete all faults of the sandbox."""
+        self._service.delete("/_sandbox/faults").raise_for_status()
 
     def active(self) -> list[str]:
         """Return the ids of the active accounts."""
-        lines = self._service.get("/_sandbox/truth").text.splitlines()
-        return [each["id"] for each in map(json.loads, lines) if each["status"] == "active"]
+        page = self._service.get("/api/v1/accounts?limit=50", headers={"Authorization": f"Bearer {KEY}"})
+        return [each["id"] for each in page.json()["items"] if each["status"] == "active"]
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -127,7 +132,9 @@ def rig(folder: Path) -> Iterator[Rig]:
         "GRAMHOUSE_PREFECT_PORT": str(port),
     }
     log = folder / "up.log"
-    with sandbox(folder, api) as server, log.open("wb") as file:
+    # Five simulated days, of which none is in the future.
+    first = datetime.now(UTC) - timedelta(days=4)
+    with sandbox(folder, api, "--first-day", f"{first:%Y-%m-%d}") as server, log.open("wb") as file:
         server.wait()
         up = subprocess.Popen(
             [sys.executable, "-m", "flows.cli", "up"],
@@ -155,21 +162,11 @@ def live(at: Rig) -> str:
         at.run("stories", surfaces=["stories"])
     at.next_day()
     denied, limited, gone = at.active()[3:6]
-    at.faults(
-        {"action": {"kind": "error", "code": "api_account_not_granted"}, "account_id": denied},
-        {
-            "action": {"kind": "error", "code": "rate_limited", "retry_after": 7200},
-            "account_id": limited,
-            "surface": "posts",
-        },
-        {
-            "action": {"kind": "error", "code": "api_automation_media_not_found"},
-            "account_id": gone,
-            "surface": "stories",
-        },
-    )
+    at.fault(code="api_account_not_granted", account_id=denied)
+    at.fault(code="rate_limited", retry_after=7200, account_id=limited, surface="posts")
+    at.fault(code="api_automation_media_not_found", account_id=gone, surface="stories")
     trouble = at.run("nightly")
-    at.faults()
+    at.remove_faults()
     at.run("backfill", accounts=["no.such.account"])
     at.run("backfill", failed=True, dry_run=True)
     at.run("backfill", failed=True, reason="the key was granted the account again")

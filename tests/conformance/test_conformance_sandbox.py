@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY, Key
+from connectors.sandbox.http.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY, Credential
 from connectors.sandbox.settings import SandboxSettings
 from tests.conformance.contract_examples import ACCOUNTS, MEDIA
 from tests.conformance.expected_responses import Grant
@@ -48,11 +48,12 @@ def examined(request: pytest.FixtureRequest) -> tuple[str, Found]:
     grant, _ = GRANTS[request.param]
     sandbox = Sandbox(SETTINGS)
     if grant.secret == REVOKED_KEY:
-        sandbox.keyring.add(Key(REVOKED_KEY, name="revoked"))
+        sandbox.keyring.add(REVOKED_KEY, Credential("revoked"))
         sandbox.keyring.revoke("revoked")
     if grant.left:
         sandbox.day = START
-        sandbox.keyring.add(Key(LEFT_KEY, accounts=grant.accounts | grant.left))
+        positions = sorted(sandbox.catalogue.position(one) for one in grant.accounts | grant.left)
+        sandbox.keyring.add(LEFT_KEY, Credential("left", positions=tuple(positions)))
     return request.param, examine(sandbox, grant)
 
 

@@ -60,7 +60,7 @@ class SandboxProcess:
         return [account["id"] for account in self.accounts() if account["status"] == "active"]
 
     def faults(self, *rules: Mapping[str, object]) -> None:
-        self._call("POST", "/_sandbox/faults", list(rules))
+        self._call("POST", "/_sandbox/rules", list(rules))
 
     def limits(self, **limits: Mapping[str, float] | None) -> None:
         self._call("POST", "/_sandbox/limits", limits)
@@ -72,16 +72,13 @@ class SandboxProcess:
         return dict(json.loads(self._call("GET", "/_sandbox/stats")))
 
     def requests(self) -> list[dict[str, Any]]:
-        return list(json.loads(self._call("GET", "/_sandbox/requests"))["requests"])
-
-    def _lines(self, query: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._call("GET", f"/_sandbox/truth{query}").splitlines()]
+        return list(json.loads(self._call("GET", "/_sandbox/requests")))
 
     def accounts(self) -> list[dict[str, Any]]:
-        return self._lines("")
+        return list(json.loads(self._call("GET", "/_sandbox/accounts")))
 
     def media(self) -> list[dict[str, Any]]:
-        return self._lines("?media=1")
+        return list(json.loads(self._call("GET", "/_sandbox/media")))
 
 
 @dataclass
@@ -147,7 +144,7 @@ def start_sandboxes() -> Iterator[Callable[..., SandboxProcess]]:
 
     def begin(*options: str) -> SandboxProcess:
         process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0", *options],
+            [sys.executable, "-m", "tests.odd_api", *options],
             cwd=Path(__file__).parents[2],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -155,8 +152,7 @@ def start_sandboxes() -> Iterator[Callable[..., SandboxProcess]]:
         )
         started.append(process)
         assert process.stdout is not None
-        line = process.stdout.readline()
-        return SandboxProcess(line.split("GRAMHOUSE_BASE_URL=")[1].split()[0])
+        return SandboxProcess(process.stdout.readline().strip())
 
     try:
         yield begin

@@ -9,10 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from connectors.sandbox.data.calendar import FIRST_DAY
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
-from connectors.sandbox.settings import SandboxSettings
+from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
 from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync

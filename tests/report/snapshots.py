@@ -6,21 +6,14 @@ from pathlib import Path
 
 import duckdb
 
-from connectors.sandbox.faults.rules import rule_from_json
 from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.faults import Fault
 from connectors.sandbox.settings import SandboxSettings
 from models.views import views
 from tests.handoff.days import snapshot_of
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DAYS = 3
-
-_DENIED = {
-    "operation": "media",
-    "surface": "posts",
-    "times": 2,
-    "action": {"kind": "error", "code": "api_forbidden", "status": 403},
-}
 
 
 def three_days(folder: Path) -> Path:
@@ -29,7 +22,8 @@ def three_days(folder: Path) -> Path:
     sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_day=first))
 
     def deny_the_last(day: int) -> None:
-        sandbox.faults.replace([rule_from_json(_DENIED)] if day == DAYS - 1 else [])
+        if day == DAYS - 1:
+            sandbox.faults.append(Fault(surface="posts", times=2, code="api_forbidden"))
 
     return snapshot_of(folder, sandbox, range(DAYS), first=FIRST, before=deny_the_last)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +11,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
 
 ACCOUNTS = "/api/v1/accounts"
+Header = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Answer:
 
     @property
     def code(self) -> str:
-        return str(self.json()["error"]["code"])
+        """The error code; empty for a page."""
+        return "" if self.status == 200 else str(self.json()["error"]["code"])
 
 
 @dataclass
@@ -36,31 +38,30 @@ class Asker:
         path: str,
         query: bytes = b"",
         *,
-        headers: list[tuple[bytes, bytes]] | None = None,
-        body: list[bytes] | None = None,
+        key: str | None = DEMO_KEY,
+        headers: Sequence[Header] = (),
+        body: Sequence[bytes] = (b"",),
         method: str = "GET",
     ) -> Answer:
-        chunks = body or [b""]
-        incoming = [
-            {"type": "http.request", "body": chunk, "more_body": n + 1 < len(chunks)} for n, chunk in enumerate(chunks)
-        ]
+        """Send a request; `body` is sent in these pieces."""
+        incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
+        incoming[-1]["more_body"] = False
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> MutableMapping[str, Any]:
-            if not incoming:
-                await asyncio.Event().wait()
             return incoming.pop(0)
 
         async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
+        allowed = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
         scope = {
             "type": "http",
             "method": method,
             "path": path,
             "raw_path": path.encode(),
             "query_string": query,
-            "headers": headers or [],
+            "headers": [*allowed, *headers],
         }
         asyncio.run(self._run(scope, receive, send))
         fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
@@ -70,20 +71,17 @@ class Asker:
         await self.sandbox(*channel)
 
     def get(self, path: str = ACCOUNTS, *, key: str | None = DEMO_KEY, **query: object) -> Answer:
-        headers = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
         asked = {name: value for name, value in query.items() if value is not None}
-        return self.raw(path, urlencode(asked).encode(), headers=headers)
+        return self.raw(path, urlencode(asked).encode(), key=key)
 
     def media(self, account_id: str, surface: str | None = "posts", *, key: str = DEMO_KEY, **query: object) -> Answer:
         return self.get(f"{ACCOUNTS}/{account_id}/media", key=key, surface=surface, **query)
 
-    def send_body(self, body: bytes, content_type: str = "application/json", path: str = ACCOUNTS) -> Answer:
-        headers = [
-            (b"authorization", f"Bearer {DEMO_KEY}".encode()),
-            (b"content-length", str(len(body)).encode()),
-            (b"content-type", content_type.encode()),
-        ]
-        return self.raw(path, b"", headers=headers, body=[body])
+    def send_body(self, *body: bytes, content_type: str = "application/json", path: str = ACCOUNTS) -> Answer:
+        length = str(sum(map(len, body))).encode()
+        return self.raw(
+            path, headers=[(b"content-length", length), (b"content-type", content_type.encode())], body=body
+        )
 
     def pages(self, path: str = ACCOUNTS, *, key: str = DEMO_KEY, **query: object) -> Iterator[Any]:
         cursor = None
@@ -101,11 +99,8 @@ class Asker:
         return self.scan(f"{ACCOUNTS}/{account_id}/media", surface=surface, limit=limit)
 
     def account_id(self, position: int = 0) -> str:
-        return next(
-            a.id for a in self.sandbox.catalogue.accounts(self.sandbox.day, (position,)) if a.position == position
-        )
+        return self.sandbox.catalogue.account_id(position)
 
     def control(self, method: str, path: str, document: object = None) -> Answer:
         body = b"" if document is None else json.dumps(document).encode()
-        path, _, query = path.partition("?")
-        return self.raw(f"/_sandbox/{path}", query.encode(), method=method, body=[body])
+        return self.raw(f"/_sandbox/{path}", method=method, body=[body])

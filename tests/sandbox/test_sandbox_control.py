@@ -1,97 +1,188 @@
-import json
+"""What can be changed while the sandbox runs: days, limits, faults and keys."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connectors.sandbox.contract import KEY_SCOPES
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.keys import NO_SCOPE_KEY
+from connectors.sandbox.settings import RateLimit
+from tests.clocks import VirtualClock
 from tests.sandbox.asgi_client import Asker
 
+Build = Callable[..., Asker]
+BUILT_IN = ["demo", "no-scope", "one-account", "no-account"]
+READ = "automations:read"
 
-def test_day(asker: Asker) -> None:
+
+def test_days(asker: Asker) -> None:
     assert asker.control("GET", "day").json() == {"day": 0}
     assert asker.control("POST", "day").json() == {"day": 1}
     assert asker.control("POST", "day", {"advance": 3}).json() == {"day": 4}
     assert asker.control("POST", "day", {"day": 2}).json() == {"day": 2}
     assert asker.sandbox.day == 2
-    for wrong in ({"day": -1}, {"day": "x"}, {"advance": "x"}, {"day": True}, [1]):
-        assert asker.control("POST", "day", wrong).status == 400
 
 
-def test_faults(asker: Asker) -> None:
-    rule = {"operation": "accounts", "times": 1, "action": {"kind": "error", "code": "api_forbidden"}}
-    shown = asker.control("POST", "faults", [rule, {"action": "html_502", "nth": 99}]).json()["faults"]
-    assert (shown[0]["action"]["code"], shown[0]["fired"], shown[1]["action"]["kind"]) == (
-        "api_forbidden",
-        0,
-        "html_502",
-    )
-    assert asker.get().code == "api_forbidden"
+def test_a_body_needs_no_content_type(asker: Asker) -> None:
+    form = [(b"content-type", b"application/x-www-form-urlencoded")]
+    assert asker.raw("/_sandbox/day", method="POST", headers=form, body=[b'{"advance": 2}']).json() == {"day": 2}
+
+
+@pytest.mark.parametrize(("elapsed", "wait"), [(0.0, 10), (0.1, 10), (7.5, 3), (9.999, 1)])
+def test_waiting_for_the_returned_time_is_enough(build: Build, clock: VirtualClock, elapsed: float, wait: int) -> None:
+    asker = build(account_catalog=RateLimit(3, 10))
+    assert [asker.get().status for _ in range(3)] == [200, 200, 200]
+    clock.passed += elapsed
+    refused = asker.get()
+    assert (refused.code, refused.headers["retry-after"]) == ("rate_limited", str(wait))
+    clock.passed += wait
     assert asker.get().status == 200
-    assert asker.control("GET", "faults").json()["faults"][0]["fired"] == 1
-    assert asker.control("DELETE", "faults").json() == {"faults": []}
 
 
-def test_invalid_faults_are_refused(asker: Asker) -> None:
-    wrong: list[object] = [
-        {"no": "array"},
-        [{"operation": "accounts"}],
-        [{"action": "explode"}],
-        [{"action": "reset", "when": "now"}],
-        [{"action": {"kind": "reset", "loud": True}}],
-        [{"action": "reset", "operation": "write"}],
-        [{"action": {"kind": "malformed_account", "variant": "funny"}}],
-        ["reset"],
+def test_a_limit_belongs_to_one_scope(build: Build) -> None:
+    asker = build(account_catalog=RateLimit(1, 10), selected_account=RateLimit(1, 10))
+    first, second = asker.account_id(0), asker.account_id(1)
+    answers = [
+        asker.get(),
+        asker.get(key=NO_SCOPE_KEY),
+        asker.media(first),
+        asker.media(second),
+        asker.media(first, key="sandbox-one-account-key"),
     ]
-    for document in wrong:
-        answer = asker.control("POST", "faults", document)
-        assert (answer.status, list(answer.json())) == (400, ["error"]), document
-    assert asker.sandbox.faults.rules == ()
+    assert [answer.status for answer in answers] == [200] * 5
+    again = [asker.get(), asker.media(first), asker.media(first, "stories"), asker.media(second)]
+    assert [answer.status for answer in again] == [429] * 4
 
 
-def test_requests_and_stats(asker: Asker) -> None:
-    account_id = asker.account_id()
-    answers = [asker.get(limit=5), asker.media(account_id, "stories"), asker.media(account_id, "reels")]
-    asker.get(limit=5)
-    entries = asker.control("GET", "requests").json()["requests"]
-    assert [entry["correlation_id"] for entry in entries][:3] == [a.headers["x-correlation-id"] for a in answers]
-    assert entries[1] == {
-        "operation": "accounts.media.list",
-        "account_id": account_id,
-        "surface": "stories",
-        "cursor": None,
-        "limit": 25,
-        "status": 200,
-        "code": None,
-        "time": 1000.0,
-        "correlation_id": answers[1].headers["x-correlation-id"],
-    }
-    assert entries[2]["code"] == "api_automation_invalid_configuration"
-    stats = asker.control("GET", "stats").json()
-    assert stats["counts"] == {"accounts.list": {"200": 2}, "accounts.media.list": {"200": 1, "422": 1}}
-    assert (stats["total"], stats["distinct"], stats["early_requests"]) == (4, 3, 0)
-    assert [(again["operation"], again["times"]) for again in stats["asked_again"]] == [("accounts.list", 2)]
-    assert asker.control("DELETE", "requests").json()["total"] == 0
-    assert asker.control("GET", "requests").json() == {"requests": []}
+def test_limits_change_while_it_runs(asker: Asker) -> None:
+    answer = asker.control("POST", "limits", {"account_catalog": {"requests": 1, "seconds": 60}})
+    assert answer.json() == {"account_catalog": {"requests": 1, "seconds": 60}, "selected_account": None}
+    asker.control("POST", "limits", {"selected_account": {"requests": 9, "seconds": 1}})
+    assert [asker.get().status, asker.get().status] == [200, 429]
+    asker.control("POST", "limits", {"account_catalog": None})
+    assert asker.get().status == 200
 
 
-def test_truth_equals_the_result_of_scans(asker: Asker) -> None:
-    asker.control("POST", "day", {"day": 3})
-    accounts = [json.loads(line) for line in asker.control("GET", "truth").body.splitlines()]
-    assert accounts == asker.scan(limit=50)
-    media = [json.loads(line) for line in asker.control("GET", "truth?media=1").body.splitlines()]
-    scanned = [
-        {"account_id": account["id"], "surface": surface, "item": item}
-        for account in accounts
-        for surface in ("posts", "stories")
-        for item in asker.scan_media(account["id"], surface, limit=50)
-    ]
-    assert media == scanned
+@pytest.mark.parametrize(
+    ("fault", "statuses"),
+    [
+        ({}, [500, 200, 200, 200, 200]),
+        ({"times": 2}, [500, 500, 200, 200, 200]),
+        ({"times": None}, [500, 500, 500, 500, 500]),
+        ({"operation": "accounts", "times": None}, [500, 200, 200, 200, 200]),
+        ({"operation": "media"}, [200, 500, 200, 200, 200]),
+        ({"surface": "stories", "times": 3}, [200, 200, 500, 200, 500]),
+        ({"account_id": 1, "times": None}, [200, 200, 200, 500, 500]),
+    ],
+)
+def test_a_fault_affects_the_next_requests_that_match(asker: Asker, fault: dict[str, Any], statuses: list[int]) -> None:
+    first, second = asker.account_id(0), asker.account_id(1)
+    if "account_id" in fault:
+        fault = {**fault, "account_id": second}
+    asker.control("POST", "faults", {"code": "api_internal_error", **fault})
+    answers = [asker.get(), *(asker.media(one, kind) for one in (first, second) for kind in ("posts", "stories"))]
+    assert [answer.status for answer in answers] == statuses
+    left = asker.control("GET", "faults").json()
+    asked = fault.get("times", 1)
+    assert [one["times"] for one in left] == ([] if asked == statuses.count(500) else [asked and asked - 2])
+    assert asker.control("DELETE", "faults").json() == []
+    assert asker.get().status == 200
 
 
-def test_truth_of_another_key(asker: Asker) -> None:
-    lines = asker.control("GET", "truth?key=sandbox-one-account-key").body.splitlines()
-    assert [json.loads(line)["id"] for line in lines] == [asker.account_id(0)]
-    assert asker.control("GET", "truth?key=nobody").status == 400
+def test_a_fault_may_delay_and_comes_after_the_checks() -> None:
+    slept = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    asker = Asker(Sandbox(sleep=sleep))
+    asker.control("POST", "faults", {"delay": 2.5})
+    asker.control("POST", "faults", {"delay": 1, "code": "rate_limited", "retry_after": 7})
+    assert [asker.get(key=None).status, asker.get(limit=0).status] == [401, 422]
+    assert [asker.get().status, asker.get().headers["retry-after"], slept] == [200, "7", [2.5, 1.0]]
 
 
-def test_the_truth_ignores_faults(asker: Asker) -> None:
-    before = asker.control("GET", "truth?media=1").body
-    asker.control("POST", "faults", [{"action": "extra_item_field"}, {"action": "too_many_items"}])
-    asker.get()
-    assert asker.control("GET", "truth?media=1").body == before
+def made(asker: Asker, **choices: object) -> str:
+    answer = asker.control("POST", "keys", choices)
+    assert answer.status == 201, answer.body
+    return str(answer.json()["secret"])
+
+
+def test_the_secret_is_shown_once(asker: Asker) -> None:
+    answer = asker.control("POST", "keys", {"name": "reader", "scopes": [READ], "accounts": 2})
+    accounts = [asker.account_id(0), asker.account_id(1)]
+    shown = {"name": "reader", "scopes": [READ], "accounts": accounts, "revoked": False}
+    secret = answer.json()["secret"]
+    assert answer.json() == {**shown, "secret": secret}
+    assert asker.get(key=secret).status == 200
+    listing = asker.control("GET", "keys")
+    assert [key["name"] for key in listing.json()] == [*BUILT_IN, "reader"]
+    assert listing.json()[-1] == shown
+    for answer in (listing, asker.control("DELETE", "keys/reader"), asker.control("GET", "keys")):
+        assert secret.encode() not in answer.body
+        assert b"sandbox-demo-key" not in answer.body
+    assert secret != made(asker, name="another")
+
+
+def test_a_key_reaches_what_it_was_granted_until_it_is_revoked(asker: Asker) -> None:
+    first, third = asker.account_id(0), asker.account_id(2)
+    narrow = made(asker, name="narrow", scopes=[READ], accounts=2)
+    unscoped = made(asker, name="unscoped", scopes=["metrics:read"])
+    assert [asker.media(one, key=narrow).code for one in (first, third)] == ["", "api_account_not_granted"]
+    assert (len(asker.scan(key=narrow)), len(asker.scan(key=unscoped))) == (2, 40)
+    assert asker.media(first, key=unscoped).code == "api_scope_denied"
+    for _ in range(2):
+        assert asker.control("DELETE", "keys/narrow").json()["revoked"] is True
+    assert {asker.get(key=narrow).code, asker.media(first, key=narrow).code} == {"api_unauthorized"}
+    assert [key["revoked"] for key in asker.control("GET", "keys").json()] == [False] * 4 + [True, False]
+    assert asker.control("POST", "keys", {"name": "narrow"}).status == 422
+    assert asker.control("DELETE", "keys/nobody").status == 404
+
+
+def test_accounts_are_chosen_by_id_or_username(build: Build) -> None:
+    asker = build(day=5)
+    accounts = asker.scan(limit=50)
+    wanted = [accounts[3]["id"].upper(), accounts[7]["ig_username"]]
+    secret = made(asker, name="chosen", accounts=wanted)
+    assert [account["id"] for account in asker.scan(key=secret)] == [accounts[3]["id"], accounts[7]["id"]]
+    assert asker.control("GET", "keys").json()[-1]["scopes"] == list(KEY_SCOPES)
+    assert asker.scan(key=made(asker, name="none", accounts=[])) == []
+    gone = asker.account_id(min(set(range(40)) - {one.position for one in asker.sandbox.catalogue.accounts(5)}))
+    assert asker.media(gone, key=made(asker, name="late", accounts=[gone])).code == "api_automation_media_not_found"
+
+
+def test_a_grant_of_all_accounts_grows_with_the_catalogue_and_a_number_does_not(build: Build) -> None:
+    asker = build(accounts=80)
+    every, first = made(asker, name="every"), made(asker, name="first", accounts=80)
+    asker.sandbox.day = 1
+    assert {account["id"] for account in asker.scan(key=every)} - {account["id"] for account in asker.scan(key=first)}
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong", "why"),
+    [
+        ("day", {"day": -1}, "greater than or equal to 0"),
+        ("day", {"day": True}, "valid integer"),
+        ("limits", {"everything": None}, "not permitted"),
+        ("limits", {"account_catalog": {"requests": 0, "seconds": 1}}, "greater than or equal to 1"),
+        ("faults", {}, "a fault has a delay, or one of these codes: api_invalid_content_length, "),
+        ("faults", {"code": "api_brand_new"}, "a fault has a delay, or one of these codes"),
+        ("faults", {"delay": 1, "when": "now"}, "not permitted"),
+        ("faults", {"delay": 1, "times": 0}, "greater than or equal to 1"),
+        ("keys", {"name": "a b"}, "match pattern"),
+        ("keys", {"name": "x", "scopes": ["automation:read"]}, "'automations:read'"),
+        ("keys", {"name": "x", "accounts": True}, "valid integer"),
+        ("keys", {"name": "x", "accounts": -1}, "greater than or equal to 0"),
+        ("keys", {"name": "x", "accounts": 41}, "41 accounts wanted, the catalogue has 40"),
+        ("keys", {"name": "x", "accounts": ["nobody"]}, "no account has the id or username 'nobody'"),
+        ("keys", {"name": "demo"}, "issued before"),
+    ],
+)
+def test_invalid_changes_are_refused(asker: Asker, path: str, wrong: object, why: str) -> None:
+    before = asker.control("GET", path).body
+    answer = asker.control("POST", path, wrong)
+    assert answer.status == 422
+    assert why in str(answer.json()["detail"])
+    assert asker.control("GET", path).body == before

@@ -5,12 +5,13 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from connectors.sandbox.faults.tampering import TAMPERINGS
 from connectors.sandbox.http.app import Sandbox
 from models.schema.mapping_built_in import BUILT_IN
 from tests.model import reading
 from tests.model.reading import lasting
 from tests.model.recent import LOOKBACK, PINS, RUN, Key
+from tests.odd_api.api import truth
+from tests.odd_api.faults import TAMPERINGS
 from tests.simulation.events import Event, Partition, RequestSent, instant
 from tests.simulation.model import id_of
 from tests.simulation.protocol_checker import ProtocolChecker, Session, require
@@ -25,7 +26,7 @@ def listed_items(sandbox: Sandbox) -> dict[Key, Any]:
     """Return the items that the API lists today, of accounts whose token has not expired."""
     items = (
         ((account.id, surface), json.loads(text))
-        for account, surface, text in sandbox.catalogue.truth(sandbox.day)
+        for account, surface, text in truth(sandbox.catalogue, sandbox.day)
         if account.status == "active"
     )
     return {(*partition, str(id_of(item))): lasting(item) for partition, item in items}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from connectors.sandbox.data.calendar import FIRST_DAY
+from connectors.sandbox.settings import FIRST_DAY
 
 Partition = tuple[str, str]
 CATALOGUE: Partition = ("", "")

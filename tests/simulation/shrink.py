@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from connectors.sandbox.settings import PLAIN_FEED
+from tests.odd_api.feeds import PLAIN_FEED
 from tests.simulation.scenario import Day, Scenario, World
 
 _PLAIN = Day()

@@ -17,7 +17,6 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
@@ -36,6 +35,7 @@ from models.checkpoint import ScanState
 from models.page_commit import PageCommit
 from models.selection import Selection
 from tests.model.recent import EVERY, LOOKBACK, RUN
+from tests.odd_api.api import OddApi
 from tests.simulation.api_checks import check_above_depths, check_against_api, check_request_count, is_undisturbed
 from tests.simulation.crashes import CrashTrigger, crash_points
 from tests.simulation.disk import Disk
@@ -121,12 +121,9 @@ class Simulator:
             posts=world.posts,
             stories=world.stories,
             change_every=world.change_every,
-            shape=world.shape,
-            feed=world.feed,
-            log_size=0,
         )
         self._loop: VirtualLoop | None = None
-        self.sandbox = Sandbox(settings, clock=self._time, sleep=asyncio.sleep)
+        self.sandbox = OddApi(settings, shape=world.shape, feed=world.feed, clock=self._time, sleep=asyncio.sleep)
         self._log: list[Event] = []
         self._pending: list[Event] = []
 
@@ -190,10 +187,10 @@ class Simulator:
     def _configure_sandbox(self, day: Day) -> None:
         sandbox = self.sandbox
         sandbox.day += day.advance
-        sandbox.faults.replace(day.faults)
+        sandbox.script.replace(day.faults)
         sandbox.limiter.configure({CATALOG_SCOPE: day.catalogue_limit, ACCOUNT_SCOPE: day.account_limit})
         if day.forgets_cursors:
-            sandbox.cursors.forget()
+            sandbox.forget_cursors()
 
     def _look(self, connection: Connection) -> None:
         rows = connection.db.execute(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.sandbox.settings import ORDERS
+from tests.odd_api.feeds import ORDERS
 from tests.simulation.injected_bugs import INJECTED_BUGS
 from tests.simulation.scenario import Day, Scenario, World, generate_scenario
 from tests.simulation.shrink import shrink

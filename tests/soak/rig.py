@@ -11,7 +11,7 @@ from flows.config.settings import Settings, load
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from models.runs import RunState
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess
+from tests.e2e.processes import KEY, Operator, SandboxProcess, start_sandboxes
 from tests.soak.measuring import files, rows, vitals
 from tests.soak.samples import Sample, Vitals
 
@@ -38,14 +38,8 @@ class BadRun(Exception):  # noqa: N818 - what it is
 @contextmanager
 def served(*options: str) -> Iterator[SandboxProcess]:
     """Serve the API in a separate process during the block."""
-    command = [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0", *options]
-    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield SandboxProcess(process.stdout.readline().split("GRAMHOUSE_BASE_URL=")[1].split()[0])
-        finally:
-            process.terminate()
-            process.communicate(timeout=TIMEOUT)
+    with start_sandboxes() as begin:
+        yield begin(*options)
 
 
 def settings(folder: Path, service: SandboxProcess) -> Settings:

@@ -65,14 +65,8 @@ class Population:
 
     def account(self, position: int, day: int) -> Account:
         """Return the account at a position, whether or not it is visible."""
-        account_id, username, public_id = self._names(position)
-        return Account(position, account_id, username, public_id, self.status(position, day))
-
-    def status(self, position: int, day: int) -> str:
-        """Return ``active`` or ``token_expired``."""
-        if self._block and position in self._expired(position // self._block, day):
-            return TOKEN_EXPIRED
-        return ACTIVE
+        is_expired = self._block and position in self._expired(position // self._block, day)
+        return Account(position, *self._names(position), TOKEN_EXPIRED if is_expired else ACTIVE)
 
     def username(self, position: int) -> str:
         """Return the account's username, which is unique."""
@@ -109,10 +103,5 @@ def username(position: int) -> str:
     # The step is coprime to the number of pairs, so each pair is used once per lap.
     first, second = divmod((n * 1847 + 611) % pairs, len(SECOND))
     again, style = divmod(lap, len(USERNAME_STYLES))
-    name = USERNAME_STYLES[style].format(
-        first=FIRST[first],
-        second=SECOND[second],
-        First=FIRST[first].title(),
-        Second=SECOND[second].title(),
-    )
+    name = USERNAME_STYLES[style].format(first=FIRST[first], second=SECOND[second])
     return f"{name}{again + 1}" if again else name

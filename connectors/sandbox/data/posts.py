@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from connectors.sandbox.data.calendar import DAY, FIRST_DAY, instant
-from connectors.sandbox.data.captions import post_caption
-from connectors.sandbox.data.identity import SEQUENCES, shortcode
+from connectors.sandbox.data.identity import SEQUENCES
+from connectors.sandbox.data.items import DAY, Child, Item
+from connectors.sandbox.data.words import post_caption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from connectors.sandbox.data.draw import Draw
     from connectors.sandbox.data.identity import Identity
+    from connectors.sandbox.settings import SandboxSettings
 
 _ACCOUNT, _POST = 20, 21
 _SURFACE = 0
 _OLDEST = 10 * 365 * DAY
 _LONGEST_GAP = 2 * DAY
-START = 1 << 62
 
 # Percentages with a mean of 100, so that the catalogue has about `accounts x posts` posts, differently distributed.
 _SIZES = (10, 30, 40, 50, 60, 70, 80, 90, 100, 100, 110, 120, 130, 150, 190, 270)
 _POSTS_IN_TEN_DAYS = (2, 3, 4, 5, 7, 10, 14, 20)
 _FOLLOWERS = (90, 240, 410, 860, 1_500, 3_200, 9_800, 41_000)
 
+# A third of the posts are carousels.
 _KINDS = (
-    *((("IMAGE", "FEED"),) * 8),
-    *((("VIDEO", "REELS"),) * 4),
+    *((("IMAGE", "FEED"),) * 4),
+    *((("VIDEO", "REELS"),) * 3),
     ("VIDEO", "FEED"),
-    *((("CAROUSEL_ALBUM", "FEED"),) * 3),
+    *((("CAROUSEL_ALBUM", "FEED"),) * 4),
 )
 _CHILD_KINDS = ("IMAGE", "IMAGE", "IMAGE", "VIDEO")
 
 
-def _shown(fate: int, since: int) -> bool:
+def _is_shown(fate: int, since: int) -> bool:
     """Return whether a post is shown ``since`` days after its first. One in ten is deleted, some only temporarily."""
     rest, deathless = divmod(fate, 10)
     rest, dies = divmod(rest, 30)
@@ -42,38 +43,10 @@ def _shown(fate: int, since: int) -> bool:
     return bool(deathless) or since <= dies or (returns and since > dies + away)
 
 
-class Child(NamedTuple):
-    """One image or video of a carousel."""
-
-    id: int
-    media_type: str
-
-
-class Item(NamedTuple):
-    """A post or a story on one day. A tuple for speed, because each page needs fifty.
-
-    ``caption`` is escaped for a JSON string, without quotes, or None. ``published`` is in epoch seconds. ``sequence``
-    increases with time within one account and surface.
-    """
-
-    sequence: int
-    id: int
-    shortcode: str
-    media_type: str
-    product_type: str
-    caption: str | None
-    published: int
-    likes: int
-    comments: int
-    saves: int
-    reach: int
-    comments_open: bool
-    children: tuple[Child, ...]
-
-
 class Timeline(NamedTuple):
     """The parameters of an account's posts."""
 
+    first_day: int
     at_first: int
     per_ten_days: int
     phase: int
@@ -87,36 +60,34 @@ class Timeline(NamedTuple):
     def day_of(self, sequence: int) -> int:
         """Return the first day of a post; 0 for all posts that exist at the beginning."""
         late = sequence - self.at_first
-        if late < 0:
-            return 0
-        return -((self.phase - 10 * (late + 1)) // self.per_ten_days)
+        return 0 if late < 0 else -((self.phase - 10 * (late + 1)) // self.per_ten_days)
 
-    def published(self, sequence: int, chance: int) -> int:
-        """Return when a post was published, in epoch seconds; it increases with the sequence."""
-        day = self.day_of(sequence)
+    def published(self, sequence: int, day: int, chance: int) -> int:
+        """Return when a post of this day was published, in epoch seconds; it increases with the sequence."""
         if day == 0:
-            return FIRST_DAY - (self.at_first - sequence) * self.gap + chance % self.gap
+            return self.first_day - (self.at_first - sequence) * self.gap + chance % self.gap
         before = self.total(day - 1)
         slot = DAY // (self.total(day) - before)
-        return instant(day - 1) + (sequence - before) * slot + chance % slot
+        return self.first_day + (day - 1) * DAY + (sequence - before) * slot + chance % slot
 
 
 class Posts:
     """The surface ``posts``."""
 
-    def __init__(self, mean: int, draw: Draw, identity: Identity) -> None:
-        self._mean = mean
+    def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
+        self._settings = settings
         self._draw = draw
         self._identity = identity
 
     def timeline(self, position: int) -> Timeline:
         """Return the timeline of the account at a position. Position 0 has exactly the mean number of posts."""
+        mean = self._settings.posts
         size, rate, phase, followers, *_ = self._draw.eight(_ACCOUNT, position)
-        percent = 100 if position == 0 else _SIZES[size % len(_SIZES)]
-        at_first = (self._mean * percent + 50) // 100
+        at_first = (mean * (100 if position == 0 else _SIZES[size % len(_SIZES)]) + 50) // 100
         return Timeline(
-            at_first=at_first,
-            per_ten_days=_POSTS_IN_TEN_DAYS[rate % len(_POSTS_IN_TEN_DAYS)] if self._mean else 0,
+            self._settings.first_day,
+            at_first,
+            per_ten_days=_POSTS_IN_TEN_DAYS[rate % len(_POSTS_IN_TEN_DAYS)] if mean else 0,
             phase=phase % 10,
             gap=min(_LONGEST_GAP, _OLDEST // max(at_first, 1)),
             followers=_FOLLOWERS[followers % len(_FOLLOWERS)],
@@ -124,47 +95,40 @@ class Posts:
 
     def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
         """Yield the posts shown on this day that are older than ``sequence``, newest first."""
+        return (item for item, is_shown in self.every(position, day, sequence) if is_shown)
+
+    def every(self, position: int, day: int, sequence: int) -> Iterator[tuple[Item, bool]]:
+        """Yield all posts made until this day that are older than ``sequence``, each with whether it is shown."""
         timeline = self.timeline(position)
-        eight = self._draw.eight
         for older in range(min(timeline.total(day), sequence) - 1, -1, -1):
-            chances = eight(_POST, position, older)
-            if _shown(chances[0], day - timeline.day_of(older)):
-                yield self._item(position, older, day, timeline, chances)
+            yield self._post(position, older, day, timeline)
 
-    def ever(self, position: int, day: int) -> Iterator[Item]:
-        """Yield all posts made until this day, including deleted ones, newest first."""
-        timeline = self.timeline(position)
-        for sequence in range(timeline.total(day) - 1, -1, -1):
-            yield self._item(position, sequence, day, timeline, self._draw.eight(_POST, position, sequence))
-
-    def _item(self, position: int, sequence: int, day: int, timeline: Timeline, chances: tuple[int, ...]) -> Item:
-        _, words, edit, kind, appeal, second, parts, flags = chances
+    def _post(self, position: int, sequence: int, day: int, timeline: Timeline) -> tuple[Item, bool]:
+        fate, words, edit, kind, appeal, second, parts, flags = self._draw.eight(_POST, position, sequence)
         number = self._identity.item_number(position, _SURFACE, sequence)
-        item_id = self._identity.item_id(number)
-        published = timeline.published(sequence, second)
-        edited = edit % 16 == 0 and day - timeline.day_of(sequence) > edit // 16 % 20
+        born = timeline.day_of(sequence)
+        published = timeline.published(sequence, born, second)
+        is_edited = edit % 16 == 0 and day - born > edit // 16 % 20
         media_type, product_type = _KINDS[kind % len(_KINDS)]
-        age = (instant(day) - published) // DAY
+        age = (timeline.first_day + day * DAY - published) // DAY
         fans = timeline.followers * (1 + appeal % 12 * (appeal >> 8) % 12) // 100
         likes = fans * (age + 1) // (age + 3)
         children: tuple[Child, ...] = ()
         if media_type == "CAROUSEL_ALBUM":
+            numbers = range(number + 1, number + 3 + parts % 4)
             children = tuple(
-                Child(self._identity.item_id(number + n), _CHILD_KINDS[parts >> 2 * n & 3])
-                for n in range(1, 3 + parts % 4)
+                [Child(self._identity.item_id(n), _CHILD_KINDS[parts >> 2 * (n - number) & 3]) for n in numbers]
             )
-        return Item(
-            sequence=sequence,
-            id=item_id,
-            shortcode=shortcode(item_id),
-            media_type=media_type,
-            product_type=product_type,
-            caption=post_caption(words, edit >> 16 if edited else None),
-            published=published,
-            likes=likes,
-            comments=likes // (12 + appeal % 40),
-            saves=likes // 15,
-            reach=likes * 7 + age % 5,
-            comments_open=flags % 25 != 0,
-            children=children,
+        item = Item(
+            sequence,
+            self._identity.item_id(number),
+            media_type,
+            product_type,
+            post_caption(words, edit >> 16 if is_edited else None),
+            published,
+            likes,
+            likes // (12 + appeal % 40),
+            flags % 25 != 0,
+            children,
         )
+        return item, _is_shown(fate, day - born)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
@@ -16,43 +16,33 @@ from connectors.sandbox.contract import (
     MAX_DEPTH,
     MAX_ISSUES,
     MAX_LIMIT,
-    MEDIA_SUFFIX,
     SURFACES,
-    UUID,
-    Code,
-    Issue,
+    Error,
 )
-from connectors.sandbox.http.exchange import Refused
+from connectors.sandbox.http.replies import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Iterator
+
+    from connectors.sandbox.http.replies import Receive
 
 _BAD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_MEDIA_PATH = re.compile(rf"{ACCOUNTS_PATH}/([^/]+)/media", re.DOTALL)
 _LIMIT = re.compile(r"[0-9]{1,9}")
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
 _ACCOUNT_QUERY = frozenset({"cursor", "limit"})
 _MEDIA_QUERY = frozenset({"cursor", "limit", "surface"})
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The validated query of either operation (API 4.1, 4.2)."""
-
-    limit: int = DEFAULT_LIMIT
-    cursor: str | None = None
-    surface: str | None = None
-
-
-def text(raw: bytes) -> str:
-    """Decode percent-encoded bytes. Raises Refused ``api_invalid_request_url``."""
+def _text(raw: bytes) -> str:
     if b"%" in raw:
         if _BAD_PERCENT.search(raw):
-            raise Refused(Code.INVALID_REQUEST_URL)
+            raise Refused(Error.INVALID_REQUEST_URL)
         raw = unquote_to_bytes(raw)
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise Refused(Code.INVALID_REQUEST_URL) from None
+        raise Refused(Error.INVALID_REQUEST_URL) from None
 
 
 def account_of(method: str, raw_path: bytes) -> str | None:
@@ -60,79 +50,44 @@ def account_of(method: str, raw_path: bytes) -> str | None:
 
     Raises Refused ``api_invalid_request_url`` for any other path or method.
     """
-    path = text(raw_path)
-    if method == "GET":
-        if path == ACCOUNTS_PATH:
-            return None
-        if path.startswith(f"{ACCOUNTS_PATH}/") and path.endswith(MEDIA_SUFFIX):
-            account_id = path[len(ACCOUNTS_PATH) + 1 : -len(MEDIA_SUFFIX)]
-            if account_id and "/" not in account_id:
-                return account_id
-    raise Refused(Code.INVALID_REQUEST_URL)
+    path = _text(raw_path)
+    found = _MEDIA_PATH.fullmatch(path)
+    if method != "GET" or (found is None and path != ACCOUNTS_PATH):
+        raise Refused(Error.INVALID_REQUEST_URL)
+    return found and found[1]
 
 
-def account_uuid(account_id: str) -> str:
-    """Return the id if it is a UUID; otherwise raises Refused ``api_automation_invalid_configuration``."""
-    if UUID.fullmatch(account_id) is None:
-        raise Refused(Code.AUTOMATION_INVALID_CONFIGURATION)
-    return account_id
+def read_query(raw: bytes, *, media: bool) -> tuple[str, str | None, int]:
+    """Return the surface (empty for the account list), the cursor and the limit of a query (API 4.1, 4.2).
 
-
-def account_query(raw: bytes) -> Query:
-    """Return the validated query of the account list (API 4.1).
-
-    Raises Refused with ``api_validation_error`` for unknown or repeated names (the paths of the issues are the
-    parameters' positions in the query, from 0), then with ``api_invalid_limit`` or ``api_invalid_cursor``.
+    Raises Refused for unknown or repeated names: with ``api_automation_invalid_configuration`` for the media list, also
+    for a missing or unknown surface; with ``api_validation_error`` for the account list, and the names' positions in
+    the query, from 0, as paths of the issues. Then with ``api_invalid_limit`` or ``api_invalid_cursor`` (API 4, 7, 8).
     """
-    pairs = _pairs(raw)
-    issues = []
-    seen: dict[str, str] = {}
-    for index, (name, value) in enumerate(pairs):
+    parts = [part.replace(b"+", b" ").partition(b"=") for part in raw.split(b"&") if part]
+    pairs = [(_text(name), _text(value)) for name, _, value in parts]
+    given = dict(pairs)
+    if media:
+        if len(given) < len(pairs) or not given.keys() <= _MEDIA_QUERY or given.get("surface") not in SURFACES:
+            raise Refused(Error.AUTOMATION_INVALID_CONFIGURATION)
+    elif issues := list(_issues([name for name, _ in pairs])):
+        raise Refused(Error.VALIDATION_ERROR, issues=issues[:MAX_ISSUES])
+    limit, cursor = given.get("limit", str(DEFAULT_LIMIT)), given.get("cursor")
+    if _LIMIT.fullmatch(limit) is None or not 1 <= int(limit) <= MAX_LIMIT:
+        raise Refused(Error.INVALID_LIMIT)
+    if cursor is not None and not 1 <= len(cursor) <= MAX_CURSOR:
+        raise Refused(Error.INVALID_CURSOR)
+    return given.get("surface", ""), cursor, int(limit)
+
+
+def _issues(names: list[str]) -> Iterator[dict[str, object]]:
+    seen: set[str] = set()
+    for index, name in enumerate(names):
         if name not in _ACCOUNT_QUERY:
-            issues.append(Issue("unrecognized_keys", (index,)))
+            yield {"code": "unrecognized_keys", "path": [index]}
         elif name in seen:
-            issues.append(Issue("duplicate_key", (index,)))
-        seen[name] = value
-    if issues:
-        raise Refused(Code.VALIDATION_ERROR, issues=issues[:MAX_ISSUES])
-    return Query(_limit(seen.get("limit")), _cursor(seen.get("cursor")))
-
-
-def media_query(raw: bytes) -> Query:
-    """Return the validated query of the media list (API 4.2).
-
-    Raises Refused with ``api_automation_invalid_configuration`` for unknown or repeated names and for a missing or
-    unknown surface, then as for the account list (API 8, rules 4 and 5).
-    """
-    pairs = _pairs(raw)
-    seen = dict(pairs)
-    surface = seen.get("surface")
-    if len(seen) != len(pairs) or not seen.keys() <= _MEDIA_QUERY or surface not in SURFACES:
-        raise Refused(Code.AUTOMATION_INVALID_CONFIGURATION)
-    return Query(_limit(seen.get("limit")), _cursor(seen.get("cursor")), surface)
-
-
-def _pairs(raw: bytes) -> list[tuple[str, str]]:
-    found = []
-    for part in raw.split(b"&"):
-        if part:
-            name, _, value = part.partition(b"=")
-            found.append((text(name.replace(b"+", b" ")), text(value.replace(b"+", b" "))))
-    return found
-
-
-def _limit(value: str | None) -> int:
-    if value is None:
-        return DEFAULT_LIMIT
-    if _LIMIT.fullmatch(value) is None or not 1 <= int(value) <= MAX_LIMIT:
-        raise Refused(Code.INVALID_LIMIT)
-    return int(value)
-
-
-def _cursor(value: str | None) -> str | None:
-    if value is not None and not 1 <= len(value) <= MAX_CURSOR:
-        raise Refused(Code.INVALID_CURSOR)
-    return value
+            yield {"code": "duplicate_key", "path": [index]}
+        seen.add(name)
 
 
 def body_length(headers: dict[bytes, bytes]) -> int | None:
@@ -142,25 +97,24 @@ def body_length(headers: dict[bytes, bytes]) -> int | None:
     """
     if b"transfer-encoding" in headers:
         return None
-    raw = headers.get(b"content-length", b"0")
-    if not raw.isdigit():
-        raise Refused(Code.INVALID_CONTENT_LENGTH)
-    return int(raw)
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit():
+        raise Refused(Error.INVALID_CONTENT_LENGTH)
+    return int(length)
 
 
-async def read_body(receive: Callable[[], Awaitable[MutableMapping[str, object]]], length: int | None) -> bytes:
+async def read_body(receive: Receive, length: int | None) -> bytes:
     """Read a request's body of at most 1 MiB. Raises Refused ``api_body_too_large``."""
     if length is not None and length > MAX_BODY:
-        raise Refused(Code.BODY_TOO_LARGE)
-    body = bytearray()
-    while True:
+        raise Refused(Error.BODY_TOO_LARGE)
+    body, more = bytearray(), True
+    while more:
         message = await receive()
-        chunk = message.get("body", b"")
-        body += chunk if isinstance(chunk, bytes) else b""
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
         if len(body) > MAX_BODY:
-            raise Refused(Code.BODY_TOO_LARGE)
-        if not message.get("more_body", False):
-            return bytes(body)
+            raise Refused(Error.BODY_TOO_LARGE)
+    return bytes(body)
 
 
 def check_body(body: bytes, content_type: bytes) -> None:
@@ -168,26 +122,19 @@ def check_body(body: bytes, content_type: bytes) -> None:
     if not body:
         return
     if content_type.partition(b";")[0].strip().lower() != b"application/json":
-        raise Refused(Code.UNSUPPORTED_MEDIA_TYPE)
+        raise Refused(Error.UNSUPPORTED_MEDIA_TYPE)
     try:
-        decoded = body.decode()
+        text = body.decode()
     except UnicodeDecodeError:
-        raise Refused(Code.INVALID_UTF8) from None
+        raise Refused(Error.INVALID_UTF8) from None
     if _depth(body) > MAX_DEPTH:
-        raise Refused(Code.JSON_TOO_DEEP)
+        raise Refused(Error.JSON_TOO_DEEP)
     try:
-        json.loads(decoded)
-    except (ValueError, RecursionError):
-        raise Refused(Code.INVALID_JSON) from None
+        json.loads(text)
+    except ValueError:
+        raise Refused(Error.INVALID_JSON) from None
 
 
 def _depth(body: bytes) -> int:
-    deepest = depth = 0
-    for token in _STRUCTURE.finditer(body):
-        mark = token.group()
-        if mark in {b"[", b"{"}:
-            depth += 1
-            deepest = max(deepest, depth)
-        elif mark in {b"]", b"}"}:
-            depth -= 1
-    return deepest
+    steps = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+    return max(accumulate(steps.get(token.group(), 0) for token in _STRUCTURE.finditer(body)), default=0)

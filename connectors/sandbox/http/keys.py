@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from connectors.sandbox.contract import KEY_SCOPES
+from pydantic import BaseModel, Field
+
+from connectors.sandbox.contract import KEY_SCOPES, KeyScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from connectors.sandbox.data.catalogue import Catalogue, Grant
 
 DEMO_KEY = "sandbox-demo-key"
 NO_SCOPE_KEY = "sandbox-no-scope-key"
@@ -17,68 +19,71 @@ NO_ACCOUNT_KEY = "sandbox-no-account-key"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A credential: its secret, its scopes, and its accounts.
-
-    ``accounts`` contains ids (UUID strings) or positions in the catalogue (integers, 0 is the first account); ``None``
-    grants all current and future accounts. Without a ``name`` the key gets a numbered one.
-    """
-
-    secret: str = field(repr=False)
-    scopes: frozenset[str] = frozenset(KEY_SCOPES)
-    accounts: frozenset[str | int] | None = None
-    name: str | None = None
-
-
-BUILT_IN = (
-    Key(DEMO_KEY, name="demo"),
-    Key(NO_SCOPE_KEY, scopes=frozenset(), name="no-scope"),
-    Key(ONE_ACCOUNT_KEY, accounts=frozenset({0}), name="one-account"),
-    Key(NO_ACCOUNT_KEY, accounts=frozenset(), name="no-account"),
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Credential:
-    """A key with its accounts resolved: ``positions`` in order, None for all; ``granted`` is the same as a set."""
+    """A key's name, its scopes, and the positions of its accounts in the catalogue, in order; None: all accounts."""
 
     name: str
-    scopes: frozenset[str]
-    positions: tuple[int, ...] | None
-    granted: frozenset[int] | None
+    scopes: tuple[str, ...] = KEY_SCOPES
+    positions: Grant = None
 
     def reaches(self, position: int) -> bool:
         """Return whether the account at a position is granted to this key."""
-        return self.granted is None or position in self.granted
+        return self.positions is None or position in self.positions
+
+
+_BUILT_IN = {
+    DEMO_KEY: Credential("demo"),
+    NO_SCOPE_KEY: Credential("no-scope", scopes=()),
+    ONE_ACCOUNT_KEY: Credential("one-account", positions=(0,)),
+    NO_ACCOUNT_KEY: Credential("no-account", positions=()),
+}
+
+
+class KeyRequest(BaseModel, frozen=True, extra="forbid"):
+    """The properties of a new key (API 5.3); ``accounts`` is a number for the first N, or ids and usernames."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    scopes: tuple[KeyScope, ...] = KEY_SCOPES
+    accounts: Annotated[int, Field(ge=0, strict=True)] | tuple[str, ...] | None = None
+
+    def credential(self, catalogue: Catalogue, day: int) -> Credential:
+        """Return the credential, with its accounts looked up in the catalogue of this day.
+
+        Accounts that have left can be granted. Raises ValueError for an account that was never listed, and if there are
+        fewer than N accounts.
+        """
+        if self.accounts is None:
+            return Credential(self.name, self.scopes)
+        if isinstance(self.accounts, int):
+            listed = zip(catalogue.accounts(day), range(self.accounts), strict=False)
+            positions = {account.position for account, _ in listed}
+            if len(positions) < self.accounts:
+                message = f"key {self.name!r}: {self.accounts} accounts wanted, the catalogue has {len(positions)}"
+                raise ValueError(message)
+        else:
+            found = catalogue.positions(self.accounts, day)
+            if unknown := [account for account in self.accounts if account not in found]:
+                message = f"key {self.name!r}: no account has the id or username {unknown[0]!r}"
+                raise ValueError(message)
+            positions = set(found.values())
+        return Credential(self.name, self.scopes, tuple(sorted(positions)))
 
 
 class Keyring:
-    """The keys that the server accepts, looked up by the Authorization header.
+    """The keys that the server accepts. ``issued`` maps every name to its credential, including revoked ones."""
 
-    ``position`` returns the position of an account id in the catalogue, -1 if no account has it. ``issued`` maps every
-    name to its credential, including revoked ones; it contains no secrets.
-    """
-
-    def __init__(self, keys: Iterable[Key], position: Callable[[str], int]) -> None:
+    def __init__(self) -> None:
         self.issued: dict[str, Credential] = {}
         self._by_secret: dict[bytes, Credential] = {}
-        self._position = position
-        for key in keys:
-            self.add(key)
+        for secret, credential in _BUILT_IN.items():
+            self.add(secret, credential)
 
-    def add(self, key: Key) -> Credential:
+    def add(self, secret: str, credential: Credential) -> None:
         """Add a key. Raises ValueError if its name was used before."""
-        name = key.name or f"key-{len(self.issued)}"
-        if name in self.issued:
-            message = f"a key named {name!r} was issued before; choose another name"
+        if credential.name in self.issued:
+            message = f"a key named {credential.name!r} was issued before; choose another name"
             raise ValueError(message)
-        granted = None
-        if key.accounts is not None:
-            granted = frozenset(a if isinstance(a, int) else self._position(a) for a in key.accounts) - {-1}
-        positions = None if granted is None else tuple(sorted(granted))
-        credential = Credential(name, key.scopes, positions, granted)
-        self.issued[name] = self._by_secret[key.secret.encode()] = credential
-        return credential
+        self.issued[credential.name] = self._by_secret[secret.encode()] = credential
 
     def revoke(self, name: str) -> Credential:
         """Revoke a key and delete its secret. Raises KeyError for an unknown name."""
@@ -88,7 +93,7 @@ class Keyring:
 
     def is_revoked(self, credential: Credential) -> bool:
         """Return whether a key was revoked."""
-        return all(one is not credential for one in self._by_secret.values())
+        return credential not in self._by_secret.values()
 
     def find(self, authorization: bytes | None) -> Credential | None:
         """Return the credential for ``Bearer <API_KEY>``, or None if it is not accepted (API 5.7)."""

@@ -1,69 +1,67 @@
-"""The OpenAPI 3.1 description of API v1, generated from the tables that the server uses (API 2, 4, 5, 7)."""
+"""The OpenAPI 3.1 description of API v1, from the tables that the server uses (API 2, 4, 5, 7)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from connectors.sandbox.contract import (
+    ACCOUNT_SCOPE,
     ACCOUNTS,
     ACCOUNTS_PATH,
     ACTIVE,
-    ALSO_ON_MEDIA,
-    CORRELATION_ID,
+    CATALOG_SCOPE,
     DEFAULT_LIMIT,
-    ERRORS,
     MAX_CURSOR,
     MAX_ISSUES,
     MAX_LIMIT,
     MEDIA,
-    OPERATIONS,
-    PUBLIC_ID,
+    MEDIA_KEY_SCOPE,
     SURFACES,
     TOKEN_EXPIRED,
-    USERNAME,
-    Code,
-    ErrorRow,
-    OperationRow,
+    Error,
 )
 
 Schema = dict[str, Any]
 
 
+def _text(**rules: object) -> Schema:
+    return {"type": "string", **rules}
+
+
 def _closed(properties: Schema, *, optional: tuple[str, ...] = ()) -> Schema:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-        "additionalProperties": False,
-    }
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+def _array(items: Schema, most: int) -> Schema:
+    return {"type": "array", "items": items, "maxItems": most}
+
+
+def _parameter(name: str, schema: Schema, **rules: object) -> Schema:
+    return {"name": name, "in": "query", **rules, "schema": schema}
+
+
+def _header(description: str, schema: Schema) -> Schema:
+    return {"description": description, "required": True, "schema": schema}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_CORRELATION_ID = _text(pattern="^[0-9A-HJKMNP-TV-Z]{26}$")
 _NEXT_CURSOR = {"type": ["string", "null"], "maxLength": MAX_CURSOR}
-_ISSUE = _closed(
-    {
-        "code": {"type": "string", "minLength": 1, "maxLength": 64},
-        "path": {"type": "array", "items": {"type": "integer", "minimum": 0}, "maxItems": 16},
-    }
-)
+_ISSUE = _closed({"code": _text(minLength=1, maxLength=64), "path": _array({"type": "integer", "minimum": 0}, 16)})
 SCHEMAS: Schema = {
     "AccountV1": _closed(
         {
-            "id": {"type": "string", "format": "uuid"},
-            "ig_username": {"type": "string", "pattern": USERNAME, "minLength": 1, "maxLength": 30},
-            "public_id": {"type": "string", "pattern": PUBLIC_ID, "minLength": 12, "maxLength": 16},
-            "status": {"type": "string", "enum": [ACTIVE, TOKEN_EXPIRED]},
+            "id": _text(format="uuid"),
+            "ig_username": _text(pattern="^[A-Za-z0-9._]+$", minLength=1, maxLength=30),
+            "public_id": _text(pattern="^[A-Za-z0-9]+$", minLength=12, maxLength=16),
+            "status": _text(enum=[ACTIVE, TOKEN_EXPIRED]),
         }
     ),
-    "AccountPageV1": _closed(
-        {
-            "items": {
-                "type": "array",
-                "maxItems": MAX_LIMIT,
-                "items": {"$ref": "#/components/schemas/AccountV1"},
-            },
-            "next_cursor": _NEXT_CURSOR,
-        }
-    ),
+    "AccountPageV1": _closed({"items": _array(_ref("AccountV1"), MAX_LIMIT), "next_cursor": _NEXT_CURSOR}),
     "PublicInstagramMediaPageV1": {
         "description": "Only next_cursor is specified (API 8); other fields of the page, and its items, are not.",
         "type": "object",
@@ -71,117 +69,77 @@ SCHEMAS: Schema = {
     },
 }
 
-_CORRELATION_HEADER = {
-    "description": "The id of this request: 26 characters.",
-    "required": True,
-    "schema": {"type": "string", "pattern": CORRELATION_ID},
-}
-_RETRY_AFTER_HEADER = {
-    "description": "Seconds to wait before the next request of the same tenant scope: a whole number, at least 1.",
-    "required": True,
-    "schema": {"type": "integer", "minimum": 1},
-}
-_BEARER_HEADER = {"required": True, "schema": {"type": "string", "const": "Bearer"}}
-_OWN_HEADERS = {401: {"WWW-Authenticate": _BEARER_HEADER}, 429: {"Retry-After": _RETRY_AFTER_HEADER}}
-
-_CURSOR = {
-    "name": "cursor",
-    "in": "query",
-    "description": "The next_cursor of the previous page of the same list, unchanged; omit it for the first page.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR},
-}
-# Section 4.2 has no minimum length; the maximum is from section 8, which applies to every cursor.
-_MEDIA_CURSOR = {**_CURSOR, "schema": {"type": "string", "maxLength": MAX_CURSOR}}
-_LIMIT = {
-    "name": "limit",
-    "in": "query",
-    "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-}
-_ACCOUNT_ID = {
-    "name": "accountId",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "format": "uuid"},
-}
-_SURFACE = {
-    "name": "surface",
-    "in": "query",
-    "required": True,
-    "schema": {"type": "string", "enum": list(SURFACES)},
+_CURSOR = "The next_cursor of the previous page of the same list, unchanged; omit it for the first page."
+_LIMIT = _parameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})
+_PARAMETERS = {
+    ACCOUNTS: [_parameter("cursor", _text(minLength=1, maxLength=MAX_CURSOR), description=_CURSOR), _LIMIT],
+    MEDIA: [
+        {"name": "accountId", "in": "path", "required": True, "schema": _text(format="uuid")},
+        _parameter("surface", _text(enum=list(SURFACES)), required=True),
+        # Section 4.2 has no minimum length; the maximum is from section 8, which applies to every cursor.
+        _parameter("cursor", _text(maxLength=MAX_CURSOR), description=_CURSOR),
+        _LIMIT,
+    ],
 }
 
+_TRACED = _header("The id of this request: 26 characters.", _CORRELATION_ID)
+_WAIT = "Seconds to wait before the next request of the same tenant scope: a whole number, at least 1."
+_OWN_HEADERS = {
+    401: {"WWW-Authenticate": {"required": True, "schema": _text(const="Bearer")}},
+    429: {"Retry-After": _header(_WAIT, {"type": "integer", "minimum": 1})},
+}
 
-def rows_of(operation: str) -> list[ErrorRow]:
-    """Return the possible errors of an operation: those of section 7, and for media those of section 8."""
-    return [
-        row
-        for row in ERRORS.values()
-        if operation in row.operations or (operation == MEDIA and row.code in ALSO_ON_MEDIA)
-    ]
-
-
-def _error_schema(row: ErrorRow) -> Schema:
-    error: Schema = {
-        "code": {"const": row.code},
-        "message": {"const": row.message},
-        "correlation_id": {"type": "string", "pattern": CORRELATION_ID},
+# The properties of an operation in section 4.
+_ASPECTS: dict[str, dict[str, str | None]] = {
+    name: {
+        "effect": "read",
+        "idempotency": "safe",
+        "required-scope": scope,
+        "account-access": access,
+        "rate-limit-descriptor": name,
+        "cost-class": "read",
+        "tenant-scope": tenant,
     }
-    if row.code == Code.VALIDATION_ERROR:
-        issues = {"type": "array", "maxItems": MAX_ISSUES, "items": _ISSUE}
-        error["details"] = _closed({"issues": issues})
-    return _closed({"error": _closed(error, optional=("correlation_id",))})
+    for name, scope, access, tenant in (
+        (ACCOUNTS, None, "none required", CATALOG_SCOPE),
+        (MEDIA, MEDIA_KEY_SCOPE, "required", ACCOUNT_SCOPE),
+    )
+}
 
 
-def _json(schema: Schema) -> Schema:
-    return {"application/json": {"schema": schema}}
-
-
-def _responses(operation: str, page: str) -> Schema:
-    headers = {"X-Correlation-ID": _CORRELATION_HEADER}
-    rows = rows_of(operation)
-    responses: Schema = {
-        "200": {
-            "description": "One page of the list.",
-            "headers": headers,
-            "content": _json({"$ref": f"#/components/schemas/{page}"}),
-        }
+def _error(error: Error) -> Schema:
+    shown: Schema = {
+        "code": {"const": error.code},
+        "message": {"const": error.message},
+        "correlation_id": _CORRELATION_ID,
     }
-    for status in sorted({row.status for row in rows}):
-        codes = [row for row in rows if row.status == status]
-        responses[str(status)] = {
-            "description": ", ".join(row.code for row in codes),
-            "headers": {**headers, **_OWN_HEADERS.get(status, {})},
-            "content": _json({"oneOf": [{"$ref": f"#/components/schemas/error_{row.code}"} for row in codes]}),
-        }
-    return responses
+    if error is Error.VALIDATION_ERROR:
+        shown["details"] = _closed({"issues": _array(_ISSUE, MAX_ISSUES)})
+    return _closed({"error": _closed(shown, optional=("correlation_id",))})
 
 
-def _aspects(row: OperationRow) -> dict[str, str | None]:
+def _response(status: int, description: str, schema: Schema) -> Schema:
+    headers = {"X-Correlation-ID": _TRACED, **_OWN_HEADERS.get(status, {})}
+    return {"description": description, "headers": headers, "content": {"application/json": {"schema": schema}}}
+
+
+def _operation(name: str, page: str, summary: str, text: str) -> Schema:
+    responses = {"200": _response(200, "One page of the list.", _ref(page))}
+    possible = [error for error in Error if name in error.operations]
+    for status in sorted({error.status for error in possible}):
+        codes = [error.code for error in possible if error.status == status]
+        one_of = {"oneOf": [_ref(f"error_{code}") for code in codes]}
+        responses[str(status)] = _response(status, ", ".join(codes), one_of)
+    aspects = _ASPECTS[name]
+    told = (f"{aspect.capitalize().replace('-', ' ')}: {value or 'none'}." for aspect, value in aspects.items())
     return {
-        "effect": row.effect,
-        "idempotency": row.idempotency,
-        "required-scope": row.required_scope,
-        "account-access": "required" if row.account_access else "none required",
-        "rate-limit-descriptor": row.name,
-        "cost-class": row.cost_class,
-        "tenant-scope": row.tenant_scope,
-    }
-
-
-def _sentence(aspects: dict[str, str | None]) -> str:
-    return " ".join(f"{name.capitalize().replace('-', ' ')}: {value or 'none'}." for name, value in aspects.items())
-
-
-def _operation(operation: str, page: str, parameters: list[Schema], description: str, **more: object) -> Schema:
-    aspects = _aspects(OPERATIONS[operation])
-    return {
-        "operationId": operation,
-        "description": f"{description} {_sentence(aspects)}",
-        **{f"x-{name}": value for name, value in aspects.items()},
+        "operationId": name,
+        "summary": summary,
+        "description": f"{text} {' '.join(told)}",
+        **{f"x-{aspect}": value for aspect, value in aspects.items()},
         "security": [{"apiKey": []}],
-        "parameters": parameters,
-        "responses": _responses(operation, page),
-        **more,
+        "parameters": _PARAMETERS[name],
+        "responses": responses,
     }
 
 
@@ -190,27 +148,22 @@ def description() -> Schema:
     accounts = _operation(
         ACCOUNTS,
         "AccountPageV1",
-        [_CURSOR, _LIMIT],
+        "List the accounts the API key can access",
         "Any valid key may call this operation. It returns only the accounts that are granted to the key.",
-        summary="List the accounts the API key can access",
     )
     media = _operation(
         MEDIA,
         "PublicInstagramMediaPageV1",
-        [_ACCOUNT_ID, _SURFACE, _MEDIA_CURSOR, _LIMIT],
+        "List posts or stories of one connected account",
         "The key must have the required scope and access to the account. API 4.2 does not specify a 429, 500 or 503; "
         "the 429 is described here because the operation is rate-limited (API 4).",
-        summary="List posts or stories of one connected account",
     )
-    errors = {f"error_{row.code}": _error_schema(row) for row in ERRORS.values()}
+    errors = {f"error_{error.code}": _error(error) for error in Error}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Social-media account automation (sandbox)", "version": "1"},
         "servers": [{"url": "/"}],
-        "paths": {
-            ACCOUNTS_PATH: {"get": accounts},
-            f"{ACCOUNTS_PATH}/{{accountId}}/media": {"get": media},
-        },
+        "paths": {ACCOUNTS_PATH: {"get": accounts}, f"{ACCOUNTS_PATH}/{{accountId}}/media": {"get": media}},
         "components": {
             "schemas": {**SCHEMAS, **errors},
             "securitySchemes": {"apiKey": {"type": "http", "scheme": "bearer"}},

@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from flows.orchestration.processes import free_port, prefect, sandbox
+from flows.orchestration.processes import free_port, prefect
 from tests.e2e import processes
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, start_sandboxes
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -128,10 +128,8 @@ class Up:
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("up")
-    port = free_port()
-    with sandbox(folder, port, "--accounts", "4", "--posts", "20", "--seed", "11") as server:
-        server.wait()
-        service = SandboxProcess(f"http://127.0.0.1:{port}")
+    with start_sandboxes() as begin:
+        service = begin("--accounts", "4", "--posts", "20", "--seed", "11")
         env = {
             "GRAMHOUSE_BASE_URL": service.url,
             "GRAMHOUSE_API_KEY": KEY,

@@ -13,9 +13,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.sandbox.settings import FeedSettings, SandboxSettings
+from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from flows.engine.pipeline import RunReport, run_sync
 from models.incremental import SyncMode
@@ -23,6 +22,8 @@ from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import CORRELATION_ID, FakeApi, open_run_resources, request
 from tests.model import reading
+from tests.odd_api.api import OddApi, truth
+from tests.odd_api.feeds import FeedSettings
 from tests.simulation.model import id_of
 
 pytestmark = pytest.mark.anyio
@@ -58,7 +59,7 @@ class Known:
 class Together(httpx.AsyncBaseTransport):
     """Several sandboxes as one API: a catalogue of all their accounts, and each account's media from its sandbox."""
 
-    def __init__(self, sandboxes: Iterable[Sandbox]) -> None:
+    def __init__(self, sandboxes: Iterable[OddApi]) -> None:
         self._sandboxes = [httpx.ASGITransport(app=sandbox) for sandbox in sandboxes]
         self._of: dict[str, httpx.ASGITransport] = {}
 
@@ -86,8 +87,9 @@ class Days:
         self.clock = VirtualClock()
         first = int(START.replace(minute=0).timestamp())
         self.sandboxes = [
-            Sandbox(
-                SandboxSettings(accounts=2, posts=80, stories=1, change_every=0, feed=feed, first_day=first, seed=seed),
+            OddApi(
+                SandboxSettings(accounts=2, posts=80, stories=1, change_every=0, first_day=first, seed=seed),
+                feed=feed,
                 clock=self.clock.monotonic,
                 sleep=asyncio.sleep,
             )
@@ -114,7 +116,7 @@ class Days:
 
     def _truth(self) -> Iterator[tuple[tuple[str, str], Known]]:
         for sandbox in self.sandboxes:
-            for account, surface, text in sandbox.catalogue.truth(sandbox.day):
+            for account, surface, text in truth(sandbox.catalogue, sandbox.day):
                 if surface == "posts":
                     item = json.loads(text)
                     at, likes = reading.canonical(item, _PUBLISHED), reading.canonical(item, _LIKES)

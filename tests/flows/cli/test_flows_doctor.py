@@ -11,8 +11,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.sandbox.faults.rules import Action, Rule
 from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.faults import Fault
 from connectors.sandbox.http.keys import NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
@@ -73,7 +73,7 @@ def test_a_rate_limit_is_a_note_and_is_not_requested_again(run_cli: Cli, monkeyp
 
 def test_the_longest_rate_limit_is_a_note(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key") as sandbox:
-        sandbox.faults.replace([Rule(Action("error", code="rate_limited", retry_after=10**30))])
+        sandbox.faults.append(Fault(code="rate_limited", retry_after=10**30, times=None))
         verdict, message = _found(run_cli, 0)["API"]
     assert (verdict, "Rate-limited for 115740740 d" in message) == ("note", True)
 

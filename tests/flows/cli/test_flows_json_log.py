@@ -12,33 +12,27 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from connectors.sandbox.faults.rules import rule_from_json
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
 from flows.cli.output.json_log import JsonLines
 from flows.engine.run_context import Counters
 from tests.clocks import START
+from tests.odd_api.api import OddApi
+from tests.odd_api.faults import Action, Rule
 
 ROOT = Path(__file__).parents[3]
 FIELDS = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}
 FAULTS = (
-    {"action": {"kind": "error", "code": "api_internal_error"}, "operation": "media", "surface": "posts", "times": 1},
-    {"action": {"kind": "error", "code": "api_forbidden"}, "operation": "media", "surface": "stories", "times": 1},
-    {
-        "action": {"kind": "error", "code": "rate_limited", "retry_after": 9000},
-        "operation": "media",
-        "surface": "posts",
-        "nth": 2,
-    },
+    Rule(Action("error", code="api_internal_error"), surface="posts", times=1),
+    Rule(Action("error", code="api_forbidden"), surface="stories", times=1),
+    Rule(Action("error", code="rate_limited", retry_after=9000), surface="posts", nth=2),
 )
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    faults = tuple(rule_from_json(fault) for fault in FAULTS)
-    with in_thread(Sandbox(SandboxSettings(accounts=2, posts=60, seed=11, faults=faults))) as url:
+    with in_thread(OddApi(SandboxSettings(accounts=2, posts=60, seed=11), FAULTS)) as url:
         yield url
 
 

@@ -34,6 +34,7 @@ from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
 from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
+from tests.odd_api.api import truth
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +80,7 @@ async def test_runs_in_step_with_the_service(tmp_path: Path) -> None:
             assert len(snapshot.query("SELECT * FROM runs WHERE state = 'complete'").rows) == day + 1
         assert sorted(found) == sorted((account["id"], account["status"]) for account in listed)
         active = {account["id"] for account in listed if account["status"] == "active"}
-        assert media == sum(account.id in active for account, *_ in sandbox.catalogue.truth(day, None))
+        assert media == sum(account.id in active for account, *_ in truth(sandbox.catalogue, day))
         assert report.accounts == len(listed)
 
 

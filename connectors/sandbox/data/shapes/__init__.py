@@ -1,1 +1,0 @@
-"""The shapes in which items of media are served."""

@@ -1,1 +1,0 @@
-"""Scripted faults: error responses, delays, and broken responses and connections."""

@@ -1,0 +1,61 @@
+"""One-off faults: an error or a delay for the next requests that match, created while the sandbox runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import BaseModel, Field, model_validator
+
+from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Surface
+
+if TYPE_CHECKING:
+    from connectors.sandbox.http.replies import PageRequest
+
+_OPERATIONS = {"accounts": ACCOUNTS, "media": MEDIA}
+
+
+class Fault(BaseModel, frozen=True, extra="forbid"):
+    """What happens to valid requests, and to which: all of those that the given fields match.
+
+    operation, account_id, surface
+        the requests that it affects; None: any.
+    times
+        the number of requests that it affects; None: all until it is deleted.
+    code, retry_after
+        the error of section 7 that is returned instead of a page, and for a 429 the seconds to wait.
+    delay
+        the seconds before the reply.
+    """
+
+    operation: Literal["accounts", "media"] | None = None
+    account_id: str | None = None
+    surface: Surface | None = None
+    times: Annotated[int, Field(ge=1)] | None = 1
+    code: str | None = None
+    retry_after: Annotated[int, Field(ge=1)] = 1
+    delay: Annotated[float, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if self.code not in ERRORS and (self.code or not self.delay):
+            message = f"a fault has a delay, or one of these codes: {', '.join(ERRORS)}"
+            raise ValueError(message)
+        return self
+
+    def covers(self, request: PageRequest) -> bool:
+        """Return whether this fault affects a request."""
+        return (
+            (self.operation is None or _OPERATIONS[self.operation] == request.operation)
+            and (self.account_id is None or (request.account is not None and self.account_id == request.account.id))
+            and self.surface in (None, request.resource.surface)
+        )
+
+
+def take_fault(pending: list[Fault], request: PageRequest) -> Fault | None:
+    """Return the first fault that affects a request, and count it: after its last time, it is removed."""
+    for index, fault in enumerate(pending):
+        if fault.covers(request):
+            left = fault.times and fault.times - 1
+            pending[index : index + 1] = [] if left == 0 else [fault.model_copy(update={"times": left})]
+            return fault
+    return None
