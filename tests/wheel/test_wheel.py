@@ -16,7 +16,7 @@ from tests.e2e.processes import KEY, TIMEOUT, killed_on_exit, wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("flows", "connectors", "models", "deployments")
-DATA = (".sql", ".yaml", ".css")
+DATA = (".sql", ".yaml", ".j2")
 
 # Packages in the current folder, for a user who runs gramhouse in another project.
 DECOYS = ("models", "connectors", "deployments")
@@ -49,7 +49,7 @@ def test_the_wheel_and_the_source_have_every_module_and_their_data(built: Path) 
         path.relative_to(ROOT).as_posix()
         for name in PACKAGES
         for path in (ROOT / name).rglob("*")
-        if path.suffix == ".py" or (path.suffix in DATA and (path.parent / "__init__.py").exists())
+        if path.suffix in (".py", ".j2") or (path.suffix in DATA and (path.parent / "__init__.py").exists())
     }
     assert {Path(name).suffix for name in wanted} == {".py", *DATA}
     (wheel,) = built.glob("gramhouse-*.whl")

@@ -1,0 +1,308 @@
+-- The queries of the report. Variables: made_at (when the snapshot was made), since (the first midnight of the time axes,
+-- UTC), surfaces, is_everything (all accounts are covered), and the limits few_likes and posts_per_account.
+-- `chosen` has the ids of the accounts that the report covers.
+
+-- name: fresh
+CREATE TEMP TABLE fresh AS
+SELECT account_id, ig_username, surface, complete_at, outcome, error_code, resume_after, last_tried_at, stale_at,
+    coalesce(stale_at < getvariable('made_at'), false) AS is_stale
+FROM freshness WHERE account_id IN (FROM chosen) AND surface IN getvariable('surfaces')
+
+-- name: days
+-- The days of the time axes. A day without a complete or partial run has no data: it is a gap, not zero.
+CREATE TEMP TABLE days AS
+SELECT day, strftime(day, '%a %Y-%m-%d') AS name,
+    if(isodow(day) = 1 OR day = getvariable('since')::DATE, strftime(day, '%-d %b'), '') AS label,
+    day IN (
+        SELECT (ended_at AT TIME ZONE 'UTC')::DATE FROM runs
+        WHERE state IN ('complete', 'partial') AND kind <> 'totals'
+    ) AS is_observed
+FROM (
+    SELECT unnest(generate_series(getvariable('since')::DATE, getvariable('made_at')::DATE, INTERVAL 1 DAY))::DATE AS day
+)
+
+-- name: totals
+SELECT
+    (SELECT count(*) FROM accounts WHERE removed_at IS NULL AND account_id IN (FROM chosen)) AS accounts,
+    count(*) FILTER (surface = 'posts') AS posts, count(*) FILTER (surface = 'stories') AS stories
+FROM media WHERE removed_at IS NULL AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen)
+
+-- name: share
+-- Expired tokens do not count.
+SELECT count(stale_at) AS scans, count(*) FILTER (stale_at IS NOT NULL AND NOT is_stale) AS fresh,
+    count(*) FILTER (is_stale) AS stale, count(DISTINCT account_id) FILTER (is_stale) AS stale_accounts
+FROM fresh
+
+-- name: expired
+SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total FROM expired_accounts
+WHERE account_id IN (FROM chosen) ORDER BY token_expired_since, ig_username LIMIT 20
+
+-- name: incomplete
+-- The last outcome of each partition that is incomplete, with the correlation id to quote to the API's support.
+SELECT f.ig_username, f.surface, f.outcome, f.error_code, f.last_tried_at, f.complete_at, f.resume_after,
+    o.correlation_id, count(*) OVER (PARTITION BY f.outcome = 'deferred') AS total
+FROM fresh AS f
+LEFT JOIN (
+    SELECT account_id, surface, ended_at, max(correlation_id) AS correlation_id FROM run_outcomes
+    WHERE resource = 'media' AND outcome NOT IN ('complete', 'skipped', 'recent') GROUP BY ALL
+) AS o ON o.account_id = f.account_id AND o.surface = f.surface AND o.ended_at = f.last_tried_at
+WHERE f.outcome NOT IN ('complete', 'skipped', 'recent')
+QUALIFY row_number() OVER (
+    PARTITION BY f.outcome = 'deferred' ORDER BY f.complete_at NULLS FIRST, f.ig_username, f.surface
+) <= 20
+ORDER BY f.complete_at NULLS FIRST, f.ig_username, f.surface
+
+-- name: warnings
+SELECT detail, hint, makes_partial FROM run_warnings
+WHERE run_id = (SELECT arg_max(run_id, seq) FROM runs WHERE kind <> 'totals') ORDER BY makes_partial DESC, code
+
+-- name: quarantine
+SELECT reason, count(*) AS records, max(last_seen_at) AS last_at,
+    any_value(correlation_id ORDER BY last_seen_at DESC) AS correlation_id
+FROM quarantine
+WHERE (getvariable('is_everything') OR account_id = '' OR account_id IN (FROM chosen))
+  AND (surface = '' OR surface IN getvariable('surfaces'))
+GROUP BY reason ORDER BY records DESC, reason LIMIT 20
+
+-- name: retyped
+-- Only changes found by a later run than the first one with this field: until then the field is new.
+SELECT resource, path, type, last_type_change_at FROM fields AS f
+WHERE last_type_change_at >= getvariable('made_at') - INTERVAL 7 DAY
+  AND EXISTS (FROM runs AS r WHERE r.started_at > f.first_seen_at AND r.started_at <= f.last_type_change_at)
+ORDER BY last_type_change_at DESC, resource, path LIMIT 20
+
+-- name: cooldowns
+-- The accounts, and the catalogue with an empty name, whose last scans a cooldown of more than a day deferred.
+SELECT coalesce(any_value(a.ig_username), '') AS ig_username, max(o.resume_after) AS until
+FROM (
+    SELECT account_id, unnest(arg_max({'outcome': outcome, 'resume_after': resume_after}, r.seq))
+    FROM run_outcomes JOIN runs AS r USING (run_id) GROUP BY resource, account_id, surface
+) AS o LEFT JOIN accounts AS a USING (account_id)
+WHERE o.outcome = 'deferred' AND o.resume_after > getvariable('made_at') + INTERVAL 1 DAY AND a.removed_at IS NULL
+  AND (o.account_id IN (FROM chosen) OR o.account_id = '')
+GROUP BY o.account_id ORDER BY ig_username
+
+-- name: last_outcomes
+-- The outcomes of the last 30 runs. The catalogue does not count as an account.
+SELECT o.* REPLACE (nullif(o.account_id, '') AS account_id) FROM run_outcomes AS o
+SEMI JOIN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) USING (run_id)
+WHERE (o.account_id IN (FROM chosen) AND o.surface IN getvariable('surfaces')) OR o.resource = 'accounts'
+
+-- name: ages
+SELECT s.surface, b.label, count(f.account_id) AS scans, count(*) FILTER (f.is_stale) AS stale,
+    count(f.account_id) FILTER (f.stale_at IS NULL) AS expired,
+    scans / greatest(max(scans) OVER (PARTITION BY s.surface), 1) AS share,
+    CASE WHEN stale > 0 THEN 'trouble' WHEN b.hours IS NULL OR expired = scans THEN 'waiting' ELSE 'c2' END AS style
+FROM (SELECT unnest(getvariable('surfaces')) AS surface) AS s
+CROSS JOIN (VALUES
+    (6, 'up to 6 h'), (12, '6 to 12 h'), (24, '12 to 24 h'), (36, '24 to 36 h'), (72, '36 h to 3 days'),
+    (168, '3 to 7 days'), (1000000, 'more than 7 days'), (NULL, 'never completed')
+) AS b(hours, label)
+LEFT JOIN (
+    SELECT *, list_filter([6, 12, 24, 36, 72, 168, 1000000],
+        lambda h: (epoch(getvariable('made_at')) - epoch(complete_at)) / 3600 < h)[1] AS hours
+    FROM fresh
+) AS f ON f.surface = s.surface AND f.hours IS NOT DISTINCT FROM b.hours
+GROUP BY s.surface, b.hours, b.label HAVING scans > 0 OR b.hours IS NOT NULL ORDER BY s.surface, b.hours NULLS LAST
+
+-- name: oldest
+SELECT ig_username, surface, complete_at, coalesce(outcome, 'none yet') AS outcome,
+    CASE WHEN stale_at IS NULL THEN 'token expired' WHEN is_stale THEN 'stale' ELSE 'fresh' END AS state
+FROM fresh ORDER BY complete_at NULLS FIRST, ig_username, surface LIMIT 10
+
+-- name: runs
+SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes,
+    coalesce(round(epoch(r.ended_at) - epoch(r.started_at), 1), 0) AS seconds,
+    r.state <> 'complete' AS is_incomplete, (r.started_at AT TIME ZONE 'UTC')::DATE AS day,
+    if(day IS NOT DISTINCT FROM lag(day) OVER (ORDER BY r.seq), '', strftime(day, '%-d %b')) AS label
+FROM (SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) AS r
+LEFT JOIN (
+    SELECT run_id, histogram(outcome) AS outcomes FROM run_outcomes
+    WHERE resource = 'accounts' OR (account_id IN (FROM chosen) AND surface IN getvariable('surfaces'))
+    GROUP BY run_id
+) AS o USING (run_id) ORDER BY r.seq
+
+-- name: cost
+SELECT a.ig_username, sum(o.pages)::BIGINT AS pages, coalesce(sum(o.items), 0)::BIGINT AS items,
+    sum(o.pages) / max(sum(o.pages)) OVER () AS share
+FROM run_outcomes AS o JOIN accounts AS a ON a.account_id = o.account_id
+WHERE o.resource = 'media' AND o.surface IN getvariable('surfaces') AND a.account_id IN (FROM chosen)
+  AND o.run_id IN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30)
+GROUP BY a.ig_username HAVING sum(o.pages) > 0 ORDER BY sum(o.pages) DESC, a.ig_username LIMIT 10
+
+-- name: gained
+-- The same as the view engagement_by_day, but only for the covered days: the view compares all counts ever seen.
+-- hash() makes one short key from three texts, so that a million items are sorted in a second.
+CREATE TEMP TABLE gained AS
+WITH counted AS (
+    SELECT hash(account_id, media_id, metric) AS item, account_id, media_id, metric, observed_at, value
+    FROM media_metrics
+    WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
+      AND observed_at >= getvariable('since') AND account_id IN (FROM chosen)
+),
+before AS (
+    SELECT hash(account_id, media_id, metric) AS item, max(observed_at) AS observed_at,
+        arg_max(value, observed_at) AS value
+    FROM media_metrics
+    WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
+      AND observed_at < getvariable('since') AND hash(account_id, media_id, metric) IN (SELECT item FROM counted)
+    GROUP BY item
+),
+stepped AS (
+    SELECT *, lag(value) OVER (PARTITION BY item ORDER BY observed_at) AS earlier
+    FROM (FROM counted UNION ALL BY NAME FROM before)
+),
+gains AS (
+    SELECT account_id, metric, observed_at, value - earlier AS gain
+    FROM stepped WHERE account_id IS NOT NULL AND earlier IS NOT NULL
+    UNION ALL
+    SELECT s.account_id, s.metric, s.observed_at, s.value
+    FROM stepped AS s JOIN media AS m USING (account_id, media_id)
+    WHERE s.earlier IS NULL AND m.surface = 'posts' AND m.published_at >= getvariable('since') - INTERVAL 48 HOURS
+      AND s.observed_at < m.published_at + INTERVAL 48 HOURS
+)
+SELECT account_id, (observed_at AT TIME ZONE 'UTC')::DATE AS day,
+    (sum(gain) FILTER (metric = 'like_count'))::BIGINT AS likes,
+    (sum(gain) FILTER (metric = 'comments_count'))::BIGINT AS comments
+FROM gains GROUP BY ALL
+
+-- name: engagement
+SELECT d.name, d.label, d.is_observed OR g.day IS NOT NULL AS is_seen, if(is_seen, coalesce(g.likes, 0), NULL) AS likes,
+    if(is_seen, coalesce(g.comments, 0), NULL) AS comments, coalesce(p.posts, 0) AS posts
+FROM days AS d
+LEFT JOIN (
+    SELECT day, sum(likes)::BIGINT AS likes, sum(comments)::BIGINT AS comments FROM gained GROUP BY day
+) AS g USING (day)
+LEFT JOIN (
+    SELECT (published_at AT TIME ZONE 'UTC')::DATE AS day, count(*) AS posts FROM media
+    WHERE surface = 'posts' AND published_at BETWEEN getvariable('since') AND getvariable('made_at')
+      AND account_id IN (FROM chosen)
+    GROUP BY day
+) AS p USING (day)
+WHERE EXISTS (FROM gained) ORDER BY d.day
+
+-- name: gainers
+WITH top AS (
+    SELECT a.account_id, a.ig_username, sum(g.likes)::BIGINT AS likes, coalesce(sum(g.comments), 0)::BIGINT AS comments
+    FROM gained AS g JOIN accounts AS a USING (account_id)
+    GROUP BY ALL HAVING sum(g.likes) > 0 ORDER BY likes DESC, a.ig_username LIMIT 10
+)
+SELECT t.ig_username, t.likes, t.comments, list(coalesce(g.likes, 0) ORDER BY d.day) AS by_day
+FROM top AS t CROSS JOIN days AS d LEFT JOIN gained AS g ON g.account_id = t.account_id AND g.day = d.day
+GROUP BY t.account_id, t.ig_username, t.likes, t.comments ORDER BY t.likes DESC, t.ig_username
+
+-- name: ripe
+CREATE TEMP TABLE ripe AS
+FROM post_performance WHERE relative_likes IS NOT NULL AND account_id IN (FROM chosen)
+
+-- name: recent_posts
+-- Only the posts that are drawn: the twenty best, and a sample of 3000 for the usual growth. The sample is selected by a
+-- hash, so that a snapshot always gives the same page. Growth is not computed for any others.
+CREATE TEMP TABLE recent_posts AS
+WITH usual AS (SELECT account_id, any_value(median_likes) AS usual FROM ripe GROUP BY account_id)
+SELECT m.account_id, m.media_id, m.ig_username, m.caption, m.permalink, m.published_at, m.last_seen_at, m.like_count,
+    u.usual, m.like_count / u.usual AS times,
+    row_number() OVER (ORDER BY m.like_count / u.usual DESC, m.account_id, m.media_id) AS rank,
+    row_number() OVER (ORDER BY hash(m.account_id, m.media_id), m.account_id, m.media_id) <= 3000 AS is_sample
+FROM media AS m JOIN usual AS u ON u.account_id = m.account_id
+WHERE m.surface = 'posts' AND m.like_count IS NOT NULL AND u.usual >= getvariable('few_likes')
+  AND m.published_at BETWEEN getvariable('made_at') - INTERVAL 28 DAYS AND getvariable('made_at')
+QUALIFY rank <= 20 OR is_sample
+
+-- name: recent_likes
+CREATE TEMP TABLE recent_likes AS
+SELECT r.account_id, r.media_id, r.rank, r.is_sample, r.published_at, r.last_seen_at, c.value,
+    c.value / r.usual AS times, greatest((epoch(c.observed_at) - epoch(r.published_at)) / 86400, 0) AS age
+FROM media_metrics AS c JOIN recent_posts AS r ON r.account_id = c.account_id AND r.media_id = c.media_id
+WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.value IS NOT NULL
+  AND c.observed_at >= getvariable('made_at') - INTERVAL 29 DAYS
+
+-- name: growth
+-- value_24h and value_7d are the same as in the view post_growth. The last point is when the post was last seen.
+SELECT r.rank, r.ig_username, r.caption, r.permalink, r.published_at, r.like_count, r.times,
+    arg_max(g.value, g.age) FILTER (g.age <= 1 AND r.last_seen_at >= r.published_at + INTERVAL 24 HOURS) AS value_24h,
+    arg_max(g.value, g.age) FILTER (g.age <= 7 AND r.last_seen_at >= r.published_at + INTERVAL 168 HOURS) AS value_7d,
+    list([g.age, g.times] ORDER BY g.age) FILTER (g.age <= 28) AS points,
+    least((epoch(r.last_seen_at) - epoch(r.published_at)) / 86400, 28) AS seen,
+    coalesce(['c1', 'c3', 'c2', 'c5', 'c4'][r.rank], 'c0 thin') AS style
+FROM recent_posts AS r
+LEFT JOIN recent_likes AS g ON g.account_id = r.account_id AND g.media_id = r.media_id
+WHERE r.rank <= 20 GROUP BY ALL ORDER BY r.rank
+
+-- name: band
+-- Each post's likes at every full day of its age, until it was last seen.
+WITH posts AS (SELECT DISTINCT account_id, media_id, published_at, last_seen_at FROM recent_likes WHERE is_sample),
+asked AS (
+    SELECT account_id, media_id, day::DOUBLE AS day FROM posts, (SELECT unnest(range(1, 29)) AS day)
+    WHERE last_seen_at >= published_at + to_days(day::INTEGER)
+)
+SELECT a.day AS x, quantile_cont(l.times, 0.25) AS low, median(l.times) AS middle, quantile_cont(l.times, 0.75) AS high
+FROM asked AS a ASOF JOIN recent_likes AS l
+  ON l.account_id = a.account_id AND l.media_id = a.media_id AND a.day >= l.age
+GROUP BY a.day HAVING count(*) >= 5 ORDER BY a.day
+
+-- name: top
+SELECT r.ig_username, r.published_at, r.like_count, r.median_likes, r.relative_likes, m.caption, m.permalink,
+    m.removed_at
+FROM (
+    FROM ripe WHERE median_likes >= getvariable('few_likes')
+    QUALIFY row_number() OVER (PARTITION BY account_id ORDER BY relative_likes DESC, media_id)
+        <= getvariable('posts_per_account')
+    ORDER BY relative_likes DESC, account_id, media_id LIMIT 20
+) AS r
+JOIN media AS m ON m.surface = 'posts' AND m.account_id = r.account_id AND m.media_id = r.media_id
+ORDER BY r.relative_likes DESC, r.account_id, r.media_id
+
+-- name: hours
+-- The same as the view best_hour, but only for the chosen accounts.
+SELECT isodow(published_at AT TIME ZONE 'UTC') - 1 AS "row", hour(published_at AT TIME ZONE 'UTC') AS "column",
+    strftime(any_value(published_at AT TIME ZONE 'UTC'), '%a %H:00') AS hour, count(*) AS posts,
+    count(DISTINCT account_id) AS accounts, median(relative_likes) AS times, count(*) < 5 AS is_few,
+    format('{} UTC: {:.2f} times the usual; posts: {}, accounts: {}', hour, times, posts, accounts) AS name,
+    CASE
+        WHEN times < 0.67 THEN 'h0' WHEN times < 0.87 THEN 'h1' WHEN times < 1.15 THEN 'h2' WHEN times < 1.5 THEN 'h3'
+        ELSE 'h4'
+    END AS style
+FROM ripe GROUP BY ALL ORDER BY is_few, times DESC, "row", "column"
+
+-- name: cadence
+-- The condition of stopped_posting in stale_accounts. That view itself depends on the reader's clock.
+CREATE TEMP TABLE cadence AS
+SELECT *, posts >= 5 AND days_since_last_post > greatest(3 * median_days_between_posts, 7) AS is_silent
+FROM posting_cadence WHERE account_id IN (FROM chosen)
+
+-- name: busiest
+SELECT *, posts_28d / greatest(max(posts_28d) OVER (), 1) AS share, count(*) OVER () AS total FROM cadence
+ORDER BY posts_28d DESC, last_post_at DESC NULLS LAST, ig_username LIMIT 20
+
+-- name: silent
+SELECT *, count(*) OVER () AS total FROM cadence WHERE is_silent
+ORDER BY days_since_last_post DESC, ig_username LIMIT 10
+
+-- name: removed
+SELECT d.name, d.label, r.day IS NOT NULL AS is_any, d.is_observed OR is_any AS is_seen,
+    if(is_seen, coalesce(r.posts, 0), NULL) AS posts, if(is_seen, coalesce(r.stories, 0), NULL) AS stories
+FROM days AS d LEFT JOIN (
+    SELECT (removed_at AT TIME ZONE 'UTC')::DATE AS day,
+        count(*) FILTER (surface = 'posts') AS posts, count(*) FILTER (surface = 'stories') AS stories
+    FROM media
+    WHERE removed_at >= getvariable('since') AND removal = 'removed' AND surface IN getvariable('surfaces')
+      AND account_id IN (FROM chosen)
+    GROUP BY day
+) AS r USING (day) ORDER BY d.day
+
+-- name: last_removed
+SELECT ig_username, surface, caption, published_at, last_seen_at, removed_at, like_count,
+    count(*) OVER () AS total
+FROM media WHERE removal = 'removed' AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen)
+ORDER BY removed_at DESC, account_id, media_id LIMIT 20
+
+-- name: stories
+SELECT d.name, d.label, d.is_observed OR s.day IS NOT NULL AS is_seen,
+    if(is_seen, coalesce(s.live, 0), NULL) AS live, if(is_seen, coalesce(s.expired, 0), NULL) AS expired,
+    if(is_seen, coalesce(s.unconfirmed, 0), NULL) AS unconfirmed, if(is_seen, coalesce(s.removed, 0), NULL) AS removed
+FROM days AS d LEFT JOIN (
+    SELECT day, sum(live)::BIGINT AS live, sum(expired)::BIGINT AS expired, sum(removed)::BIGINT AS removed,
+        sum(unconfirmed)::BIGINT AS unconfirmed
+    FROM stories_by_day WHERE account_id IN (FROM chosen) GROUP BY day
+) AS s USING (day) ORDER BY d.day
