@@ -19,8 +19,8 @@ def _wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def wait_for_cpu_use(pid: int, *, threads: int = 3) -> None:
-    """Wait until a process has `threads` threads (DuckDB has started) and has used some CPU time since."""
+def wait_for_cpu_use(pid: int, *, threads: int = 3, seconds: float = 0.1) -> None:
+    """Wait until a process has `threads` threads (DuckDB has started) and has used this CPU time since."""
     process = Path("/proc", str(pid))
 
     def used() -> int:
@@ -28,8 +28,8 @@ def wait_for_cpu_use(pid: int, *, threads: int = 3) -> None:
         return int(fields[11]) + int(fields[12])
 
     _wait_until(lambda: len(list((process / "task").iterdir())) >= threads)
-    before, hundredths = used(), os.sysconf("SC_CLK_TCK") // 10
-    _wait_until(lambda: used() >= before + hundredths)
+    before, ticks = used(), int(seconds * os.sysconf("SC_CLK_TCK"))
+    _wait_until(lambda: used() >= before + ticks)
 
 
 def wait_for_full_pipe(pipe: int) -> None:

@@ -1,5 +1,6 @@
 """The documents say what the program does: each command, setting, table and query of theirs is tried."""
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
-from flows.cli.signals import run_until_signalled
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from flows.engine.pipeline import run_sync
@@ -69,7 +69,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     with in_thread(sandbox) as url:
         for sandbox.day in (0, 1):
-            run_until_signalled(sync(url))
+            asyncio.run(sync(url))
     return folder / "analytics.duckdb"
 
 
@@ -97,11 +97,9 @@ def test_only_the_settings_read_the_environment() -> None:
         for path in sorted((ROOT / room).rglob("*.py"))
         if reading.search(path.read_text(encoding="utf-8"))
     ]
-    # The page of --help asks only whether colour is wanted: NO_COLOR, FORCE_COLOR and TERM are no settings of ours. The
-    # command line's process chooses Arrow's allocator, which is possible nowhere else. obstore reads the clouds' own
-    # variables, and panics at some values, which the bucket's store refuses.
-    others = ["flows/cli/__main__.py", "flows/cli/output/help_page.py"]
-    assert found == [*others, "flows/config/settings.py", "connectors/store/bucket.py"]
+    # The command line's process chooses Arrow's allocator, which is possible nowhere else. obstore reads variables of
+    # the clouds, and panics at some values, which the bucket's store refuses.
+    assert found == ["flows/cli/__main__.py", "flows/config/settings.py", "connectors/store/bucket.py"]
 
 
 def test_every_alert_is_explained() -> None:

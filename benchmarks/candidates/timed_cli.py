@@ -8,12 +8,11 @@ A run merges while it fetches, so the cost of merging cannot be derived from the
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 
-from flows.cli import fast_import
+from flows.cli.__main__ import prepare_process, run
 
 # Where merging, including its commit, is or was in earlier versions; the first that exists is timed.
 _MERGES = ("connectors.warehouse.warehouse:Warehouse._merge", "connectors.warehouse.merge.merge:merge")
@@ -63,21 +62,10 @@ class Timer:
 def main() -> None:
     """Run the command and print the time of merges and publishing."""
     merge, publish = Timer(), Timer()
-    importing = fast_import.importing
-
-    @contextmanager
-    def importing_timed() -> Iterator[None]:
-        with importing():
-            yield
-        # Not earlier: the command line prevents the import of numpy and pandas first.
-        import_module("connectors.warehouse.warehouse")
-        merge.install(_MERGES)
-        publish.install(_PUBLISHES)
-
-    fast_import.importing = importing_timed
-    from flows.cli.__main__ import run  # noqa: PLC0415 - it imports the function that was replaced
-
-    fast_import.importing = importing
+    # The command line prevents the import of numpy and pandas first.
+    prepare_process()
+    merge.install(_MERGES)
+    publish.install(_PUBLISHES)
     try:
         run()
     finally:

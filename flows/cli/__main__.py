@@ -2,10 +2,11 @@
 
 import ctypes
 import os
+import signal
 import sys
 
-from flows.cli.fast_import import importing
 from flows.cli.output.streams import keep_usable
+from flows.reporting.exit_code import SIGNALLED
 
 # Optional modules whose import is prevented to save time. DuckDB imports pandas, if it is installed, to check types of
 # values, and pyarrow imports numpy; together they take a second. httpx imports its own command line with its
@@ -42,10 +43,13 @@ def prepare_process() -> None:
 
 def run() -> None:
     """Run the command line, and exit with its code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Until the command line has its own handlers. A shell's background command ignores SIGINT.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: os._exit(SIGNALLED + number))
     keep_usable()
     prepare_process()
-    with importing():
-        from flows.cli.app import main
+    from flows.cli.app import main
 
     main()
 

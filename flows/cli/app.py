@@ -1,28 +1,19 @@
 """The Typer application, and the mapping of errors to a message of one line and an exit code."""
 
-import io
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated
 
 import typer
 
 from connectors.store.object_store import StoreError
-from connectors.warehouse.storage.errors import (
-    OtherService,
-    QueryError,
-    SnapshotMissing,
-    WarehouseBusy,
-    WarehouseError,
-    WarehouseUnusable,
-    first_line,
-)
+from connectors.warehouse.storage.errors import OtherService, QueryError, WarehouseBusy, WarehouseError, first_line
 from flows.cli.command_table import Commands
 from flows.cli.output.streams import drop_output
+from flows.cli.signals import Stopped, ended_by_signals
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
-from flows.reporting.exit_code import SIGNALLED, ExitCode
+from flows.reporting.exit_code import ExitCode
 from models.selection import SelectionError
 
 app = typer.Typer(
@@ -31,31 +22,22 @@ app = typer.Typer(
     help="Sync a REST API of social-media accounts and their media into a DuckDB warehouse.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Rich takes 0.2 s to format a help page, and cannot on a narrow terminal.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Errors that are the user's to fix, with messages of one line; the first class that matches decides.
 _EXITS: Mapping[type[Exception], ExitCode] = {
     SettingsError: ExitCode.WRONG_USAGE,
     SelectionError: ExitCode.WRONG_USAGE,
-    TrackerUnreachable: ExitCode.FAILED,
-    WarehouseBusy: ExitCode.BUSY,
-    WarehouseUnusable: ExitCode.FAILED,
     OtherService: ExitCode.WRONG_USAGE,
-    SnapshotMissing: ExitCode.FAILED,
+    WarehouseBusy: ExitCode.BUSY,
+    WarehouseError: ExitCode.FAILED,
+    TrackerUnreachable: ExitCode.FAILED,
     ClusterLost: ExitCode.FAILED,
     StoreError: ExitCode.FAILED,
 }
-
-
-@runtime_checkable
-class _UsageError(Protocol):
-    """The usage error that Typer raises. It is a class of Click, which newer versions of Typer bundle."""
-
-    exit_code: int
-
-    def format_message(self) -> str:
-        """Return the error message."""
-        ...
 
 
 def _version(*, wanted: bool) -> None:
@@ -82,39 +64,46 @@ def _say(error: object) -> None:
         err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
 
 
-def _prepare() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # If a terminal's encoding lacks a character, the line is still shown.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
+    """Return whether an option has a value. Known before parsing, because usage errors are reported accordingly."""
+    return any(f"{name}={value}" in arguments or (name, value) in pairwise(arguments) for name in names)
 
 
-def _refused_by_system(error: OSError) -> str:
-    return f"{error.filename or 'The output'}: {error.strerror or error}. Fix: correct this and retry."
-
-
-def _wants_json_log(arguments: Sequence[str]) -> bool:
-    """Return whether a command line selects JSON lines. Known before parsing, because usage errors are logged, too."""
-    return "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
-
-
-def _refused(error: _UsageError) -> tuple[int, str]:
+def _usage(error: typer.TyperException) -> str:
     message = error.format_message()
-    if _wants_json_log(sys.argv):
-        _say(message)
-    else:
-        from typer.rich_utils import rich_format_error
+    if "\n" in message:
+        # The help, if there are no arguments.
+        typer.echo(message, err=True)
+        return "Missing command. Fix: see `gramhouse --help`."
+    context = getattr(error, "ctx", None)
+    end = "" if message.endswith((".", "?")) else "."
+    message = f"{message}{end} Fix: see `{context.command_path if context else 'gramhouse'} --help`."
+    _say(message)
+    return message
 
-        rich_format_error(error)  # type: ignore[arg-type]
-    return error.exit_code, message
+
+def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
+    """Run the command line and return its exit code. Raises Stopped for a command that failed after a signal."""
+    try:
+        code = int(app(args=arguments, standalone_mode=False) or ExitCode.COMPLETE)
+    except Exception:
+        # DuckDB reports a query that a signal interrupted as an error.
+        if received:
+            raise Stopped(received[0]) from None
+        raise
+    if code and received:
+        raise Stopped(received[0])
+    return code
 
 
-def _run() -> tuple[int, str | None]:
+def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | None]:
     """Run the command line; return the exit code, and the message of a command that ended without a report."""
     try:
-        return int(app(standalone_mode=False) or ExitCode.COMPLETE), None
-    except (SettingsError, SelectionError, WarehouseError, TrackerUnreachable, ClusterLost, StoreError) as error:
-        code, message = _EXITS[type(error)], str(error)
+        return _called(arguments, received), None
+    except typer.TyperException as error:
+        return error.exit_code, _usage(error)
+    except tuple(_EXITS) as error:
+        code, message = next(code for kind, code in _EXITS.items() if isinstance(error, kind)), str(error)
     except QueryError as error:
         code, message = (
             ExitCode.FAILED,
@@ -128,21 +117,21 @@ def _run() -> tuple[int, str | None]:
         return ExitCode.FAILED, None
     except OSError as error:
         # For example, missing permissions or a full disk: an error of the environment, not a bug.
-        code, message = ExitCode.FAILED, _refused_by_system(error)
-    except (KeyboardInterrupt, typer.Abort):
-        return SIGNALLED + signal.SIGINT, None
+        where = error.filename or "Standard output"
+        code, message = ExitCode.FAILED, f"{where}: {error.strerror or error}. Fix: correct this and retry."
+    except Stopped as stopped:
+        return stopped.code, _stopped(stopped)
     except SystemExit as ended:
         return int(ended.code or 0), None
-    except Exception as error:
-        if not isinstance(error, _UsageError):
-            raise
-        return _refused(error)
     _say(message)
     return code, message
 
 
-def _stop(number: int, _: object) -> None:
-    sys.exit(SIGNALLED + number)
+def _stopped(stopped: Stopped) -> str:
+    from flows.cli.output.terminal import WARN, err
+
+    err.print(f"{WARN} {stopped}", soft_wrap=True)
+    return str(stopped)
 
 
 def _end(code: int, *, message: str | None, as_json: bool) -> int:
@@ -155,7 +144,7 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
         sys.stdout.flush()
     except OSError as error:
         drop_output()
-        if not isinstance(error, BrokenPipeError):
+        if not (code or isinstance(error, BrokenPipeError)):
             _say(f"Standard output: {error.strerror}.")
         return code or ExitCode.FAILED
     return code
@@ -163,22 +152,21 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
 
 def main() -> None:
     """Run the command line, and exit with its code. With --json, standard output has one object for every code."""
-    _prepare()
-    if _wants_json_log(sys.argv):
+    arguments = sys.argv[1:]
+    if _wants(arguments, "json", "--log-format"):
         from flows.cli.output.json_log import begin
 
         begin()
-    as_json = "--json" in sys.argv
-    if as_json:
-        signal.signal(signal.SIGTERM, _stop)
-    try:
-        code, message = _run()
-    except Exception as error:
-        _end(ExitCode.FAILED, message=f"Bug in gramhouse: {type(error).__name__}: {error}", as_json=as_json)
-        raise
-    if code >= SIGNALLED:
-        message = (
-            f"Stopped by {signal.Signals(code - SIGNALLED).name}. Saved pages are kept. Fix: run the same"
-            " command to resume."
-        )
-    sys.exit(_end(code, message=message, as_json=as_json))
+    as_json = "--json" in arguments or _wants(arguments, "json", "--format", "-f")
+
+    def last_words(stopped: Stopped) -> None:
+        _end(stopped.code, message=_stopped(stopped), as_json=as_json)
+
+    with ended_by_signals(last_words) as received:
+        try:
+            code, message = _run(arguments, received)
+        except Exception as error:
+            _end(ExitCode.FAILED, message=f"Bug in gramhouse: {type(error).__name__}: {error}", as_json=as_json)
+            raise
+        code = _end(code, message=message, as_json=as_json)
+    sys.exit(code)

@@ -1,6 +1,5 @@
 """The commands as a table. Only the module of the called command is imported."""
 
-from collections import UserDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -8,9 +7,6 @@ from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
-
-from flows.cli.fast_import import importing
-from flows.cli.output.help_page import page, wants_colour
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +18,8 @@ class Command:
     context_settings: Mapping[str, Any] = field(default_factory=dict)
     hidden: ClassVar[bool] = False
 
-    def get_short_help_str(self) -> str:
-        """Return the text that a shell shows next to a completed name."""
+    def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - the signature is Click's
+        """Return the text next to the command's name in the help, and in a shell that completes it."""
         return self.help
 
 
@@ -72,47 +68,23 @@ COMMANDS: Mapping[str, Command] = {
 
 def function_of(name: str) -> Callable[..., None]:
     """Import a command's module; return the function that runs it."""
-    with importing():
-        function: Callable[..., None] = getattr(import_module(f"flows.cli.commands.{COMMANDS[name].module}"), name)
+    function: Callable[..., None] = getattr(import_module(f"flows.cli.commands.{COMMANDS[name].module}"), name)
     return function
 
 
-class _Imported(UserDict[str, Any]):
-    """The commands by name; each is imported when it is looked up."""
-
-    def __init__(self) -> None:
-        super().__init__(dict.fromkeys(COMMANDS))
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of Click, which newer versions of Typer contain
-        if self.data[name] is None:
-            alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-            alone.command(name, context_settings=dict(COMMANDS[name].context_settings))(function_of(name))
-            self.data[name] = typer.main.get_command(alone)
-        return self.data[name]
-
-
 class Commands(TyperGroup):
-    """The group of all commands. Its help does not import their modules."""
+    """The group of all commands, which imports only the one that is called: not for its help or for completion."""
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - whatever Typer gives a group
-        super().__init__(**given)
-        self.commands = _Imported()
+        super().__init__(**given | {"commands": dict(COMMANDS)})
 
-    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - the signature is Click's
-        """Return the names, in the order of the table."""
-        return list(COMMANDS)
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - Click's
+        """Import the called command, and return its name, the command, and its arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and name and _imported(name), rest
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - the signature is Click's
-        """Complete a command's name from the table, because importing all commands takes too long."""
-        imported, self.commands = self.commands, UserDict[str, Any](COMMANDS)
-        try:
-            return super().shell_complete(ctx, incomplete)
-        finally:
-            self.commands = imported
 
-    def format_help(self, ctx: Any, formatter: object) -> None:  # noqa: ANN401, ARG002 - the signature is Click's
-        """Write the help page to standard output."""
-        options = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
-        rows = [(name, command.help) for name, command in COMMANDS.items()]
-        shown = page(self.get_usage(ctx), self.help or "", [("Options", options), ("Commands", rows)])
-        typer.echo(shown, color=wants_colour())
+def _imported(name: str) -> Any:  # noqa: ANN401 - a command of Click, which Typer contains
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command(name, context_settings=dict(COMMANDS[name].context_settings))(function_of(name))
+    return typer.main.get_command(alone)

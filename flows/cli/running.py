@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import typer
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, WARN, clean, err, out, reporting
-from flows.cli.signals import listen, run_until_signalled
+from flows.cli.signals import run_until_signalled
 from flows.config.settings import Settings, exposed, prefect_api_url
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import EXIT_OF
@@ -69,7 +69,10 @@ async def _direct(settings: Settings, request: "RunRequest", activity: str, coun
 
 
 async def _tracked(
-    options: "SyncOptions | BackfillOptions", command_line_only: Mapping[str, object], counters: "Counters"
+    options: "SyncOptions | BackfillOptions",
+    command_line_only: Mapping[str, object],
+    counters: "Counters",
+    take_signals: Callable[[], None],
 ) -> "RunReport":
     from flows.backfill import backfill
     from flows.cli.output.progress import watch
@@ -83,7 +86,7 @@ async def _tracked(
         return await backfill(options, return_state=True)
 
     with watch(counters):
-        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, command_line_only=command_line_only))
+        return await tracked(call, Watcher(counters, begun=take_signals, say=_say, command_line_only=command_line_only))
 
 
 def _configure_logging(*, verbose: bool) -> None:
@@ -140,28 +143,29 @@ def run_command(
         _say(warning)
 
     attempts: list[Counters] = []
-
-    def attempt() -> "Coroutine[Any, Any, RunReport]":
-        attempts.append(_counters())
-        if api:
-            return _tracked(options, run.command_line_only, attempts[-1])
-        return _direct(settings, request, f"gramhouse {what}", attempts[-1])
-
-    def stopped() -> str:
-        saved = count(sum(counters.pages for counters in attempts), "page")
-        return f"Stopped. {saved} saved; run the same command to resume."
-
     clock = SystemClock()
 
-    def announce(report: "RunReport", retry: "Retry") -> None:
-        # The flow run has replaced the signal handlers.
-        listen.get()()
-        at = clock.now() + timedelta(seconds=retry.seconds)
-        _say(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
+    def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
+        def attempt() -> "Coroutine[Any, Any, RunReport]":
+            attempts.append(_counters())
+            if api:
+                return _tracked(options, run.command_line_only, attempts[-1], take_signals)
+            return _direct(settings, request, f"gramhouse {what}", attempts[-1])
 
-    random = SystemRandom().random
-    work = retried(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
-    report = run_until_signalled(work, stopped)
+        def announce(report: "RunReport", retry: "Retry") -> None:
+            # The flow run has replaced the signal handlers.
+            take_signals()
+            at = clock.now() + timedelta(seconds=retry.seconds)
+            _say(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
+
+        random = SystemRandom().random
+        return retried(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
+
+    def advice() -> str:
+        saved = count(sum(counters.pages for counters in attempts), "page")
+        return f"{saved} saved. Fix: run the same command to resume."
+
+    report = run_until_signalled(work, advice)
     if (lines := json_log.in_force()) is not None:
         _log_end(lines, report)
     with reporting():

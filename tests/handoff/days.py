@@ -4,6 +4,7 @@ python -m tests.handoff.days FOLDER [--days 28]
 """
 
 import argparse
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,6 @@ from pathlib import Path
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
-from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
@@ -45,7 +45,7 @@ def snapshot_of(
         for day in days:
             before(day)
             sandbox.day, clock.since = day, first + timedelta(days=day, minutes=15)
-            run_until_signalled(sync(url))
+            asyncio.run(sync(url))
     return folder / "analytics.duckdb"
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.fast_import import importing
 from flows.cli.options import RunArguments, SurfaceNames, with_run_arguments
 from flows.cli.output.plain_table import plain_table
 from flows.cli.output.terminal import clean, out, print_json
@@ -85,11 +84,10 @@ def backfill(
     """
     surfaces = to_surfaces(surface)
     settings = run.settings()
-    with importing():
-        from flows.cli.running import run_command
-        from flows.config.options import BackfillOptions, parse_options
-        from flows.engine.pipeline import NothingChosen
-        from flows.reporting.dry_run import forecast
+    from flows.cli.running import run_command
+    from flows.config.options import BackfillOptions, parse_options
+    from flows.engine.pipeline import NothingChosen
+    from flows.reporting.dry_run import forecast
 
     options = parse_options(
         BackfillOptions,

@@ -61,7 +61,7 @@ def rebuild(
     settings = load(warehouse=warehouse, snapshot=snapshot)
     from flows.engine.upkeep import rebuild_now
 
-    reread, size = run_until_signalled(rebuild_now(settings))
+    reread, size = run_until_signalled(lambda _: rebuild_now(settings))
     with reporting():
         if as_json:
             counts = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}

@@ -125,7 +125,7 @@ def _retry(settings: Settings, *, as_json: bool) -> None:
     from flows.cli.signals import run_until_signalled
     from flows.engine.upkeep import retry_now
 
-    done, stay, size = run_until_signalled(retry_now(settings))
+    done, stay, size = run_until_signalled(lambda _: retry_now(settings))
     if as_json:
         print_json(
             {

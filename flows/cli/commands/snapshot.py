@@ -2,10 +2,7 @@
 
 import csv
 import re
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +31,7 @@ from flows.cli.output.terminal import (
     without_control_characters,
     write_utf8,
 )
+from flows.cli.signals import ended_at_once
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import load
@@ -85,16 +83,6 @@ def _print_csv(stream: Stream) -> None:
         writer.writerows(batch)
 
 
-@contextmanager
-def _gone_at_once() -> Iterator[None]:
-    """Make Ctrl-C end the process immediately: a reader needs no cleanup, and DuckDB checks for signals only rarely."""
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def query(
     sql: Annotated[str, typer.Argument(help="SQL query in DuckDB's dialect; `-` reads it from standard input.")],
     *,
@@ -113,9 +101,12 @@ def query(
     with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
         document = Document() if as_json or style is Format.JSON else None
         try:
-            with document.ended_by_signals() if document else _gone_at_once():
-                write = document.write if document else _print_csv if style is Format.CSV else print_table
-                write(opened.user_query(text, for_json=document is not None))
+            if document is None:
+                write = _print_csv if style is Format.CSV else print_table
+                write(opened.user_query(text))
+            else:
+                with ended_at_once(document.stop):
+                    document.write(opened.user_query(text, for_json=True))
         except QueryError as error:
             err.print(f"{FAIL} {clean(error, newlines=True)}")
             if document:

@@ -2,7 +2,6 @@
 
 import typer
 
-from flows.cli.fast_import import importing
 from flows.cli.options import (
     AcceptRemovals,
     AsJson,
@@ -57,9 +56,8 @@ def sync(
     surfaces = to_surfaces(surface)
     mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
     settings = run.settings()
-    with importing():
-        from flows.cli.running import run_command
-        from flows.config.options import SyncOptions, parse_options
+    from flows.cli.running import run_command
+    from flows.config.options import SyncOptions, parse_options
 
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})
@@ -78,7 +76,7 @@ def publish(
     from flows.engine.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
-    size = run_until_signalled(publish_now(settings, say=lambda line: err.print(f"{WARN} {clean(line)}")))
+    size = run_until_signalled(lambda _: publish_now(settings, say=lambda line: err.print(f"{WARN} {clean(line)}")))
     with reporting():
         if as_json:
             print_json({"snapshot": settings.snapshot, "snapshot_bytes": size})

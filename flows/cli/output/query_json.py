@@ -1,20 +1,14 @@
 """A query's result as one JSON object, which is completed however the query ends."""
 
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock, Thread, Timer
+from threading import Lock
 
 import msgspec
 
 from connectors.warehouse.snapshot.reader import Stream
 from flows.cli.output.terminal import escaped, failure
-from flows.reporting.exit_code import SIGNALLED, ExitCode
-
-# Seconds after a signal in which the output's reader must read the rest.
-_GRACE = 1.0
+from flows.cli.signals import Stopped
+from flows.reporting.exit_code import ExitCode
 
 
 class Document:
@@ -49,39 +43,9 @@ class Document:
             sys.stdout.write(text)
             self._separator = separator
 
-    @contextmanager
-    def ended_by_signals(self) -> Iterator[None]:
-        """Make Ctrl-C and SIGTERM complete the object and end the process immediately.
-
-        This is done in a thread, because Python's signal handlers would wait until DuckDB returns, which may take
-        minutes.
-        """
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        handlers = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGTERM)}
-        before = signal.set_wakeup_fd(writer)
-        watcher = Thread(target=self._watch, args=(reader,), daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(before)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            os.close(writer)
-            watcher.join()
-            os.close(reader)
-
-    def _watch(self, reader: int) -> None:
-        if received := os.read(reader, 1):
-            code = SIGNALLED + received[0]
-            last_resort = Timer(_GRACE, os._exit, [code])
-            last_resort.start()
-            try:
-                name = signal.Signals(received[0]).name
-                self.end(failure(code, f"Stopped by {name}. Fix: run the same command again."))
-            finally:
-                os._exit(code)
+    def stop(self, stopped: Stopped) -> None:
+        """Write the end of a query that a signal ended."""
+        self.end(failure(stopped.code, str(stopped)))
 
 
 def _text(value: object) -> str:

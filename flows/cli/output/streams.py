@@ -4,8 +4,7 @@ import io
 import os
 import sys
 from contextlib import suppress
-
-_STREAMS = (0, 1, 2)
+from typing import TextIO
 
 
 class _Forgiving(io.FileIO):
@@ -21,23 +20,25 @@ class _Forgiving(io.FileIO):
 def keep_usable() -> None:
     """Open closed standard streams, and make standard error drop what cannot be written.
 
-    The next opened file, which could be the warehouse, would get the descriptor of a closed stream.
+    The next opened file, which could be the warehouse, would get the descriptor of a closed stream. What the encoding
+    of a stream lacks is written with a backslash.
     """
-    for number in _STREAMS:
+    for number in range(3):
         try:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - the signature is os's
     if sys.stdin is None:
-        sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
-    if sys.stdout is None:
-        sys.stdout = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), encoding="utf-8")
-    elif isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.RawIOBase):
-        # With PYTHONUNBUFFERED, the rest of a partial write to a pipe, such as after a signal, would be lost.
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), sys.stdout.encoding, line_buffering=True)
-    encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
-    written = io.BufferedWriter(_Forgiving(2, "wb", closefd=False))
-    sys.stderr = io.TextIOWrapper(written, encoding, "backslashreplace", line_buffering=True, write_through=True)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115 - a descriptor
+    # With PYTHONUNBUFFERED, Python's own stream loses the rest of a partial write to a pipe, such as after a signal.
+    is_immediate = isinstance(sys.stdout, io.TextIOWrapper) and (sys.stdout.line_buffering or sys.stdout.write_through)
+    sys.stdout = _stream(io.FileIO(1, "wb", closefd=False), sys.stdout, is_immediate=is_immediate)
+    sys.stderr = _stream(_Forgiving(2, "wb", closefd=False), sys.stderr, is_immediate=True)
+
+
+def _stream(file: io.FileIO, before: TextIO | None, *, is_immediate: bool) -> io.TextIOWrapper:
+    encoding = "utf-8" if before is None else before.encoding
+    return io.TextIOWrapper(io.BufferedWriter(file), encoding, "backslashreplace", line_buffering=is_immediate)
 
 
 def drop_output() -> None:

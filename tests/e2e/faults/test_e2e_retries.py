@@ -23,7 +23,7 @@ def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) ->
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signal.SIGINT
-    assert "Stopped. 0 pages saved; run the same command to resume." in err
+    assert "Stopped by SIGINT. 0 pages saved. Fix: run the same command to resume." in err
     assert "Traceback" not in out + err
     # The attempt itself had ended: it failed, and was not interrupted.
     assert operator.inside("SELECT state FROM core.runs") == [("failed",)]

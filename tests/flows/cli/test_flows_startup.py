@@ -98,32 +98,16 @@ def test_the_help_of_a_command_is_the_first_paragraph_of_its_docstring(command: 
     assert COMMANDS[command].help == " ".join(documented.partition("\n\n")[0].split())
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-def test_the_help_names_every_command_and_fits_the_terminal(width: int) -> None:
-    message = CliRunner().invoke(app, ["--help"], env={"COLUMNS": str(width)})
+@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
+@pytest.mark.parametrize("columns", ["-5", "0", "1", "29", "80", "100000", "9" * 20, "many"])
+def test_the_help_is_complete_on_a_terminal_of_any_width(command: list[str], columns: str) -> None:
+    message = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": columns})
     assert message.exit_code == 0
-    lines = message.output.splitlines()
-    assert max(map(len, lines)) == width
-    for word in [*COMMANDS, "--version", "--help", "Usage:", "Options", "Commands"]:
-        assert any(word in line.split() for line in lines), word
-    for title in ("Options", "Commands"):
-        [top] = [line for line in lines if line.startswith(f"╭─ {title} ─")]
-        assert top.endswith("╮")
-
-
-def test_the_help_describes_every_command() -> None:
-    ours = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
-    for command in COMMANDS.values():
-        assert command.help in ours
-
-
-@pytest.mark.parametrize(
-    ("environment", "coloured"),
-    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
-)
-def test_the_help_is_coloured_where_it_is_wanted(environment: dict[str, str], *, coloured: bool) -> None:
-    message = CliRunner().invoke(app, ["--help"], env={"FORCE_COLOR": None, "NO_COLOR": None, **environment})
-    assert ("\x1b[" in message.output) is coloured
+    assert max(map(len, message.output.splitlines())) <= 80
+    text = " ".join(message.output.split())
+    for described in [COMMANDS[name] for name in command] or COMMANDS.values():
+        assert described.help in text
+    assert {"Usage:", "Options:", "--help"} <= set(text.split())
 
 
 def test_the_help_is_ascii_if_the_output_requires_it(tmp_path: Path) -> None:
@@ -134,7 +118,7 @@ def test_the_help_is_ascii_if_the_output_requires_it(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         cwd=tmp_path,
     )
-    assert "+- Commands -" in done.stdout.decode("ascii")
+    assert "\nCommands:\n" in done.stdout.decode("ascii")
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:

@@ -119,7 +119,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
 async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
     await _run(FakeApi(), tmp_path)
     (tmp_path / SNAPSHOT).unlink()
-    code, out, err = await asyncio.to_thread(run_cli, "status", *HERE)
+    code, out, err = run_cli("status", *HERE)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert "There is no snapshot at analytics.duckdb" in err
     assert "Fix: `gramhouse publish`" in err

@@ -1,0 +1,147 @@
+"""SIGINT and SIGTERM end every command with 130 and 143, whatever it is doing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.settings import SandboxSettings
+from tests import process_state
+from tests.handoff.days import snapshot_of
+
+ROOT = Path(__file__).parents[3]
+SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+ENDLESS = "(SELECT count(*) FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1) = 0"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a snapshot whose accounts are never found, and a large warehouse."""
+    folder = tmp_path_factory.mktemp("busy")
+    snapshot = snapshot_of(folder, Sandbox(SandboxSettings(accounts=2, posts=3)), range(1))
+    snapshot.chmod(0o600)
+    with duckdb.connect(str(snapshot)) as db:
+        ((view,),) = db.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'accounts'").fetchall()
+        body = view.partition(" AS ")[2].rstrip(";")
+        db.execute(f"CREATE OR REPLACE VIEW accounts AS FROM ({body}) WHERE {ENDLESS}")
+    with duckdb.connect(str(folder / "warehouse.duckdb")) as db:
+        db.execute("CREATE TABLE core.media_large AS SELECT hash(i) AS a, hash(-i) AS b FROM range(10000000) AS t(i)")
+    return folder
+
+
+def started(folder: Path, arguments: list[str]) -> subprocess.Popen[str]:
+    files = {
+        "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
+        "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
+    }
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **files},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+@SIGNALS
+@pytest.mark.parametrize(
+    "command",
+    [["accounts"], ["describe"], ["query", "FROM accounts"], ["query", "FROM accounts", "-f", "csv"], ["report"],
+     ["report", "--json"], ["export", "out"], ["export", "out", "--json"], ["compact"], ["compact", "--json"]],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_signal_ends_a_command_in_which_duckdb_is_busy(
+    folder: Path, command: list[str], number: signal.Signals, code: int
+) -> None:
+    before = files(folder)
+    process = started(folder, ["-m", "flows.cli", *command])
+    try:
+        # More than the imports take.
+        process_state.wait_for_cpu_use(process.pid, seconds=1)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == code
+    assert err == f"! Stopped by {number.name}. Fix: run the same command again.\n"
+    if "--json" in command:
+        assert json.loads(out) == {
+            "state": "stopped",
+            "exit_code": code,
+            "message": f"Stopped by {number.name}.",
+            "hint": "run the same command again.",
+        }
+    else:
+        # The column names of CSV are written before the first row.
+        assert len(out.splitlines()) == ("csv" in command)
+    # What is left if DuckDB did not notice the signal in time is removed by the next export.
+    assert {path for path in files(folder) - before if ".out.exporting" not in path.parts} == set()
+
+
+BUSY = """
+import asyncio, threading
+from flows.cli.signals import ended_by_signals, run_until_signalled
+
+async def work():
+    print("begun", flush=True)
+    # Not even a cancelled event loop ends while one of its threads is busy.
+    await asyncio.to_thread(threading.Event().wait)
+
+with ended_by_signals(lambda stopped: print(stopped, flush=True)):
+    run_until_signalled(lambda _: work(){advice})
+"""
+
+
+@SIGNALS
+def test_maintenance_that_cannot_be_cancelled_is_ended(folder: Path, number: signal.Signals, code: int) -> None:
+    process = started(folder, ["-c", BUSY.format(advice="")])
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        assert process.wait(20) == code
+        assert process.stdout.read() == f"Stopped by {number.name}. Fix: run the same command again.\n"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_run_has_time_to_close_until_the_second_signal(folder: Path) -> None:
+    process = started(folder, ["-c", BUSY.format(advice=", lambda: 'Fix: resume.'")])
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 143
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_background_command_of_a_shell_ignores_ctrl_c(folder: Path) -> None:
+    program = f"import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);{BUSY.format(advice='')}"
+    process = started(folder, ["-c", program])
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 143
+    finally:
+        process.kill()
+        process.communicate()
