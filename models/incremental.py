@@ -30,7 +30,7 @@ OVERDUE, FORCED = 2.0, 4.0
 LOOKBACK_WINDOW = timedelta(days=28)
 FULL_REFRESH_EVERY = timedelta(days=7)
 
-# Replaces the id of the post that broke the order if it has none, or if an older version did not check the order.
+# Replaces the id of the post that broke the order if it has none, or if a rebuild made the order unknown.
 NO_ID = ""
 
 SyncMode = Literal["full_refresh", "incremental"]
@@ -121,14 +121,14 @@ class ClosedScan:
     """A partition's last closed scans: full ones, and recent ones that reached known posts.
 
     `seq` is the landing number of the last page of the latest of them. `complete_at` and `pages` describe the last
-    full one; `pages` is None if an older version made it. The next full scan is due at `complete_at`
-    plus `full_share` of the refresh interval. `needs_full`: removals are pending that only a full scan can decide.
+    full one. The next full scan is due at `complete_at` plus `full_share` of the refresh interval. `needs_full`:
+    removals are pending that only a full scan can decide.
     """
 
     seq: int
     complete_at: datetime
     closed_at: datetime
-    pages: int | None
+    pages: int
     is_ordered: bool
     full_share: float
     needs_full: bool
@@ -136,7 +136,7 @@ class ClosedScan:
     @property
     def is_eligible(self) -> bool:
         """Whether a recent scan may follow."""
-        return self.is_ordered and not self.needs_full and (self.pages or 0) >= LEAST_PAGES
+        return self.is_ordered and not self.needs_full and self.pages >= LEAST_PAGES
 
     def age(self, now: datetime, every: timedelta) -> float:
         """Return the age of the last full scan, in refresh intervals."""

@@ -10,7 +10,7 @@ from typing import Any
 from connectors.source.endpoints import CATALOGUE_SCOPE, Response
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import progress
-from connectors.warehouse.runs.account_ids import stored_statuses, unusual_spellings
+from connectors.warehouse.runs.account_ids import stored_statuses
 from connectors.warehouse.runs.closed_scans import waiting_since
 from flows.engine.batch_scan import scan_batch
 from flows.engine.batches import Batch, BatchReport, ListedAccount
@@ -43,17 +43,13 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
     """Page through the account catalogue, with a checkpoint for each page; listed accounts go into batches at once."""
     run = _OPEN[run_id]
     resources = run.resources
-    spellings = await resources.warehouse.transact(unusual_spellings)
     # By stored id: the id as listed, and the status if it is unknown.
     rejected: dict[str, tuple[str, str | None]] = {}
-
-    def stored_id(listed_as: str) -> str:
-        return spellings.get(listed_as.lower(), listed_as.lower())
 
     def listed(
         listed_as: str, status: str | None, unknown_status: str | None = None, name: str | None = None
     ) -> ListedAccount:
-        return ListedAccount(stored_id(listed_as), status == EXPIRED, surfaces, listed_as, unknown_status, name)
+        return ListedAccount(listed_as.lower(), status == EXPIRED, surfaces, listed_as, unknown_status, name)
 
     found = await resources.warehouse.checkpoints("accounts", [""])
     last = found.get(CATALOGUE)
@@ -67,7 +63,7 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
             _add(run, [listed(account.id, account.status, name=account.ig_username) for account in accounts])
             for record in response.page.rejected:
                 if record.account_id is not None:
-                    rejected[stored_id(record.account_id)] = record.account_id, record.unknown_status
+                    rejected[record.account_id.lower()] = record.account_id, record.unknown_status
 
     scan = PartitionScan(run, CATALOGUE, run.budget(CATALOGUE_SCOPE), run.stop, last, slot=False, on_page=on_page)
     left = scan.plan.checkpoint

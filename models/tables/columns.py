@@ -36,7 +36,7 @@ def seconds(name: str, comment: str, *, nullable: bool = True) -> Column:
 
 
 def account_id() -> Column:
-    comment = "The account's id, a UUID in lower case; accounts stored by older versions keep the API's spelling."
+    comment = "The account's id, a UUID in lower case."
     return text("account_id", comment, nullable=False)
 
 
@@ -72,7 +72,7 @@ def completed_scan() -> tuple[Column, ...]:
             "Posts published after this are as of recent_at, older ones as of complete_at; NULL if no recent scan"
             " followed complete_at.",
         ),
-        whole("pages", "Pages of the last full scan; NULL if an older version made it."),
+        whole("pages", "Pages of the last full scan."),
         whole("items", "Records on those pages."),
         text(
             "item_order",
@@ -175,7 +175,7 @@ def version() -> tuple[Column, ...]:
 
 
 def raw_landed() -> Column:
-    return whole("raw_landed", "Landing number of its row in the raw store; NULL if its bytes are not kept.")
+    return whole("raw_landed", "Landing number of its row in the raw store.")
 
 
 def metric() -> tuple[Column, ...]:
@@ -224,7 +224,7 @@ def field() -> tuple[Column, ...]:
 
 def run_counts() -> tuple[Column, ...]:
     return (
-        whole("pages", "Pages it landed, as far as they are merged; NULL if an older version did not record them."),
+        whole("pages", "Pages it landed, as far as they are merged."),
         whole("items", "Records on those pages, accounts and media."),
         whole("accounts_removed", "Accounts marked as removed by its scan of the catalogue."),
         whole("added", "New media items."),
@@ -255,7 +255,7 @@ def run(*counts: Column) -> tuple[Column, ...]:
         instant("started_at", "When it began.", nullable=False),
         instant("ended_at", "When it ended."),
         text("resumes", "The interrupted run that it resumes."),
-        text("base_url", "Address of the API, without /api/v1; NULL for runs of older versions."),
+        text("base_url", "Address of the API, without /api/v1."),
         flag("accept_removals", "Whether it was started with --accept-removals."),
         whole("accounts", "Accounts listed by the catalogue; for a backfill, accounts selected."),
         whole("accounts_missing", "Accounts missing from the catalogue whose removal awaits confirmation."),

@@ -149,7 +149,6 @@ INCREMENTAL = Incremental(NOW, EVERY)
         (replace(CLOSED, is_ordered=False), FullReason.UNPROVED),
         (replace(CLOSED, needs_full=True), FullReason.REMOVALS),
         (replace(CLOSED, pages=2), FullReason.SHORT),
-        (replace(CLOSED, pages=None), FullReason.SHORT),
         (replace(CLOSED, complete_at=NOW - EVERY), FullReason.DUE),
         (replace(CLOSED, full_share=1 / 7), FullReason.DUE),
         (replace(CLOSED, full_share=1.01 / 7), None),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -171,6 +172,13 @@ class Rig:
     def do(self, statement: str) -> None:
         with self.connection.begin():
             self.connection.db.execute(statement)
+
+
+def unpack(folder: Path) -> Path:
+    """Unpack what 0.2.0 left after a kill: its warehouse, raw store, segment and snapshot; return the warehouse."""
+    with tarfile.open(Path(__file__).parent / "fixtures" / "warehouse_0.2.0.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "warehouse.duckdb"
 
 
 @contextmanager

@@ -83,15 +83,6 @@ def column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
     return cell.time or cell.name if column.type == READING_TYPES[Reading.TIMESTAMP] else cell.name
 
 
-def recast(column: str, sql_type: str) -> str:
-    """Return the select expression of a stored column in another type; values that do not fit it are NULL."""
-    name = value = quoted(column)
-    if sql_type == READING_TYPES[Reading.TIMESTAMP]:
-        # If a text names a zone, DuckDB reads the following texts without a zone in that one.
-        value = f"regexp_extract({name}::VARCHAR, {literal(f'^(?:{WITH_ZONE})$')})"
-    return f"TRY_CAST({value} AS {sql_type}) AS {name}"
-
-
 def columns_select(schema: TableSchema, cells: Mapping[str, Cell]) -> str:
     """Return the select list of a schema's columns, given a row of cells; each entry begins with a comma."""
     return "".join(f", {column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of, recast
+from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
 from connectors.warehouse.runs.closed_scans import forget_order
@@ -15,7 +15,7 @@ from connectors.warehouse.schema.field_registry import (
     write_mapping,
     write_registry,
 )
-from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.limits import on_all_cores
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.slices import slices
@@ -39,10 +39,6 @@ _LIFE = (
     " m.removed_at, m.removal"
 )
 _PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
-
-_IS_ANY_WITHOUT_BYTES = """
-SELECT EXISTS (FROM core.media WHERE raw_landed IS NULL) OR EXISTS (FROM core.media_superseded WHERE raw_landed IS NULL)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +115,8 @@ ORDER BY c._order_key
         ).fetchall()
         rows += written
         insert_children(connection, children, cells, before)
-    rows += _keep_rest(connection, table, before)
     connection.db.execute(f"DROP TABLE {before}")
     return rows
-
-
-def _keep_rest(connection: Connection, table: Table, before: str) -> int:
-    """Copy rows whose bytes are not in the raw store; values that do not fit the new column types become NULL."""
-    types = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name || '.' || table_name = ?"
-    old, new = (
-        dict(connection.db.execute(f"{types} AND database_name = current_database()", [name]).fetchall())
-        for name in (before, table.full_name)
-    )
-    columns = ", ".join(recast(name, new[name]) for name in new if name in old)
-    kept = f"SELECT {columns} FROM {before} WHERE raw_landed IS NULL ORDER BY rowid"  # noqa: S608 - quoted
-    ((rows,),) = connection.db.execute(f"INSERT INTO {table.full_name} BY NAME {kept}").fetchall()
-    return int(rows)
 
 
 def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
@@ -188,11 +170,8 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     own, known = own_names(mapping), read_registry(connection)
     registry = _renamed(known, own)
     has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())
-    # Usually the registry has all fields and types, and one pass over the payloads is enough. Rows without bytes
-    # could lose values if they were converted twice.
-    if not (has_facts_of_mapping or value(connection.db, _IS_ANY_WITHOUT_BYTES)) and (
-        result := _rebuild(connection, mapping, registry, is_complete=False)
-    ):
+    # Usually the registry has all fields and types, and one pass over the payloads is enough.
+    if not has_facts_of_mapping and (result := _rebuild(connection, mapping, registry, is_complete=False)):
         return result
     registry = learn_stored(connection, mapping, registry, own)
     return cast("RebuildResult", _rebuild(connection, mapping, registry, is_complete=True))

@@ -11,7 +11,7 @@ REMOVED = "accounts_removed"
 
 # An account that another scan has listed since this one began is not missing: it may be on a page that this scan had
 # passed already.
-_IS_MISSED = "a.removed_at IS NULL AND a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq"
+_IS_MISSED = "a.removed_at IS NULL AND a.scan_id <> w.scan_id AND a.seen_seq < w.began_seq"
 _IS_LISTED = "SELECT EXISTS (FROM {finished} WHERE resource = 'accounts')"
 _IS_ANY_MISSED = f"""
 SELECT EXISTS (FROM core.accounts AS a JOIN {{finished}} AS w ON w.resource = 'accounts' AND {_IS_MISSED})

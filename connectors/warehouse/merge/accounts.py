@@ -2,26 +2,24 @@
 
 from connectors.warehouse.merge.account_removal import mark_accounts_gone, nothing_gone
 from connectors.warehouse.merge.merge_batch import MergeBatch
-from connectors.warehouse.runs.account_ids import STORED_IDS
 
-_SIGHTINGS = f"""
-SELECT a.*, f.scan_id, f.received_at, coalesce(k.account_id, lower(a.listed_as)) AS account_id
-FROM {{listed}} AS a JOIN ops.staging AS f USING (seq) LEFT JOIN ({STORED_IDS}) AS k ON k.uuid = lower(a.listed_as)
-WHERE seq <= {{end}}
-"""  # noqa: S608 - constants
+_SIGHTINGS = """
+SELECT a.*, f.scan_id, f.received_at, lower(a.listed_as) AS account_id
+FROM {listed} AS a JOIN ops.staging AS f USING (seq)
+WHERE seq <= {end}
+"""
 
 # A known account whose record was rejected is listed nevertheless: it is not removed, and keeps its last valid record.
-_RELISTED = f"""
+_RELISTED = """
 WITH aside AS (
-    SELECT r.listed_as, r.unknown_status, r.position, f.scan_id, f.received_at, f.seq
-    FROM {{rejected}} AS r JOIN ops.staging AS f USING (seq)
-    WHERE r.resource = 'accounts' AND seq <= {{end}}
-),
-known AS (
-    {STORED_IDS} UNION SELECT lower(account_id), account_id FROM {{sightings}}
+    SELECT
+        lower(r.listed_as) AS account_id, r.listed_as, r.unknown_status, r.position, f.scan_id, f.received_at, f.seq
+    FROM {rejected} AS r JOIN ops.staging AS f USING (seq)
+    WHERE r.resource = 'accounts' AND seq <= {end}
 )
-SELECT k.account_id, a.* FROM aside AS a JOIN known AS k ON k.uuid = lower(a.listed_as)
-"""  # noqa: S608
+FROM aside SEMI JOIN (SELECT account_id FROM core.accounts UNION ALL SELECT account_id FROM {sightings}) AS known
+    USING (account_id)
+"""
 _RELISTED_COLUMNS = "account_id VARCHAR, received_at TIMESTAMPTZ, seq BIGINT, position INTEGER"
 
 # A status period begins when an account's status differs from the previous observation. That does not depend on how the

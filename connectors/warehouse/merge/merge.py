@@ -43,9 +43,9 @@ SELECT EXISTS (FROM ops.staging) OR EXISTS (FROM ops.checkpoints WHERE state = '
 
 _PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"
 
-# The landing of each scan's first page. Scans from before this was recorded get 0, before all other landings.
+# The landing of each scan's first page.
 _BEGAN = """
-SELECT scan_id, coalesce(min(began_seq), min(seq) FILTER (pages <= 1), 0) AS began_seq
+SELECT scan_id, coalesce(min(began_seq), min(seq) FILTER (pages <= 1)) AS began_seq
 FROM ops.checkpoints SEMI JOIN (
     SELECT scan_id FROM ops.staging WHERE seq <= {end}
     UNION ALL SELECT scan_id FROM {last_checkpoints} WHERE state = 'abandoned'

@@ -33,7 +33,7 @@ def _matches(one: str) -> str:
     return " AND ".join(f"{one}.{name} = q.{name}" for name in _SAME.split(", "))
 
 
-# Rows without a digest, of an older version or another mapping; they may contain the same record several times.
+# Rows without a digest, of another mapping; they may contain the same record several times.
 _UNIDENTIFIED = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
 _TWICE = f"""
 SELECT {_SAME}, arg_min(rowid, (seen_at, page, position)) AS first, max(last_seen_at) AS last_seen_at

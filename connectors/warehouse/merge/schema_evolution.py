@@ -5,13 +5,12 @@ this first.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from connectors.warehouse.ingest.cells import RegisteredCells
-from connectors.warehouse.ingest.columns import columns_select, recast
+from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import own_names
-from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.fields import MEDIA, Field, Registry
 from models.schema.json_types import JsonType
@@ -40,19 +39,12 @@ def _in_store(field: Field | None, known: Registry) -> bool:
     return before is not None and bool(before.json_types.keys() - {JsonType.NULL})
 
 
-@dataclass(frozen=True, slots=True)
-class _Altered:
-    """Columns that must be filled from stored items, and a table with the values of rows without bytes."""
-
-    columns: Sequence[ColumnSchema]
-    kept: str
-
-
-def _alter_columns(connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry) -> _Altered:
-    """Add and widen columns."""
+def _alter_columns(
+    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
+) -> Sequence[ColumnSchema]:
+    """Add and widen columns; return those that must be filled from stored items."""
     table = f"core.{schema.table}"
     filled: list[ColumnSchema] = []
-    kept = _keep_cells(connection, schema, there)
     for column in schema.columns:
         name = quoted(column.name)
         if column.name not in there:
@@ -64,25 +56,12 @@ def _alter_columns(connection: Connection, schema: TableSchema, there: dict[str,
             # kill: DuckDB cannot find functions when it replays its log.
             connection.db.execute(f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)")
             filled.append(column)
-    return _Altered(filled, kept)
+    return filled
 
 
-def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, str]) -> str:
-    """Save the values of columns to be widened in rows whose bytes are not in the raw store; return the table's name.
-
-    They are cast to the new type. The order key is the rowid, as in cells that are decoded again.
-    """
-    kept = f"kept_cells_of_{schema.table}"
-    widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
-    cells = "".join(f", {recast(each.name, each.type)}" for each in widened)
-    connection.db.execute(
-        f"CREATE OR REPLACE TEMP TABLE {kept} AS SELECT rowid AS _order_key{cells}"  # noqa: S608 - quoted
-        f" FROM core.{schema.table} WHERE raw_landed IS NULL"
-    )
-    return kept
-
-
-def _alter_history(connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry) -> _Altered:
+def _alter_history(
+    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
+) -> Sequence[ColumnSchema]:
     """Do the same for the history, and drop columns that are no longer content, for example because of media URLs."""
     for name in there.keys() - {*core_superseded.column_names, *(column.name for column in schema.columns)}:
         connection.db.execute(f"ALTER TABLE core.{schema.table} DROP COLUMN {quoted(name)}")
@@ -90,25 +69,7 @@ def _alter_history(connection: Connection, schema: TableSchema, there: dict[str,
 
 
 def create_children(connection: Connection, schema: TableSchema) -> None:
-    """Create or replace a child table; keep the rows of items whose bytes are not in the raw store."""
-    db = connection.db
-    before = _existing(connection).get(schema.table, {})
-    kept = before and value(db, "SELECT EXISTS (FROM core.media WHERE raw_landed IS NULL)")
-    if kept:
-        items = "(SELECT account_id, surface, media_id FROM core.media WHERE raw_landed IS NULL)"
-        db.execute(
-            f"CREATE OR REPLACE TEMP TABLE kept_children AS FROM core.{quoted(schema.table)}"
-            f" SEMI JOIN {items} AS i USING (account_id, surface, media_id)"
-        )
-    _create_children(connection, schema)
-    if kept:
-        after = _existing(connection)[schema.table]
-        columns = ", ".join(recast(name, json_type) for name, json_type in after.items() if name in before)
-        db.execute(f"INSERT INTO core.{quoted(schema.table)} BY NAME SELECT {columns} FROM kept_children")  # noqa: S608
-        db.execute("DROP TABLE temp.kept_children")
-
-
-def _create_children(connection: Connection, schema: TableSchema) -> None:
+    """Create a child table, or replace it by an empty one."""
     columns = "".join(f", {quoted(column.name)} {column.type}" for column in schema.columns)
     connection.db.execute(
         f"CREATE OR REPLACE TABLE core.{quoted(schema.table)} (account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL,"
@@ -162,10 +123,10 @@ def _fill(
     mapping: MediaMapping,
     registry: Registry,
     stored: StoredItems,
-    altered: _Altered,
+    columns: Sequence[ColumnSchema],
     children: Sequence[TableSchema] = (),
 ) -> None:
-    db, columns = connection.db, altered.columns
+    db = connection.db
     if not (columns or children):
         return
     db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS _order_key LIMIT 0")
@@ -178,7 +139,6 @@ def _fill(
             db.execute(f"INSERT INTO temp.filled BY NAME SELECT order_key AS _order_key{found} FROM {cells.media}")  # noqa: S608
         insert_children(connection, children, cells, stored.table)
     if columns:
-        db.execute(f"INSERT INTO temp.filled BY NAME FROM {altered.kept}")
         names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in columns)
         db.execute(f"UPDATE {stored.table} AS t SET {names} FROM temp.filled AS f WHERE t.rowid = f._order_key")  # noqa: S608
     db.execute("DROP TABLE temp.filled")
@@ -202,4 +162,3 @@ def alter(
     ]
     _fill(connection, mapping, registry, PRESENT, of_media, emptied)
     _fill(connection, mapping, registry, SUPERSEDED, of_versions)
-    connection.db.execute(f"DROP TABLE temp.{of_media.kept}; DROP TABLE temp.{of_versions.kept}")

@@ -19,9 +19,9 @@ _LEVEL = 6
 
 # The newest raw row of each item, and of each version in its history: the rows that these were decoded from.
 _REFERRED = """
-SELECT raw_landed AS landed FROM core.media WHERE raw_landed IS NOT NULL
+SELECT raw_landed AS landed FROM core.media
 UNION ALL
-SELECT raw_landed FROM core.media_superseded WHERE raw_landed IS NOT NULL
+SELECT raw_landed FROM core.media_superseded
 """
 
 

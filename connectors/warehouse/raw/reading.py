@@ -7,7 +7,8 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.errors import WarehouseUnusable
 
 # The most payloads in memory at once.
 _PAYLOADS_PER_BATCH = 16_384
@@ -20,13 +21,15 @@ SELECT max(landed) FROM (
 
 
 def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.Table]:
-    """Yield the payloads of a table's rows that have a `raw_landed`, in batches, in the open transaction.
+    """Yield the payloads of a table's rows, in batches, in the open transaction.
 
     Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rowids
-    must not change during the iteration. Raises duckdb.Error when a part cannot be read.
+    must not change during the iteration. Raises duckdb.Error when a part cannot be read, and WarehouseUnusable at the
+    end if the payload of a row is in none of the parts.
     """
     db = connection.db
     store = store_of(connection)
+    lacking = int(value(db, f"SELECT count(*) FROM {table}"))  # noqa: S608 - a constant
     for part in live_parts(connection):
         db.execute(
             "CREATE OR REPLACE TEMP TABLE raw_wanted AS"  # noqa: S608 - constants
@@ -34,8 +37,16 @@ def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.
             f" WHERE raw_landed BETWEEN {part.first_landed} AND {part.last_landed}"
         )
         source = parquet([store.path(part.number)])
-        yield from _batches(db, source, part.first_landed)
+        for batch in _batches(db, source, part.first_landed):
+            lacking -= batch.num_rows
+            yield batch
     db.execute("DROP TABLE IF EXISTS temp.raw_wanted")
+    if lacking:
+        message = (
+            f"the raw store {store.folder} lacks {lacking:,} payloads that the warehouse refers to."
+            " Fix: restore it from a backup."
+        )
+        raise WarehouseUnusable(message)
 
 
 def _batches(db: DuckDBPyConnection, source: str, first: int) -> Iterator[pa.Table]:

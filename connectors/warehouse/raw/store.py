@@ -16,8 +16,8 @@ COLUMNS = {
     "surface": ("VARCHAR", "posts or stories."),
     "media_id": ("VARCHAR", "The item's id, as in media."),
     "seen_at": ("TIMESTAMPTZ", "When the page that brought it was received."),
-    "run_id": ("VARCHAR", "The run that received it; NULL before 0.2."),
-    "correlation_id": ("VARCHAR", "X-Correlation-ID of the response; NULL before 0.2."),
+    "run_id": ("VARCHAR", "The run that received it."),
+    "correlation_id": ("VARCHAR", "X-Correlation-ID of the response."),
     "landed": ("BIGINT", "Its landing number: no two rows have the same, and what came later has a higher one."),
     "payload": ("VARCHAR", "The item's JSON text, byte for byte as it came."),
 }

@@ -77,8 +77,8 @@ def close_scans(db: DuckDBPyConnection, finished: str, missed: str) -> None:
 
 _CLOSED = f"""
 SELECT
-    w.account_id, coalesce(w.seq, 0), w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
-    coalesce(w.item_order = '{NEWEST_FIRST}', false), coalesce(w.full_share, {_SPREAD}),
+    w.account_id, w.seq, w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
+    coalesce(w.item_order = '{NEWEST_FIRST}', false), w.full_share,
     w.account_id IN (SELECT account_id FROM ops.missing WHERE surface = 'posts' AND needs_full)
 FROM core.completed_scans AS w
 WHERE w.resource = 'media' AND w.surface = 'posts'
@@ -112,7 +112,7 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
     rows = connection.db.execute(query, [now, every.total_seconds()]).fetchall()
     found = [ClosedScan(*row) for _, *row in rows]
     due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
-    return [(scan.age(now, every), scan.pages or 0) for scan in due]
+    return [(scan.age(now, every), scan.pages) for scan in due]
 
 
 def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[tuple[str, str], datetime]:

@@ -11,10 +11,10 @@ from models.tables import core_runs, core_warnings
 # The number of last runs among which the chain of unfinished runs to resume is searched.
 _RECENT = 1000
 
-# Cursors and accounts of another service are not valid. Runs of older versions have no address.
+# Cursors and accounts of another service are not valid.
 _LAST_RUNS = """
 SELECT run_id, started_at, state, resumes, published_at IS NOT NULL FROM core.runs
-WHERE kind = ? AND selection IS NOT DISTINCT FROM ? AND (base_url IS NULL OR base_url IS NOT DISTINCT FROM ?)
+WHERE kind = ? AND selection IS NOT DISTINCT FROM ? AND base_url IS NOT DISTINCT FROM ?
 ORDER BY seq DESC LIMIT ?
 """
 

@@ -5,7 +5,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.errors import OtherService
 
-# A warehouse is new until its first pages are merged. One that an older version filled is bound by a complete sync.
+# A warehouse is new until its first pages are merged.
 _IS_NEW = """
 SELECT NOT EXISTS (
     SELECT 1 FROM ops.service UNION ALL SELECT 1 FROM core.accounts UNION ALL SELECT 1 FROM core.media

@@ -30,16 +30,12 @@ def write_mapping(connection: Connection, mapping: Mapping) -> None:
 
 
 def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
-    """Store the mapping if there are no rows; return whether the stored rows were decoded with this mapping.
-
-    A warehouse that an older version filled has no mapping yet.
-    """
+    """Store the mapping if there are no rows; return whether the stored rows were decoded with this mapping."""
     if not value(connection.db, "SELECT EXISTS (FROM core.media)"):
         if not value(connection.db, "SELECT EXISTS (FROM ops.mapping)") or read_mapping(connection) != mapping:
             write_mapping(connection, mapping)
         return True
-    stored = connection.db.execute("SELECT mapping FROM ops.mapping").fetchone()
-    return stored is not None and Mapping.from_json(stored[0]) == mapping
+    return read_mapping(connection) == mapping
 
 
 def own_names(mapping: Mapping) -> OwnNames:

@@ -1,6 +1,6 @@
 -- name: gaps
 WITH last_checkpoints AS (
-    SELECT * REPLACE (coalesce(nullif(max(began_seq) OVER (PARTITION BY scan_id), 0), seq) AS began_seq)
+    SELECT * REPLACE (coalesce(max(began_seq) OVER (PARTITION BY scan_id), seq) AS began_seq)
     FROM ops.checkpoints WHERE resource = 'media'
     QUALIFY row_number() OVER (PARTITION BY account_id, surface, run_kind ORDER BY seq DESC) = 1
 ),

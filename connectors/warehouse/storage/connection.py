@@ -166,7 +166,7 @@ def _present(db: DuckDBPyConnection) -> set[str]:
 def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
     """Return the revision of the warehouse's tables; None if there are no tables.
 
-    Raises WarehouseUnusable when the file is not a warehouse, or when its revision is unknown.
+    Raises WarehouseUnusable when the file is not a warehouse, or when this version cannot upgrade it.
     """
     present = _present(db)
     if not present:
@@ -174,7 +174,7 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
     if revisions.TABLE not in present:
         # A snapshot contains tables of a warehouse too.
         if not present.isdisjoint(WAREHOUSE) and _SNAPSHOTS_OWN not in present:
-            return revisions.FIRST
+            raise _too_old(path)
         message = (
             f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
             f" (it holds {min(present - WAREHOUSE.keys())}). Fix: set GRAMHOUSE_WAREHOUSE to another file."
@@ -186,6 +186,8 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
             f"{path} cannot be used: {revisions.TABLE} should contain one row, its revision. Fix: restore a backup."
         )
         raise WarehouseUnusable(message)
+    if revision < revisions.REVISIONS[0]:
+        raise _too_old(path)
     if revision not in revisions.REVISIONS:
         message = (
             f"{path} cannot be used: it was written by a newer gramhouse (revision {revision};"
@@ -193,6 +195,13 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
         )
         raise WarehouseUnusable(message)
     return revision
+
+
+def _too_old(path: Path) -> WarehouseUnusable:
+    return WarehouseUnusable(
+        f"{path} cannot be used: it was written by a gramhouse before 0.2.0, and only 0.2.0 can upgrade it."
+        " Fix: run `gramhouse publish` of gramhouse 0.2.0 once, then use this version."
+    )
 
 
 def _ready(connection: Connection, new_id: Callable[[], str]) -> None:
@@ -204,7 +213,7 @@ def _ready(connection: Connection, new_id: Callable[[], str]) -> None:
             if written is None:
                 revisions.stamp(db, revisions.HEAD)
             elif written != revisions.HEAD:
-                _upgrade(db, written)
+                _upgrade(db)
             _create(db, _present(db))
             if not value(db, "SELECT EXISTS (FROM ops.warehouse)"):
                 db.execute(f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0)")  # noqa: S608 - quoted
@@ -220,12 +229,10 @@ def _ready(connection: Connection, new_id: Callable[[], str]) -> None:
         raise WarehouseUnusable(message) from error
 
 
-def _upgrade(db: DuckDBPyConnection, written: str) -> None:
+def _upgrade(db: DuckDBPyConnection) -> None:
     # Imported here, because importing Alembic takes longer than opening a file of the current revision.
     from connectors.warehouse.storage.migrations.upgrade import upgrade  # noqa: PLC0415
 
-    if revisions.TABLE not in _present(db):
-        revisions.stamp(db, written)
     upgrade(db, revisions.HEAD)
 
 

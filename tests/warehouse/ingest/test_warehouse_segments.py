@@ -18,7 +18,7 @@ from connectors.warehouse.ingest.landing.segments import Segments, recover
 from connectors.warehouse.storage.connection import begin_session, connect
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
+from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
 
@@ -165,23 +165,6 @@ def as_version_1(data: bytes) -> bytes:
         rest = struct.pack("<Q5I", seq, *map(len, parts)) + b"".join(parts)
         written.append(struct.pack("<I", zlib.crc32(rest)) + rest)
     return b"".join(written)
-
-
-def test_a_segment_of_an_older_version_is_read_by_its_own_names(path: Path) -> None:
-    rejected = (RejectedRecord(0, 'no "id"', '{"walk_id":"w","lane":1}'),)
-    scan = Scan(POSTS, "w", T0)
-    landings = [scan.page([{"id": "1"}], at(1), rejected=rejected), scan.page([{"id": "2"}], at(2))]
-    with session(path) as (_, segments):
-        segments.append(numbered(landings, after=0))
-    (file,) = files(path)
-    file.write_bytes(as_version_1(file.read_bytes()))
-    with session(path, "later") as (rig, _):
-        assert rig.rows("SELECT seq, scan_id FROM ops.staging ORDER BY seq") == [(1, "w"), (2, "w")]
-        assert rig.rows("SELECT seq, scan_id, run_kind, state FROM ops.checkpoints ORDER BY seq") == [
-            (1, "w", "sync", "scanning"),
-            (2, "w", "sync", "scanning"),
-        ]
-        assert rig.rows("SELECT rejected ->> '$[0].payload' FROM ops.staging WHERE seq = 1") == [(rejected[0].payload,)]
 
 
 @pytest.mark.parametrize("place", [30, 60, -1])

@@ -278,29 +278,6 @@ def test_an_account_is_the_same_in_either_case_of_its_id(rig: Rig) -> None:
     ]  # fmt: skip
 
 
-def test_an_account_stored_in_upper_case_keeps_that_spelling(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account()])
-    for table in ("accounts", "account_status_history"):
-        rig.do(f"UPDATE core.{table} SET account_id = upper(account_id)")
-    odd = RejectedRecord(0, "odd", json.dumps(account(name="?")))
-    for hour, page in enumerate(([account()], [account(ANNA.upper())]), 1):
-        rig.catalogue(f"c{hour}", hour, page)
-    rig.land(Scan(CATALOGUE, "c9", at(9)).page([account(name="?")], at(9), last=True, rejected=(odd,)))
-    rig.merge()
-    assert names(rig) == [(ANNA.upper(), "anna", False)]
-    assert rig.row(STATE)[3:] == (at(9), None)
-
-
-def test_of_two_stored_spellings_the_one_seen_last_is_kept(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    rig.do(
-        "INSERT INTO core.accounts SELECT * REPLACE (upper(account_id) AS account_id,"
-        f" last_seen_at + INTERVAL 1 MINUTE AS last_seen_at) FROM core.accounts WHERE account_id = '{ANNA}'"
-    )
-    rig.catalogue("c2", 24, [account(), account(BEN, name="ben")])
-    assert names(rig) == [(ANNA.upper(), "anna", False), (ANNA, "anna", True), (BEN, "ben", False)]
-
-
 def test_an_unknown_status_is_kept_until_a_known_one_follows(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account()])
     paused = account(ANNA.upper(), status="paused")

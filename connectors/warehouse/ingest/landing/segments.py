@@ -20,14 +20,6 @@ from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusabl
 
 _MARK = ".segment-"
 _LINE = "gramhouse segment 2 {}\n"
-# Versions before 0.2 used other names in checkpoints and pages.
-_LINE_1 = "gramhouse segment 1 {}\n"
-_NAMES_1 = {
-    '"walk_id":': '"scan_id":',
-    '"lane":': '"run_kind":',
-    '"set_aside":': '"rejected":',
-    '"state": "walking"': '"state": "scanning"',
-}
 # The checksum of everything after it; then the landing number, and the lengths in bytes of page, body, checkpoint,
 # outcomes and cooldowns.
 _SUM = struct.Struct("<I")
@@ -94,7 +86,7 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
         # In one call: for each smaller read this thread might wait for the one that requests pages (Python's GIL).
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
-    if end and data[:end] not in {line.format(session).encode() for line in (_LINE, _LINE_1)}:
+    if end and data[:end] != _LINE.format(session).encode():
         message = (
             f"{segment.path} contains pages of another warehouse, or of a later state of this one. If you restored a"
             " backup or created a new warehouse, move that file away: its pages will be fetched again."
@@ -103,22 +95,13 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
     return data, end
 
 
-def _renamed(record: Record) -> Record:
-    # Quotes within JSON strings are escaped, so a quoted name with a colon is always a key.
-    page, checkpoint = record.page, record.checkpoint
-    for old, new in _NAMES_1.items():
-        page, checkpoint = page.replace(old, new), checkpoint.replace(old, new)
-    return replace(record, page=page, checkpoint=checkpoint)
-
-
 def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> Iterator[Record]:
     """Yield the records of a segment. Only the last segment may end in an incomplete frame."""
     data, end = _read(segment, session)
     begin = end if end else len(data)
-    is_version_1 = data.startswith(_LINE_1.format(session).encode())
     for record, after in _frames(data, begin, summed=summed):
         end = after
-        yield _renamed(record) if is_version_1 else record
+        yield record
     if end < len(data) and not is_last:
         message = (
             f"{segment.path} is damaged after {end:,} bytes. Check the disk. Then move this file and those with"
