@@ -446,3 +446,15 @@ async def test_a_published_snapshot_contains_merged_items_only(path: Path) -> No
         assert size == path.with_name("s.duckdb").stat().st_size
         with open_snapshot(path.with_name("s.duckdb")) as snapshot:
             assert snapshot.query("SELECT media_id FROM media").rows == [("1",)]
+
+
+async def test_a_warehouse_with_hundreds_of_columns_is_checkpointed(path: Path) -> None:
+    for day in range(3):
+        fields = {f"f{field}": f"day {day}" for field in range(300)}
+        items = [{"id": "1", "list": [fields], "other": [fields], **fields}]
+        async with opened(path) as warehouse:
+            await warehouse.land(Scan(POSTS, f"scan {day}", at(24 * day)).page(items, at(24 * day), last=True))
+            await warehouse.merge()
+            if day == 1:
+                await warehouse.publish(path.with_name("s.duckdb"), at=at(24 * day), version="1")
+        assert not path.with_name(path.name + ".wal").exists()

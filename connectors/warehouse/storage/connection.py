@@ -111,6 +111,7 @@ def connect(
         try:
             db = stack.enter_context(duckdb.connect(str(path), config={"storage_compatibility_version": _STORAGE}))
             _set(db)
+            stack.callback(limits.allow_checkpoint, db)
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             file = last.enter_context(path.open("rb"))
             raw_folder = path.resolve().parent / "raw" if raw is None else raw

@@ -20,6 +20,9 @@ _MEMORY_MB = 256
 _A_CORES_MB = 128
 _MOST_MB = 512
 
+# A checkpoint holds two blocks of 256 kB for each column with new rows, however few. Without enough memory it fails.
+_CHECKPOINT_MB = "SELECT 128 + coalesce(sum(column_count), 0) // 2 FROM duckdb_tables()"
+
 _MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0**2}
 
 SETTINGS = {
@@ -45,6 +48,17 @@ def _limit_mib(db: DuckDBPyConnection) -> float:
     return float(number) * _MIB[unit]
 
 
+def _checkpoint_mb(db: DuckDBPyConnection) -> int:
+    return int(db.execute(_CHECKPOINT_MB).fetchall()[0][0])
+
+
+def allow_checkpoint(db: DuckDBPyConnection) -> None:
+    """Raise the memory limit to what a checkpoint needs, before the connection is closed."""
+    with suppress(duckdb.Error):
+        if (mb := _checkpoint_mb(db)) > _limit_mib(db):
+            _set(db, "memory_limit", f"{mb}MB")
+
+
 @contextmanager
 def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
     """Let DuckDB use all cores in this block, for work on whole tables while nothing else runs.
@@ -57,7 +71,7 @@ def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
         _set(db, "threads", "")
         if is_usual:
             mb = min(_MOST_MB, max(_MEMORY_MB, _A_CORES_MB * int(_setting(db, "threads"))))
-            _set(db, "memory_limit", f"{mb}MB")
+            _set(db, "memory_limit", f"{max(mb, _checkpoint_mb(db))}MB")
         yield
     finally:
         _set(db, "threads", "1")
