@@ -10,7 +10,7 @@ from hashlib import blake2b
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, ERRORS, MEDIA_KEY_SCOPE, UUID, Error
+from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, MEDIA_KEY_SCOPE, UUID, Error
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Catalogue
 from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.http.checks import account_of, body_length, check_body, read_body, read_query
@@ -100,9 +100,8 @@ class Sandbox:
         fault = take_fault(self.faults, request)
         if fault is not None:
             await self.sleep(fault.delay)
-            if fault.code is not None:
-                error = ERRORS[fault.code]
-                raise Refused(error, retry_after=fault.retry_after if error.status == 429 else None)
+            if refusal := fault.refusal():
+                raise refusal
         return Reply(200, self.page(request))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:

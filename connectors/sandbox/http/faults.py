@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Surface
+from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Error, Surface
+from connectors.sandbox.http.replies import Refused
 
 if TYPE_CHECKING:
     from connectors.sandbox.http.replies import PageRequest
@@ -33,7 +34,7 @@ class Fault(BaseModel, frozen=True, extra="forbid"):
     times: Annotated[int, Field(ge=1)] | None = 1
     code: str | None = None
     retry_after: Annotated[int, Field(ge=1)] = 1
-    delay: Annotated[float, Field(ge=0)] = 0
+    delay: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
@@ -41,6 +42,15 @@ class Fault(BaseModel, frozen=True, extra="forbid"):
             message = f"a fault has a delay, or one of these codes: {', '.join(ERRORS)}"
             raise ValueError(message)
         return self
+
+    def refusal(self) -> Refused | None:
+        """Return the error of this fault; None: there is none."""
+        error = ERRORS.get(self.code or "")
+        if error is None:
+            return None
+        if error is Error.VALIDATION_ERROR:
+            return Refused(error, issues=[{"code": "unrecognized_keys", "path": [0]}])
+        return Refused(error, retry_after=self.retry_after if error is Error.RATE_LIMITED else None)
 
     def covers(self, request: PageRequest) -> bool:
         """Return whether this fault affects a request."""
