@@ -335,6 +335,7 @@ ops_raw_parts = Table(
         instant("oldest_seen_at", "When the first of its rows was received.", nullable=False),
         instant("retired_at", "When its rows were written to another part or deleted; NULL if it is in use."),
         instant("unlisted_at", "When the first snapshot that does not list it was published; NULL before."),
+        text("checksum", "XXH3 hash (128 bits) of its file, hexadecimal; NULL if 0.2.0 wrote it."),
     ),
     schema="ops",
     comment="Parts of the raw store: those in use, and retired ones that older snapshots may list.",

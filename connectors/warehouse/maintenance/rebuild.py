@@ -7,6 +7,7 @@ from typing import cast
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
+from connectors.warehouse.raw.parts import check_parts, live_parts
 from connectors.warehouse.runs.closed_scans import forget_order
 from connectors.warehouse.schema.field_registry import (
     own_names,
@@ -165,8 +166,9 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     """Decode all stored payloads with the mapping, in the open transaction: items, history, children, current counts.
 
     Ids, the times at which versions begin and end, and counts of the past do not change. Staged pages must be merged
-    before.
+    before. Raises WarehouseUnusable when a part of the raw store is damaged or lacks a payload.
     """
+    check_parts(connection, live_parts(connection))
     own, known = own_names(mapping), read_registry(connection)
     registry = _renamed(known, own)
     has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())

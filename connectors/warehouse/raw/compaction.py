@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
-from connectors.warehouse.raw.parts import Part, confirm_part, live_parts, store_of, write_part
-from connectors.warehouse.raw.store import parquet
+from connectors.warehouse.raw.parts import Part, check_parts, confirm_part, live_parts, sources, write_part
 from connectors.warehouse.storage.connection import Connection, begin_session, value
 from connectors.warehouse.storage.quoting import literal
 
@@ -61,17 +60,12 @@ def groups(
     return made
 
 
-def _rows(connection: Connection, parts: Sequence[Part]) -> str:
-    store = store_of(connection)
-    return parquet([store.path(part.number) for part in parts])
-
-
 def _outdated(connection: Connection, parts: Sequence[Part], before: datetime) -> dict[int, int]:
     found = {}
     for part in parts:
         if part.oldest_seen_at < before:
             query = (
-                f"SELECT count(*) FROM {_rows(connection, [part])} AS r ANTI JOIN ({_REFERRED}) AS m USING (landed)"  # noqa: S608
+                f"SELECT count(*) FROM {sources(connection, [part])} AS r ANTI JOIN ({_REFERRED}) AS m USING (landed)"  # noqa: S608
                 f" WHERE seen_at < {_instant(before)}"
             )
             found[part.number] = int(value(connection.db, query))
@@ -91,12 +85,14 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
     """
     with connection.begin():
         parts = live_parts(connection)
+        # The others as well: damage is best found while a backup still has the file.
+        check_parts(connection, parts)
         outdated = {} if before is None else _outdated(connection, parts, before)
         if to_write := groups(parts, outdated):
             begin_session(connection, uuid4().hex)
     for group in to_write:
         with connection.begin():
-            query = f"SELECT r.* FROM {_rows(connection, group)} AS r"  # noqa: S608
+            query = f"SELECT r.* FROM {sources(connection, group)} AS r"  # noqa: S608
             if before is not None:
                 query += (
                     f" LEFT JOIN (SELECT DISTINCT landed FROM ({_REFERRED})) AS m USING (landed)"  # noqa: S608

@@ -20,11 +20,13 @@ _MENTIONED = re.compile(r"\braw_media\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """A part of the raw store in `folder`: its number, and how many rows it has."""
+    """A part of the raw store in `folder`: its number, rows, size in bytes, and checksum (None if 0.2.0 wrote it)."""
 
     folder: Path
     number: int
     rows: int
+    bytes: int
+    checksum: str | None
 
     @property
     def path(self) -> Path:
@@ -35,26 +37,26 @@ class ListedPart:
 def list_statements(folder: Path) -> Iterator[str]:
     """Yield the statements that list the parts in `folder` that are not retired, in a copy of the warehouse."""
     yield (
-        f"CREATE TABLE {_LIST} AS SELECT {literal(str(folder))} AS folder, number, rows FROM ops.raw_parts"  # noqa: S608
-        " WHERE retired_at IS NULL ORDER BY number"
+        f"CREATE TABLE {_LIST} AS SELECT {literal(str(folder))} AS folder, number, rows, bytes, checksum"  # noqa: S608
+        " FROM ops.raw_parts WHERE retired_at IS NULL ORDER BY number"
     )
 
 
 def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
     """Return the parts that the attached snapshot lists.
 
-    Raises WarehouseUnusable when a part cannot be read, or when the snapshot has no list because an older version
+    Raises WarehouseUnusable when a part cannot be read, or when the snapshot has no such list because an older version
     published it.
     """
     try:
-        rows = db.execute(f"SELECT folder, number, rows FROM {_LIST} ORDER BY number").fetchall()  # noqa: S608
-    except duckdb.CatalogException as error:
+        rows = db.execute(f"SELECT folder, number, rows, bytes, checksum FROM {_LIST} ORDER BY number").fetchall()  # noqa: S608
+    except (duckdb.CatalogException, duckdb.BinderException) as error:
         message = (
             "this snapshot has no list of the raw store: it was published by an older version. Fix: `gramhouse"
             " publish`."
         )
         raise WarehouseUnusable(message) from error
-    parts = [ListedPart(Path(folder), int(number), int(count)) for folder, number, count in rows]
+    parts = [ListedPart(Path(folder), *values) for folder, *values in rows]
     for part in parts:
         if not os.access(part.path, os.R_OK):
             why = "permission is denied" if part.path.exists() else "it does not exist"

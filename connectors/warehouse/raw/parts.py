@@ -1,5 +1,6 @@
 """The warehouse's list of raw store parts. A merge, compaction or upgrade adds a part in its own transaction."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from connectors.warehouse.raw.store import COLUMNS, RawStore, part_name
+from connectors.warehouse.raw.store import COLUMNS, RawStore, check_part, parquet, part_name
 from connectors.warehouse.storage.appending import append, as_json
 from connectors.warehouse.storage.connection import Connection, session_id, value, warehouse_id
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
@@ -33,6 +34,7 @@ class Part:
     oldest_seen_at: datetime
     retired_at: datetime | None = None
     unlisted_at: datetime | None = None
+    checksum: str | None = None
 
 
 _PARTS = f"SELECT {', '.join(field.name for field in fields(Part))} FROM ops.raw_parts ORDER BY number"  # noqa: S608
@@ -62,6 +64,23 @@ def _last_number(connection: Connection) -> int:
     return int(value(connection.db, "SELECT raw_parts FROM ops.warehouse"))
 
 
+def check_parts(connection: Connection, parts: Iterable[Part]) -> None:
+    """Compare the files of these parts with size and checksum.
+
+    Raises WarehouseUnusable, which names the first part that is damaged or cannot be read.
+    """
+    store = store_of(connection)
+    for part in parts:
+        check_part(store.path(part.number), part.bytes, part.checksum)
+
+
+def sources(connection: Connection, parts: Collection[Part]) -> str:
+    """Return the SQL expression that reads these parts, after `check_parts`."""
+    check_parts(connection, parts)
+    store = store_of(connection)
+    return parquet(store.path(part.number) for part in parts)
+
+
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
     """Write the rows of a query to the next part, and add the part to the list in the open transaction.
 
@@ -87,7 +106,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
         written.append(_read_statistics(copied))
 
     try:
-        size = store.put(store.draft(number, session_id(connection)), write)
+        size, checksum = store.put(store.draft(number, session_id(connection)), write)
     except _NoRows:
         return None
     except OSError as error:
@@ -95,7 +114,8 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     except duckdb.IOException as error:
         raise _refused(store, first_line(error)) from error
     (of_file,) = written
-    part = Part(number, of_file.rows, size, of_file.first_landed, of_file.last_landed, of_file.oldest_seen_at)
+    statistics = of_file.rows, size, of_file.first_landed, of_file.last_landed, of_file.oldest_seen_at
+    part = Part(number, *statistics, checksum=checksum)
     _name(connection, part)
     return part
 

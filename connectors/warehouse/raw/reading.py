@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.parts import live_parts, store_of
-from connectors.warehouse.raw.store import parquet
+from connectors.warehouse.raw.parts import live_parts, sources, store_of
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.errors import WarehouseUnusable
 
@@ -24,11 +23,10 @@ def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.
     """Yield the payloads of a table's rows, in batches, in the open transaction.
 
     Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rowids
-    must not change during the iteration. Raises duckdb.Error when a part cannot be read, and WarehouseUnusable at the
+    must not change during the iteration. Raises WarehouseUnusable when a part is damaged or cannot be read, and at the
     end if the payload of a row is in none of the parts.
     """
     db = connection.db
-    store = store_of(connection)
     lacking = int(value(db, f"SELECT count(*) FROM {table}"))  # noqa: S608 - a constant
     for part in live_parts(connection):
         db.execute(
@@ -36,14 +34,15 @@ def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.
             f" SELECT raw_landed AS landed, rowid AS order_key, {at} AS received_at FROM {table}"
             f" WHERE raw_landed BETWEEN {part.first_landed} AND {part.last_landed}"
         )
-        source = parquet([store.path(part.number)])
-        for batch in _batches(db, source, part.first_landed):
+        if not value(db, "SELECT EXISTS (FROM raw_wanted)"):
+            continue
+        for batch in _batches(db, sources(connection, [part]), part.first_landed):
             lacking -= batch.num_rows
             yield batch
     db.execute("DROP TABLE IF EXISTS temp.raw_wanted")
     if lacking:
         message = (
-            f"the raw store {store.folder} lacks {lacking:,} payloads that the warehouse refers to."
+            f"the raw store {store_of(connection).folder} lacks {lacking:,} payloads that the warehouse refers to."
             " Fix: restore it from a backup."
         )
         raise WarehouseUnusable(message)

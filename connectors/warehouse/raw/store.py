@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import xxhash
+
 from connectors.warehouse.storage.durable import sync
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 
 # The columns of a part, in order, each with its type and description.
@@ -21,6 +24,9 @@ COLUMNS = {
     "landed": ("BIGINT", "Its landing number: no two rows have the same, and what came later has a higher one."),
     "payload": ("VARCHAR", "The item's JSON text, byte for byte as it came."),
 }
+
+# The bytes of a file that are read at once.
+_PIECE = 1024 * 1024
 
 _NAME = re.compile(r"part-(\d{7,})\.parquet", re.ASCII)
 
@@ -39,6 +45,35 @@ def parquet(paths: Iterable[Path]) -> str:
     return f"(SELECT {empty} LIMIT 0)"
 
 
+def checksum_of(file: Path) -> str:
+    """Return the checksum of a file. Raises OSError."""
+    digest = xxhash.xxh3_128()
+    with file.open("rb") as opened:
+        while piece := opened.read(_PIECE):
+            digest.update(piece)
+    return str(digest.hexdigest())
+
+
+def check_part(path: Path, size: int, checksum: str | None, *, copy: Path | None = None) -> None:
+    """Raise WarehouseUnusable if a part, or its copy, is not the file that was written, or cannot be read.
+
+    `size` is in bytes. `checksum` is None if 0.2.0 wrote the part; then only its size is compared.
+    """
+    file = copy or path
+    try:
+        found = file.stat().st_size
+        if found != size:
+            why = f"it has {found:,} bytes and should have {size:,}"
+        elif checksum is not None and checksum_of(file) != checksum:
+            why = "its contents have changed since it was written"
+        else:
+            return
+    except OSError as error:
+        why = str(error.strerror)
+    message = f"{path} of the raw store cannot be used: {why}. Fix: restore the file from a backup."
+    raise WarehouseUnusable(message)
+
+
 @dataclass(frozen=True, slots=True)
 class RawStore:
     """Parts in a folder, by number. Every method raises OSError when the folder cannot be used."""
@@ -53,8 +88,8 @@ class RawStore:
         """Return the path of a part that a session has written, until it is committed."""
         return self.folder / f".{part_name(number)}.{session}"
 
-    def put(self, draft: Path, write: Callable[[Path], object]) -> int:
-        """Call `write` with the path of a draft, and make the file durable; return its size in bytes.
+    def put(self, draft: Path, write: Callable[[Path], object]) -> tuple[int, str]:
+        """Call `write` with the path of a draft, and make the file durable; return its size in bytes and checksum.
 
         The folder is created if necessary, and an existing draft is replaced. Raises whatever `write` raises; then
         there is no draft.
@@ -65,12 +100,12 @@ class RawStore:
             draft.unlink(missing_ok=True)
             write(draft)
             sync(draft)
-            size = draft.stat().st_size
+            found = draft.stat().st_size, checksum_of(draft)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
         sync(self.folder)
-        return size
+        return found
 
     def keep(self, draft: Path, number: int) -> None:
         """Give a committed draft the name of its part, durably. Raises FileExistsError if there is such a part."""

@@ -15,7 +15,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.listed import ListedPart, listed_parts
-from connectors.warehouse.raw.store import COLUMNS
+from connectors.warehouse.raw.store import COLUMNS, check_part
 from connectors.warehouse.snapshot.export_folder import FORMAT, MANIFEST, Draft, replaced
 from connectors.warehouse.snapshot.reader import COLUMNS as RELATION_COLUMNS
 from connectors.warehouse.snapshot.reader import RELATIONS, check_readable
@@ -194,6 +194,7 @@ def _copy_part(part: ListedPart, files: Path) -> ExportedFile:
     file = files / path
     file.parent.mkdir(exist_ok=True)
     shutil.copyfile(part.path, file)
+    check_part(part.path, part.bytes, part.checksum, copy=file)
     return _exported(files, path, part.rows)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from connectors.warehouse.raw.listed import listed_parts, raw_media
+from connectors.warehouse.raw.store import check_part
 from connectors.warehouse.snapshot.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
@@ -137,9 +138,11 @@ def _batches(cursor: duckdb.DuckDBPyConnection | duckdb.DuckDBPyRelation) -> Ite
 
 
 def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
-    """Create the view `raw_media`, and restrict the connection's file access to the parts."""
+    """Create the view `raw_media` of undamaged parts, and restrict the connection's file access to them."""
     try:
         parts = listed_parts(db)
+        for part in parts:
+            check_part(part.path, part.bytes, part.checksum)
     except WarehouseUnusable:
         db.close()
         raise

@@ -1,6 +1,7 @@
 """Problems with files: each is reported in one clear line, and landed pages are kept."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,6 +100,28 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
     operator.warehouse.write_bytes(newest)
     operator.run("rebuild")
     assert operator.sync()["state"] == "complete"
+    assert_matches_api(operator, service)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: SandboxProcess, *, cut: bool) -> None:
+    operator.sync()
+    (part,) = operator.folder.glob("raw/*/media/*.parquet")
+    whole = part.read_bytes()
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 1
+    part.write_bytes(whole[:100] if cut else damaged)
+    before = operator.ask("SELECT * FROM media ORDER BY ALL")
+    export = f"export --raw {operator.folder / 'out'}"
+    for command in ("rebuild", export, 'query "SELECT count(*) FROM raw_media"'):
+        message = operator.run(*shlex.split(command), code=1).stderr
+        assert str(part) in message
+        assert "Fix: restore the file" in message
+    assert operator.ask("SELECT * FROM media ORDER BY ALL") == before
+    assert not (operator.folder / "out").exists()
+    part.write_bytes(whole)
+    operator.run(*shlex.split(export))
+    operator.run("rebuild")
     assert_matches_api(operator, service)
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from connectors.warehouse.maintenance.compact import compact
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.publish import publish
@@ -18,7 +19,9 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from models.page_commit import PageCommit
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, T0, Rig, Row, Scan, at
+from tests.warehouse.scenarios import rows_of
 
 FIRST = '{ "id":"1", "caption" : "\\u00e9 é", "likes":1.0 }'
 SECOND = '{"caption":"b","id":"1","likes":1}'
@@ -61,6 +64,14 @@ def asked(snapshot: Path, query: str) -> list[Row]:
 
 def parts(path: Path) -> list[Path]:
     return sorted((path.parent / "raw" / "an-id" / "media").iterdir())
+
+
+def everything(path: Path) -> dict[str, list[Row]]:
+    """Return the rows of merged data, and the list of parts."""
+    with connect(path) as connection:
+        rig = Rig(connection)
+        names = rig.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'")
+        return {table: rows_of(rig, table) for table in ("ops.raw_parts", *(f"core.{name}" for (name,) in names))}
 
 
 def all_rows(files: list[Path]) -> list[Row]:
@@ -120,6 +131,75 @@ def test_an_unreadable_part_is_reported_in_one_line(snapshot: Path, path: Path) 
     assert "\n" not in message
     with open_snapshot(snapshot) as opened:
         assert opened.query("SELECT count(*) FROM media").rows == [(2,)]
+
+
+def query_raw(snapshot: Path) -> None:
+    asked(snapshot, "SELECT count(*) FROM raw_media")
+
+
+def export_raw(snapshot: Path) -> None:
+    export(snapshot, snapshot.with_name("out"), at=at(100), with_raw=True)
+
+
+def rebuild(snapshot: Path) -> None:
+    with connect(snapshot.with_name("warehouse.duckdb")) as connection, connection.begin():
+        rebuild_stored(connection, BUILT_IN)
+
+
+def compaction(snapshot: Path) -> None:
+    compact(snapshot.with_name("warehouse.duckdb"), now=at(100), pause=lambda _: None)
+
+
+def new_type(snapshot: Path) -> None:
+    """Merge a value that widens a column, so that the column of stored items is decoded again."""
+    with connect(snapshot.with_name("warehouse.duckdb")) as connection:
+        rig = Rig(connection)
+        rig.seq = 100
+        rig.land(page("wide", 100, '{"id":"3","caption":["a"]}'))
+        rig.merge()
+
+
+@pytest.fixture
+def published(path: Path, tmp_path: Path) -> Path:
+    """The snapshot of a warehouse that is closed."""
+    with filled(path) as rig:
+        publish(rig.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+    return tmp_path / "s.duckdb"
+
+
+@pytest.mark.parametrize("read", [query_raw, export_raw, rebuild, compaction, new_type])
+def test_a_damaged_part_is_read_by_nothing(
+    published: Path, path: Path, read: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All of it is checked, not only its last piece.
+    monkeypatch.setattr("connectors.warehouse.raw.store._PIECE", 1000)
+    before = everything(path)
+    # A type change reads only the parts that it needs.
+    for part in parts(path)[: 1 if read is new_type else None]:
+        whole = part.read_bytes()
+        for place in range(0, len(whole), 499):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << place % 8
+            part.write_bytes(changed)
+            with pytest.raises(WarehouseUnusable) as raised:
+                read(published)
+            assert f"{part} of the raw store cannot be used: its contents have changed since" in str(raised.value)
+        part.write_bytes(whole[:100])
+        with pytest.raises(WarehouseUnusable, match=f"{part}.* 100 bytes"):
+            read(published)
+        part.write_bytes(whole)
+    assert everything(path) == before
+    read(published)
+
+
+def test_a_part_of_0_2_0_without_a_checksum_is_read(path: Path, tmp_path: Path) -> None:
+    with filled(path) as rig:
+        rig.do("UPDATE ops.raw_parts SET checksum = NULL")
+        publish(rig.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+    for read in (query_raw, export_raw, rebuild, new_type, compaction):
+        read(tmp_path / "s.duckdb")
+    with connect(path) as connection:
+        assert Rig(connection).value("SELECT count(checksum) FROM ops.raw_parts WHERE retired_at IS NULL") == 1
 
 
 def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path, tmp_path: Path) -> None:
