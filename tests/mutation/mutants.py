@@ -433,7 +433,7 @@ MUTANTS = (
     Mutant(
         "a loop of cursors goes on for ever",
         "connectors/source/pagination.py",
-        "        if digest in self._seen:\n",
+        "        if digest in self._cursors:\n",
         "        if False:\n",
         ("tests/source/test_source_pagination.py",),
     ),

@@ -37,7 +37,7 @@ from connectors.source.client import ApiClient
 from flows.cli.__main__ import run
 
 def broken(self, request, answer, body):
-    key, headers = self._api_key.get_secret_value(), self._headers
+    key, headers = self._headers["authorization"], self._headers
     raise RuntimeError(f"planted in {self!r} at {request!r}")
 
 ApiClient._read = broken

@@ -152,7 +152,7 @@ def test_exit_codes_are_the_promised_ones() -> None:
 
 async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
     service = FakeApi()
-    in_the_way = tmp_path / "analytics.duckdb"
+    in_the_way = tmp_path / ".analytics.duckdb.next"
     in_the_way.mkdir()
     async with open_run_resources(tmp_path, service) as resources:
         with pytest.raises(WarehouseUnusable):
@@ -163,7 +163,7 @@ async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(t
         assert len(report.resumed_runs) == 1
         assert report.state is RunState.COMPLETE
         assert len(service.requests) == asked
-        assert in_the_way.exists()
+        assert (tmp_path / "analytics.duckdb").is_file()
         again = await run_sync(request(tmp_path), resources)
         assert again.resumed_runs == ()
         assert len(service.requests) == 2 * asked
