@@ -29,6 +29,7 @@ class Checkpoint:
 
     It becomes durable together with its page, in one frame of a segment, so it is never ahead of its rows.
     `pages` and `items` count the whole scan, over every run that took part in it; `run_id` is the latest of these runs.
+    `rejected` of the items went to quarantine.
     `repeated_pages` and `empty_pages` count the pages since the last one with a new item: `repeated_pages` those with
     only items that the scan had seen before, `empty_pages` those without items.
 
@@ -54,6 +55,7 @@ class Checkpoint:
     read_to: datetime | None = None
     order_broken_by: str | None = None
     full_share: float | None = None
+    rejected: int = 0
 
     def advance(
         self,
@@ -62,6 +64,7 @@ class Checkpoint:
         next_cursor: str | None,
         items: int,
         at: datetime,
+        rejected: int = 0,
         repeated_pages: int = 0,
         empty_pages: int = 0,
         feed: Feed | None = None,
@@ -70,19 +73,25 @@ class Checkpoint:
         """Return the checkpoint after one more page; `feed` is the state of the feed after it.
 
         Only a null cursor completes a scan (API 8 rule 3). A scan with `known_seq` is closed as recent if `feed`
-        reaches known posts first.
+        reaches known posts first. A scan that rejected more than half of its items is abandoned instead: it has not
+        seen them, so it neither makes them fresh nor decides removals.
         """
         read = Feed(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
         is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
-        before_the_end = ScanState.RECENT if is_recent else ScanState.SCANNING
+        state = ScanState.RECENT if is_recent else ScanState.SCANNING
+        state = ScanState.COMPLETE if next_cursor is None else state
+        items, rejected = self.items + items, self.rejected + rejected
+        if state is not ScanState.SCANNING and 2 * rejected > items:
+            state = ScanState.ABANDONED
         return replace(
             self,
             run_id=run_id,
             updated_at=at,
             cursor=None if is_recent else next_cursor,
             pages=self.pages + 1,
-            items=self.items + items,
-            state=ScanState.COMPLETE if next_cursor is None else before_the_end,
+            items=items,
+            rejected=rejected,
+            state=state,
             repeated_pages=repeated_pages,
             empty_pages=empty_pages,
             known_run=read.known_run,

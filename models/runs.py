@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from models.partition import Partition
 
@@ -12,6 +13,11 @@ STALE_AFTER = timedelta(hours=36)
 
 LONG_COOLDOWN = timedelta(days=1)
 """A cooldown with more time left is shown to a person, because the service may have sent it by mistake."""
+
+
+ITEMS_REJECTED: Final = "items_rejected"
+ACCOUNTS_REJECTED: Final = "accounts_rejected"
+"""The error codes of scans that reached their end, but rejected more than half of the records."""
 
 
 class OutcomeKind(StrEnum):
@@ -95,9 +101,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Outcomes counted by kind."""
+    """Outcomes counted by kind. `rejecting` of the scans failed because they rejected more than half of the records."""
 
     kinds: dict[OutcomeKind, int] = field(default_factory=dict)
+    rejecting: int = 0
 
     def __getitem__(self, kind: OutcomeKind) -> int:
         return self.kinds.get(kind, 0)
@@ -125,16 +132,16 @@ def mostly_incomplete(counted: Tally) -> bool:
 def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] = ()) -> RunState:
     """Return the state of a run that ended, from its outcomes, its warnings and whether an error stopped it.
 
-    A run failed if it was stopped, or if it has incomplete scans and none that is closed or deferred. It is partial if
-    it has incomplete scans, or a warning that `makes_partial`. Skipped accounts do not count as incomplete: only their
-    owner can renew the token.
+    A run failed if it was stopped, or if it has incomplete scans and none that is closed or deferred, or whose records
+    are in quarantine. It is partial if it has incomplete scans, or a warning that `makes_partial`. Skipped accounts do
+    not count as incomplete: only their owner can renew the token.
     """
     if stopped:
         return RunState.FAILED
     lost = counted[OutcomeKind.DENIED] + counted[OutcomeKind.NOT_FOUND] + counted[OutcomeKind.FAILED]
     if not lost and not counted[OutcomeKind.DEFERRED]:
         return RunState.PARTIAL if any(warning.makes_partial for warning in warnings) else RunState.COMPLETE
-    if not any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED)):
+    if not counted.rejecting and not any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED)):
         return RunState.FAILED
     return RunState.PARTIAL
 

@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED
 from models.text import one_line
 
 Outcome = Literal["denied", "not_found", "failed"]
@@ -199,6 +200,17 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
         # The catalogue lists an account with a status that is not in API 3.
         UNKNOWN_STATUS: _rule(
             Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
+        ),
+        # The scan reached its end, but most records went to quarantine.
+        ITEMS_REJECTED: _rule(
+            Disposition.SKIP,
+            "see the reasons in `gramhouse quarantine`; if the items' id has another name, set media_id under [mapping]"
+            " in gramhouse.toml",
+        ),
+        ACCOUNTS_REJECTED: _rule(
+            Disposition.SKIP,
+            "see the reasons in `gramhouse quarantine`; a newer gramhouse may read such accounts, or contact the"
+            " service's support with the correlation id",
         ),
         # A cursor occurred twice in one scan, which would never end.
         "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
 from connectors.source.pagination import Progress
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import fetch_with_retry
@@ -21,7 +21,7 @@ from models.incremental import Feed, read_page
 from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown, StagedPage
 from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
-from models.runs import Outcome, OutcomeKind, began_within
+from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind, began_within
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 
@@ -201,7 +201,7 @@ class PartitionScan:
         progress = await self._progress(self._checkpoint)
         feed = await self._feed(self._checkpoint)
         outcome: Outcome | None = None
-        while not self._checkpoint.is_closed:
+        while self._checkpoint.state is ScanState.SCANNING:
             self._is_retry = False
             response = await fetch_with_retry(
                 self._send,
@@ -229,6 +229,7 @@ class PartitionScan:
                 run_id=run.run_id,
                 next_cursor=page.next_cursor,
                 items=page.items,
+                rejected=self._rejected_on(response),
                 at=now,
                 repeated_pages=progress.repeated,
                 empty_pages=progress.empty,
@@ -237,8 +238,8 @@ class PartitionScan:
             )
             self.pages += 1
             self.items += page.items
-            if checkpoint.is_closed and not is_too_old:
-                outcome = self._outcome(_DONE_AS[checkpoint.state], detail=self._message(checkpoint))
+            if checkpoint.state is not ScanState.SCANNING and not is_too_old:
+                outcome = self._ended(checkpoint, response)
             staged = self._staged(response, checkpoint, now)
             await self._land(PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
             self._checkpoint = checkpoint
@@ -348,6 +349,28 @@ class PartitionScan:
         detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
         return await self._end(OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=detail)
 
+    def _rejected_on(self, response: Response) -> int:
+        """Return how many records of a page go to quarantine."""
+        page = response.page
+        if isinstance(page, AccountPage):
+            return len(page.rejected)
+        # The paths of every mapping include the built-in ones.
+        if len(page.ids) == page.items:
+            return 0
+        return sum(post.media_id is None for post in self.run.read_posts(page.body))
+
+    def _ended(self, checkpoint: Checkpoint, response: Response) -> Outcome:
+        """Return the outcome of a scan that reached its end."""
+        if checkpoint.is_closed:
+            return self._outcome(_DONE_AS[checkpoint.state], detail=self._message(checkpoint))
+        code, what = ITEMS_REJECTED, "items have no id that gramhouse knows"
+        if self.partition == CATALOGUE:
+            code, what = ACCOUNTS_REJECTED, "accounts are malformed"
+        message = f"{checkpoint.rejected:,} of {checkpoint.items:,} {what}"
+        error = client_error(response.operation, code, message, correlation_id=response.correlation_id).failure
+        _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
+        return self._failed(error)
+
     def _about(self) -> dict[str, object]:
         account = self.partition.account_id or None
         return {"partition": str(self.partition), "account": account, "username": self.username}
@@ -368,17 +391,20 @@ class PartitionScan:
         )
 
     async def _give_up(self, error: Failure, dead: Checkpoint | None = None, kept: StagedPage | None = None) -> Outcome:
-        outcome = self._outcome(
+        outcome = self._failed(error)
+        now = self.run.resources.clock.now()
+        abandoned = dead.abandon(run_id=self.run.run_id, at=now) if dead else None
+        await self._land(PageCommit(kept, abandoned, (outcome,)))
+        return outcome
+
+    def _failed(self, error: Failure) -> Outcome:
+        return self._outcome(
             OutcomeKind(error.outcome),
             error_code=error.code,
             http_status=error.status,
             correlation_id=error.correlation_id,
             detail=error.message,
         )
-        now = self.run.resources.clock.now()
-        abandoned = dead.abandon(run_id=self.run.run_id, at=now) if dead else None
-        await self._land(PageCommit(kept, abandoned, (outcome,)))
-        return outcome
 
     async def _end(self, kind: OutcomeKind, **details: object) -> Outcome:
         outcome = self._outcome(kind, **details)

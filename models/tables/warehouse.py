@@ -250,6 +250,7 @@ ops_checkpoints = Table(
         instant("read_to", "Publication time of the last post in order after the pins."),
         text("order_broken_by", "Id of the first post out of order; empty if it has no id; NULL if there is none."),
         share("full_share", FULL_SHARE),
+        whole("rejected", "Records of the scan landed so far that went to quarantine; NULL before 0.3."),
     ),
     schema="ops",
     comment="Progress of scans, appended with each landed page; the merge keeps the last row of each.",

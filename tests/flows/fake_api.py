@@ -85,6 +85,23 @@ class FakeApi:
         return [{"id": f"{request.scope[-3:]}-{number}", "caption": "a post"} for number in range(self.posts)]
 
 
+@dataclass
+class RejectedApi(FakeApi):
+    """A fake API of 4 stories per account, of whose records the first ones have no id that gramhouse knows.
+
+    `rejected` is how many, of a request.
+    """
+
+    rejected: Callable[[ApiRequest], int] = lambda _: 0
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        items = super()._items(request, params)
+        if params.get("surface") == "stories":
+            items = [{"id": f"story-{request.scope[-3:]}-{number}"} for number in range(4)]
+        count = self.rejected(request)
+        return [{**item, "uid": item["id"], "id": None} for item in items[:count]] + items[count:]
+
+
 def account_of(request: ApiRequest) -> int | None:
     return int(request.scope[-12:]) if request.operation == "accounts.media.list" else None
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from connectors.warehouse.storage.appending import append, as_json
 from connectors.warehouse.storage.connection import Connection, value
-from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
+from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
 from models.tables import core_runs, core_warnings
 
 # The number of last runs among which the chain of unfinished runs to resume is searched.
@@ -111,9 +111,13 @@ def tally(connection: Connection, run_id: str) -> Tally:
     if doubles is not None:
         message = f"the ledger holds two outcomes of {doubles} in run {run_id}"
         raise ValueError(message)
-    counts = "SELECT outcome, count(*) FROM core.run_outcomes WHERE run_id = ? GROUP BY outcome"
-    rows = connection.db.execute(counts, [run_id]).fetchall()
-    return Tally({OutcomeKind(outcome): outcomes for outcome, outcomes in rows})
+    counts = """
+SELECT outcome, count(*), count(*) FILTER (error_code IN (?, ?)) FROM core.run_outcomes WHERE run_id = ?
+GROUP BY outcome
+"""
+    rows = connection.db.execute(counts, [ITEMS_REJECTED, ACCOUNTS_REJECTED, run_id]).fetchall()
+    kinds = {OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}
+    return Tally(kinds, sum(rejecting for _, _, rejecting in rows))
 
 
 def unmerged(connection: Connection) -> tuple[str, ...]:

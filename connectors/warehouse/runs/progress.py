@@ -13,7 +13,8 @@ _CHECKPOINTS = """
 SELECT
     resource, account_id, surface, state, scan_id, run_id, started_at, updated_at, cursor, pages, items,
     coalesce(repeated_pages, 0) AS repeated_pages, coalesce(empty_pages, 0) AS empty_pages, known_seq,
-    coalesce(known_run, 0) AS known_run, read_to, order_broken_by, full_share
+    coalesce(known_run, 0) AS known_run, read_to, order_broken_by, full_share,
+    coalesce(rejected, 0) AS rejected
 FROM ops.checkpoints
 WHERE resource = ? AND run_kind = ? AND account_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
 QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1

@@ -27,7 +27,7 @@ from flows.config.settings import Settings, load
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.headline import LOST
-from flows.reporting.words import count, long_cooldowns, moment, run_title, span
+from flows.reporting.words import count, fix_for, long_cooldowns, moment, run_title, span
 from models.runs import LONG_COOLDOWN, RunState
 
 _SQL = statements(__name__)
@@ -150,6 +150,11 @@ def _run(run: Mapping[str, Any], *, is_last: bool = True, is_checked: bool = Tru
 def _fresh(fact: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     limit = span(found["totals"]["stale_after"])
     surface, accounts = clean(fact["surface"]), count(fact["accounts"], "account")
+    if fact["never"] == fact["accounts"] and not fact["stale"]:
+        return f"{WARN} {accounts}: {surface} never scanned to the end"
+    if fact["never"] and not fact["stale"]:
+        scanned = f"{fact['accounts'] - fact['never']:,} of {accounts}"
+        return f"{WARN} {scanned}: {surface} refreshed within {limit}; {fact['never']:,} never scanned to the end"
     if not fact["stale"]:
         return f"{DONE} {accounts}: {surface} refreshed within {limit}; the oldest is {span(fact['age_seconds'])} old"
     names = [clean(each["ig_username"]) for each in found["stale"] if each["surface"] == fact["surface"]]
@@ -178,7 +183,9 @@ def _failure_group(failure: dict[str, Any]) -> str:
     trace = f" (correlation id {clean(failure['correlation_id'])})" if failure["correlation_id"] else ""
     what = failure["outcome"].replace("_", " ")
     detail = clean((failure["detail"] or "").rstrip("."))
-    return f"{mark} {what}: {scans}, {clean(failure['error_code'])}{after}: {detail}{trace}"
+    fix = fix_for(failure["error_code"]) if mark == FAIL else ""
+    fix = fix and f". {clean(fix)}"
+    return f"{mark} {what}: {scans}, {clean(failure['error_code'])}{after}: {detail}{trace}{fix}"
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:

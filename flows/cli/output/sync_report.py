@@ -26,7 +26,7 @@ def _failure_group(group: FailureGroup, now: datetime) -> str:
     detail = f": {clean(group.detail.rstrip('.'))}" if group.detail else ""
     after = f" Deferred until {moment(group.resume_after, seconds=True)} UTC." if group.resume_after else ""
     fix = group_fix(group, now)
-    advice = f"\n[dim]{fix}[/]" if fix else ""
+    advice = f"\n[dim]{clean(fix)}[/]" if fix else ""
     return f"{what}, [yellow]{clean(group.error_code)}[/]{detail}{one}.{after}{advice}"
 
 
@@ -41,7 +41,7 @@ def _listed(report: RunReport) -> str:
 
 def _stopped(stop: Failure) -> str:
     trace = f" (correlation id {clean(stop.correlation_id)})" if stop.correlation_id else ""
-    return f"[red]{clean(stop.code)}[/]: {clean(stop.message.rstrip('.'))}{trace}. Fix: {stop.hint}."
+    return f"[red]{clean(stop.code)}[/]: {clean(stop.message.rstrip('.'))}{trace}. Fix: {clean(stop.hint)}."
 
 
 def _warning(warning: RunWarning) -> str:

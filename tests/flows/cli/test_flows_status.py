@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ from models.runs import RunState
 from models.selection import Selection
 from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
-from tests.flows.fake_api import FakeApi, Refusal, is_posts, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, is_posts, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -154,6 +155,28 @@ async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
     service.clock.passed = 86_400
     await _run(service, tmp_path)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
+
+
+async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refreshed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = RejectedApi(accounts=3, posts=4, rejected=lambda request: 4 * is_posts(request, 1))
+    for _ in range(2):
+        await _run(service, tmp_path)
+        assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
+        text = " ".join(_message(capsys).split())
+        assert "2 of 3 accounts: posts refreshed within 1 d 12 h; 1 never scanned to the end" in text
+        assert "3 accounts: stories refreshed within 1 d 12 h;" in text
+        assert "items_rejected: 4 of 4 items have no id that gramhouse knows" in text
+        assert "set media_id under [mapping] in gramhouse.toml" in text
+        service.rejected = lambda request: 4 * (dict(request.params).get("surface") == "posts")
+        service.clock.days(0.1)
+    service = RejectedApi(accounts=2, posts=4, rejected=service.rejected)
+    for file in ("warehouse.duckdb", "analytics.duckdb"):
+        (tmp_path / file).unlink()
+    shutil.rmtree(tmp_path / "raw")
+    await _run(service, tmp_path)
+    assert "2 accounts: posts never scanned to the end" in _message(capsys)
 
 
 async def test_a_failed_run_is_recorded_and_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,8 @@ import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
+from connectors.source.errors import hint_for
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
@@ -20,11 +22,13 @@ from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
+from models.selection import Selection
 from tests.clocks import StillClock
 from tests.flows.fake_api import (
     CORRELATION_ID,
     FakeApi,
     Refusal,
+    RejectedApi,
     account_of,
     cursor_of,
     is_posts,
@@ -165,6 +169,75 @@ async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run
     with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
         assert db.execute("SELECT count(*) FROM ops.seen").fetchall() == [(0,)]
         assert db.execute("SELECT count(*) FROM core.media").fetchall() == [(6,)]
+
+
+def _is(request: ApiRequest, surface: str | None, account: int | None = None) -> bool:
+    return dict(request.params).get("surface") == surface and account in {None, account_of(request)}
+
+
+# Which records are rejected, the partitions that fail because of it, and the posts that can be read.
+REJECTED = {
+    "all posts": (lambda r: 4 * _is(r, "posts"), {(uuid(1), "posts"), (uuid(2), "posts")}, 0),
+    "all stories": (lambda r: 4 * _is(r, "stories"), {(uuid(1), "stories"), (uuid(2), "stories")}, 8),
+    "all posts of one account": (lambda r: 4 * _is(r, "posts", 1), {(uuid(1), "posts")}, 4),
+    "more than half of the posts of one account": (lambda r: 3 * _is(r, "posts", 1), {(uuid(1), "posts")}, 5),
+    "half of the posts": (lambda r: 2 * _is(r, "posts"), set(), 4),
+    "all accounts": (lambda r: 2 * (account_of(r) is None), {("", "")}, 0),
+    "half of the accounts": (lambda r: int(account_of(r) is None), set(), 4),
+}
+
+
+@pytest.mark.parametrize(("rejected", "failed", "readable"), REJECTED.values(), ids=REJECTED)
+async def test_a_scan_that_rejects_most_records_is_never_complete(
+    tmp_path: Path, rejected: Callable[[ApiRequest], int], failed: set[tuple[str, str]], readable: int
+) -> None:
+    service = RejectedApi(accounts=2, posts=4, rejected=rejected)
+    syncs = replace(request(tmp_path), mode="incremental")
+    requests = [syncs, syncs]
+    if ("", "") not in failed:
+        requests.append(replace(syncs, selection=Selection(everything=True)))
+    for each in requests:
+        service.clock.days(1)
+        async with open_run_resources(tmp_path, service) as resources:
+            report = await run_sync(each, resources)
+            outcomes = {row[:2]: row[2:] for row in await rows(resources, _OUTCOMES.format(run_id=report.run_id))}
+        assert report.state is (RunState.PARTIAL if failed else RunState.COMPLETE)
+        assert {where for where, (kind, *_) in outcomes.items() if kind == "failed"} == failed
+        for where in failed:
+            _, _, items, code, _, correlation_id, detail = outcomes[where]
+            assert (code, correlation_id) == ("items_rejected" if where[0] else "accounts_rejected", CORRELATION_ID)
+            assert f" of {items} " in detail
+            assert "gramhouse quarantine" in hint_for(code)
+    with duckdb.connect(tmp_path / "analytics.duckdb", read_only=True) as snapshot:
+        fresh = snapshot.execute("SELECT account_id, surface FROM freshness WHERE complete_at IS NOT NULL").fetchall()
+        posts = snapshot.execute("SELECT count(*) FROM media WHERE surface = 'posts'").fetchall()
+    assert failed.isdisjoint(fresh)
+    assert posts == [(readable,)]
+
+
+async def test_records_rejected_before_a_kill_count_after_it(tmp_path: Path) -> None:
+    service = RejectedApi(accounts=1, posts=5, rejected=lambda request: 3 * _is(request, "posts"))
+    service.failure = lambda request: RuntimeError("killed") if cursor_of(request) == "c4" else None
+    with pytest.raises(RuntimeError, match="killed"):
+        await _run(tmp_path, service)
+    service.failure = lambda _: None
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "items_rejected")
+    assert outcomes[uuid(1), "posts"][-1] == "3 of 5 items have no id that gramhouse knows"
+
+
+async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_path: Path) -> None:
+    service = RejectedApi(accounts=1, posts=4, rejected=lambda request: 4 * _is(request, "posts"))
+    assert (await _run(tmp_path, service))[0].state is RunState.PARTIAL
+    mapping = replace(BUILT_IN, media_id=("/uid", *BUILT_IN.media_id))
+    report, _ = await _run(tmp_path, service, mapping=mapping)
+    # Stories were stored with the earlier mapping, which applies until a rebuild.
+    assert (report.state, report.mapping_pending) == (RunState.PARTIAL, True)
+    async with open_run_resources(tmp_path, service) as resources:
+        await resources.warehouse.transact(rebuild_stored, mapping)
+    report, _ = await _run(tmp_path, service, mapping=mapping)
+    assert (report.state, report.media.added) == (RunState.COMPLETE, 4)
 
 
 async def test_a_refused_cursor_restarts_the_scan_once(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ def _checkpoint(seq: int, checkpoint: Checkpoint) -> Row:
         "read_to": checkpoint.read_to,
         "order_broken_by": checkpoint.order_broken_by,
         "full_share": checkpoint.full_share,
+        "rejected": checkpoint.rejected,
     }
 
 

@@ -1,0 +1,11 @@
+"""A scan counts its rejected records, so that one that rejects most of them is not complete."""
+
+from alembic import op
+
+revision = "0023"
+down_revision = "0022"
+
+
+def upgrade() -> None:
+    """Add `ops.checkpoints.rejected`."""
+    op.execute("ALTER TABLE ops.checkpoints ADD COLUMN rejected BIGINT")
