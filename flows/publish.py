@@ -10,6 +10,7 @@ from flows.config.options import BusyWait, SnapshotFile, WarehouseFile
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.orchestration.flow_run import conclude, run_name
+from flows.reporting.recording import recorded_start
 from flows.reporting.words import file_size
 
 
@@ -30,7 +31,12 @@ async def publish(options: PublishOptions | None = None) -> State[int]:
 
 
 async def _publish(options: PublishOptions) -> State[int]:
-    settings = load(**options.model_dump())
-    log = get_run_logger()
-    size = await publish_now(settings, say=lambda line: log.info("%s", line))
+    chosen, log = options.model_dump(), get_run_logger()
+
+    def say(line: str) -> None:
+        log.info("%s", line)
+
+    with recorded_start("gramhouse publish", chosen, say=say):
+        settings = load(**chosen)
+    size = await publish_now(settings, say=say)
     return Completed(message=f"Published {settings.snapshot} ({file_size(size)}).", data=size)

@@ -43,5 +43,9 @@ class ChosenAccount:
     pages: int
 
 
+class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error
+    """A backfill whose selection matches no account: nothing was scanned, and no run was recorded."""
+
+
 class SelectionError(Exception):
     """A selection of something that does not exist; the message is one line with the fix."""

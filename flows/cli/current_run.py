@@ -42,9 +42,12 @@ class Current:
 
 
 def current(settings: Settings) -> Current:
-    """Read the status file next to the snapshot; a run whose process is gone is shown as interrupted."""
+    """Read the status file next to the snapshot; a run whose process is gone is shown as interrupted.
+
+    A run that failed to start is in a file of its own, next to the warehouse, until another one starts.
+    """
     try:
-        status = read_status(settings.snapshot_file())
+        status = read_status(settings.warehouse) or read_status(settings.snapshot_file())
     except StatusUnreadable as error:
         return Current(None, str(error), is_damaged=True)
     if status is None and settings.snapshot_url() and not settings.warehouse.exists():

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
@@ -151,9 +152,16 @@ class RunArguments:
         """The settings that can only be changed on the command line: they are not parameters of a flow."""
         return {"base_url": self.base_url, "scheduler": self.scheduler}
 
-    def settings(self) -> Settings:
-        """Return the settings of this run. Raises SettingsError."""
-        return load(**self.chosen, **self.command_line_only)
+    def settings(self, command: str) -> Settings:
+        """Return the settings of this run of `command`. Raises SettingsError, which `gramhouse status` then shows."""
+        try:
+            return load(**self.chosen, **self.command_line_only)
+        except SettingsError:
+            from flows.cli.output.terminal import WARN, clean, err
+            from flows.reporting.recording import recorded_start
+
+            with recorded_start(command, self.chosen, say=lambda line: err.print(f"{WARN} {clean(line)}")):
+                raise
 
 
 def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:

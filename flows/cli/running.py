@@ -21,8 +21,6 @@ from flows.reporting.words import count
 from models.runs import RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from flows.config.options import BackfillOptions, SyncOptions
     from flows.engine.pipeline import RunReport
     from flows.engine.retrying import Retry
@@ -129,12 +127,14 @@ def run_command(
     """
     from flows.engine.resources import build_request
     from flows.engine.retrying import retried
+    from flows.reporting.recording import recorded_start
 
-    request = build_request(settings, options)
-    _configure_logging(verbose=run.verbose)
-
+    activity = f"gramhouse {what}"
     api = prefect_api_url()
-    address = _address(settings, tracked=api is not None)
+    with recorded_start(activity, run.chosen, say=_say):
+        request = build_request(settings, options)
+        address = _address(settings, tracked=api is not None)
+    _configure_logging(verbose=run.verbose)
     how = (
         f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"
     )
@@ -146,11 +146,12 @@ def run_command(
     clock = SystemClock()
 
     def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
-        def attempt() -> "Coroutine[Any, Any, RunReport]":
-            attempts.append(_counters())
-            if api:
-                return _tracked(options, run.command_line_only, attempts[-1], take_signals)
-            return _direct(settings, request, f"gramhouse {what}", attempts[-1])
+        async def attempt() -> "RunReport":
+            attempts.append(counters := _counters())
+            with recorded_start(activity, run.chosen, say=_say, counters=counters):
+                if api:
+                    return await _tracked(options, run.command_line_only, counters, take_signals)
+                return await _direct(settings, request, activity, counters)
 
         def announce(report: "RunReport", retry: "Retry") -> None:
             # The flow run has replaced the signal handlers.

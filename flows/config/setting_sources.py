@@ -33,9 +33,14 @@ def given(environ: Mapping[str, str], known: Collection[str], tables: Collection
     Settings in `tables` are JSON in the environment, and merged key by key. Raises OSError, UnicodeDecodeError and
     TOMLDecodeError.
     """
-    found = {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
+    found = from_environment(environ, known)
     decoded = {name: _table(value) if name in tables else value for name, value in found.items()}
     return _over(decoded, tomllib.loads(read_text(CONFIG)) if CONFIG.is_file() else {})
+
+
+def from_environment(environ: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
+    """Return the values of the environment."""
+    return {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
 
 
 def _table(text: str) -> object:

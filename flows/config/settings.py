@@ -4,6 +4,8 @@ import os
 import re
 import string
 import tomllib
+from collections.abc import Mapping as Map
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -20,6 +22,7 @@ from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import (
     CONFIG,
     exposed_secrets,
+    from_environment,
     given,
     no_such,
     not_toml,
@@ -348,6 +351,25 @@ def load(**chosen: object) -> Settings:
     if wrong or settings is None:
         raise SettingsError(*wrong)
     return settings
+
+
+def load_files(chosen: Map[str, object]) -> Settings:
+    """Return settings with only the files of `chosen`, the environment and gramhouse.toml, as far as they are valid.
+
+    To record in these files that the other settings are wrong. Raises nothing.
+    """
+    names = ("warehouse", "snapshot")
+    try:
+        found: dict[str, Any] = given(os.environ, names, ())
+    except (OSError, ValueError):
+        found = dict(from_environment(os.environ, names))
+    valid = {}
+    for name in names:
+        value = chosen.get(name) or found.get(name)
+        with suppress(ValidationError):
+            Settings.model_validate({name: value})
+            valid[name] = value
+    return Settings.model_validate(valid)
 
 
 def check_variables() -> None:

@@ -36,7 +36,7 @@ from models.checkpoint import RunKind
 from models.incremental import OVERDUE
 from models.page_items import post_reader
 from models.runs import RunState, RunWarning, Tally, run_state
-from models.selection import Selection
+from models.selection import NothingChosen, Selection
 
 _log = logging.getLogger(__name__)
 
@@ -88,10 +88,6 @@ class RunReport:
     snapshot_bytes: int | None = None
     report: Path | None = None
     snapshot_url: str | None = None
-
-
-class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error
-    """A backfill whose selection matches no account: nothing was scanned, and no run was recorded."""
 
 
 async def run_sync(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from connectors.source.base_url import normalized
 from connectors.store.snapshot_bucket import open_snapshot_bucket
 from connectors.warehouse.runs.batch_logs import open_run_sequences
+from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
@@ -25,7 +26,6 @@ from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RetentionSettings, RunRequest
-from flows.reporting.recording import record_failure
 from flows.reporting.words import Say, span
 from models.clock import Clock
 
@@ -167,12 +167,7 @@ async def writing(
 
     async with AsyncExitStack() as stack:
         lock = writer_lock(opening, patience=settings.busy_wait, clock=at, say=say)
-        try:
-            warehouse = await stack.enter_async_context(lock)
-        except WarehouseUnusable as error:
-            record_failure(settings.snapshot_file(), settings.warehouse, activity, error, now=at.now, say=say)
-            raise
-        yield warehouse
+        yield await stack.enter_async_context(lock)
 
 
 def _import_client() -> "type[ApiClient]":
@@ -207,6 +202,8 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
 
             workers = await stack.enter_async_context(dask_workers(settings))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
+        # The record of a run that failed before this point.
+        status_path(settings.warehouse).unlink(missing_ok=True)
         new_client = await importing_client
         client = await stack.enter_async_context(
             new_client(

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ from flows.engine.resources import build_request, check_raw, check_report, check
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.engine.steady_clock import steady_clock
 from flows.reporting.page.renew import renew
-from flows.reporting.recording import command, recorded
+from flows.reporting.recording import command, recorded, recorded_start
 from flows.reporting.words import Say, count
 from models.clock import Clock
 from models.runs import LONG_COOLDOWN, RunState
@@ -63,10 +63,13 @@ async def _open_existing(
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet. Fix: `gramhouse sync` creates it."
         raise WarehouseUnusable(message)
-    check_snapshot(settings.snapshot_file(), settings.warehouse)
-    check_report(settings)
-    check_raw(settings)
-    async with writing(settings, activity, say=say) as warehouse:
+    files = {"warehouse": settings.warehouse, "snapshot": settings.snapshot}
+    async with AsyncExitStack() as stack:
+        with recorded_start(activity, files, say=say):
+            check_snapshot(settings.snapshot_file(), settings.warehouse)
+            check_report(settings)
+            check_raw(settings)
+            warehouse = await stack.enter_async_context(writing(settings, activity, say=say))
         with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now, say=say) as recording:
             system = SystemClock()
             clock = system if trusts_clock else await steady_clock(warehouse, system)

@@ -26,17 +26,18 @@ from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import prefect_api_url
 from flows.engine.clock import SystemClock
-from flows.engine.pipeline import NothingChosen, RunReport, run_sync
+from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import DELAYS, Retry, next_retry
 from flows.engine.run_context import Counters
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure, progress
+from flows.reporting.recording import recorded_start
 from flows.reporting.report import sentence, state_name
 from flows.reporting.words import Say
 from flows.tasks import TASKS
 from models.runs import RunState, mostly_incomplete
-from models.selection import SelectionError
+from models.selection import NothingChosen, SelectionError
 
 
 @dataclass(slots=True)
@@ -239,15 +240,16 @@ async def run_in_flow(options: SyncOptions | BackfillOptions, activity: str) -> 
         if watcher is not None:
             watcher.say(line)
 
-    command_line_only = watcher.command_line_only if watcher else {}
-    settings = await load_with_credentials({**options.chosen(), **command_line_only})
-    request = build_request(settings, options)
-    # The end is sent to Prefect after the warehouse is closed, so that the lock does not block the next run.
-    async with progress(counters, SystemClock()):
-        async with open_resources(settings, activity, say=say) as resources:
-            report = await run_sync(request, resources, steps=TASKS, counters=counters, say=say)
-        if watcher is not None:
-            watcher.ended = report
+    chosen = {**options.chosen(), **(watcher.command_line_only if watcher else {})}
+    with recorded_start(activity, chosen, say=say, counters=counters):
+        settings = await load_with_credentials(chosen)
+        request = build_request(settings, options)
+        # The end is sent to Prefect after the warehouse is closed, so that the lock does not block the next run.
+        async with progress(counters, SystemClock()):
+            async with open_resources(settings, activity, say=say) as resources:
+                report = await run_sync(request, resources, steps=TASKS, counters=counters, say=say)
+            if watcher is not None:
+                watcher.ended = report
     log.info("%s", sentence(report))
     # Without a deployment, no process would start the retry.
     limit = len(DELAYS) if deployment.id else 0

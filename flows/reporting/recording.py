@@ -1,19 +1,22 @@
-"""The status file next to the snapshot, updated by runs and other commands that write."""
+"""The status file next to the snapshot, updated by commands that write, even if they fail to start."""
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from connectors.warehouse.runs.status_file import Status, status_path, write_status
-from connectors.warehouse.storage.errors import first_line
+from connectors.warehouse.storage.errors import WarehouseBusy, first_line
 from connectors.warehouse.storage.holder import look
+from flows.config.settings import Settings, load_files
+from flows.engine.clock import SystemClock
 from flows.engine.run_context import Counters
 from flows.reporting.words import Say
 from models.runs import RunState
+from models.selection import NothingChosen, SelectionError
 
 _LONGEST = 1000
 
@@ -76,14 +79,42 @@ def recorded(
         raise
 
 
-def record_failure(
-    snapshot: Path, warehouse: Path, activity: str, error: Exception, *, now: Callable[[], datetime], say: Say
-) -> None:
-    """Record that a command failed because the warehouse could not be opened, unless another process holds it."""
-    lock = look(warehouse)
-    if snapshot.parent.is_dir() and not (lock and lock.is_held):
-        with suppress(type(error)), recorded(snapshot, command(activity), now=now, say=say):
-            raise error
+@contextmanager
+def recorded_start(
+    activity: str, chosen: Mapping[str, object], *, say: Say, counters: Counters | None = None
+) -> Iterator[None]:
+    """Record a failure before the run begins, so that `gramhouse status` shows it.
+
+    `chosen` are settings of the command. A run that has begun, whose id is in `counters`, records its end itself. A
+    selection without accounts, and another process that writes, are not failures.
+    """
+    try:
+        yield
+    except (SelectionError, NothingChosen, WarehouseBusy):
+        raise
+    except Exception as error:
+        if counters is None or counters.run_id is None:
+            _record_failed_start(load_files(chosen), activity, short(error), say)
+        raise
+
+
+def _record_failed_start(settings: Settings, activity: str, detail: str, say: Say) -> None:
+    now = SystemClock().now()
+    status = Status(command(activity), RunState.FAILED, os.getpid(), now, ended_at=now, detail=detail)
+    # A run is recorded beside the warehouse, too: the snapshot's path may be what is wrong, and a publish replaces the
+    # file beside it. That file belongs to the process that holds the lock.
+    files = [settings.warehouse] if status.failed_to_start else []
+    lock = look(settings.warehouse)
+    if lock is None or not lock.is_held:
+        files.append(settings.snapshot_file())
+    refused: list[str] = []
+    for file in files:
+        try:
+            write_status(file, status)
+        except OSError as error:
+            refused.append(f"{status_path(file)}: {error.strerror}")
+    if len(refused) == len(files) and any(file.parent.is_dir() for file in files):
+        say(f"cannot write {' and '.join(refused)}. `gramhouse status` cannot show this failure.")
 
 
 def command(activity: str) -> str:

@@ -27,13 +27,13 @@ from connectors.warehouse.ingest.landing.page_commit import numbered as real_num
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import NothingChosen, RunReport, run_sync
+from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
 from models import incremental
 from models.checkpoint import ScanState
 from models.page_commit import PageCommit
-from models.selection import Selection
+from models.selection import NothingChosen, Selection
 from tests.model.recent import EVERY, LOOKBACK, RUN
 from tests.odd_api.api import OddApi
 from tests.simulation.api_checks import check_above_depths, check_against_api, check_request_count, is_undisturbed

@@ -40,6 +40,11 @@ class Status:
     error_code: str | None = None
     detail: str | None = None
 
+    @property
+    def failed_to_start(self) -> bool:
+        """Whether it is a sync or backfill that failed before its run began."""
+        return self.kind in {"sync", "backfill"} and self.run_id is None and self.state is RunState.FAILED
+
 
 def status_path(snapshot: Path) -> Path:
     """Return the path of the status file next to a snapshot."""

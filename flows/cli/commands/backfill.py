@@ -12,6 +12,7 @@ from flows.cli.output.terminal import clean, out, print_json
 from flows.cli.surfaces import to_surfaces
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import moment
+from models.selection import NothingChosen
 
 if TYPE_CHECKING:
     from flows.reporting.dry_run import Forecast
@@ -83,10 +84,9 @@ def backfill(
     `gramhouse sync`; 0 also when there is nothing to scan.
     """
     surfaces = to_surfaces(surface)
-    settings = run.settings()
+    settings = run.settings("backfill")
     from flows.cli.running import run_command
     from flows.config.options import BackfillOptions, parse_options
-    from flows.engine.pipeline import NothingChosen
     from flows.reporting.dry_run import forecast
 
     options = parse_options(

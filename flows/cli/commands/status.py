@@ -13,7 +13,7 @@ from connectors.store.object_store import StoreError
 from connectors.warehouse.runs.failure_groups import grouped
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
-from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError
+from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current_run import Current, current
@@ -270,6 +270,11 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
                 found = _gather(opened, now, state, stale_after)
         else:
             found = _unpublished(state)
+    except WarehouseUnusable:
+        if state.status is None or not state.status.failed_to_start:
+            raise
+        # The snapshot's path may be the cause of the failure.
+        found = _unpublished(state)
     except SnapshotMissing:
         if writing is None and state.status is None:
             raise
@@ -281,7 +286,12 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
     reasons = attention(found, state)
     if as_json:
         given = [reason for reason, holds in reasons.items() if holds]
-        others = {"status_file": state.problem, "writing": str(writing) if writing else None, "attention": given}
+        others: dict[str, Any] = {
+            "status_file": state.problem,
+            "writing": str(writing) if writing else None,
+            "attention": given,
+            "last_command": state.as_run() if state.other() else None,
+        }
         print_json({**found, **others})
     elif as_metrics:
         out.out(metrics(found, reasons, writing=writing is not None))

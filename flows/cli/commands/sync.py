@@ -55,7 +55,7 @@ def sync(
     """
     surfaces = to_surfaces(surface)
     mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
-    settings = run.settings()
+    settings = run.settings("sync")
     from flows.cli.running import run_command
     from flows.config.options import SyncOptions, parse_options
 

@@ -16,9 +16,12 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
+from flows.config.errors import TrackerUnreachable
 from flows.config.settings import Settings, load
 from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.resources import open_resources
 from flows.engine.run_request import RunRequest
 from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
@@ -342,6 +345,115 @@ async def test_a_warehouse_that_does_not_open_is_a_failure_that_is_seen(
     code, found = _looked(capsys)
     assert (code, found["attention"]) == (3, ["failed"])
     assert "Last run: publish: failed" in _message(capsys)
+
+
+SERVICE = "https://api.example.com"
+CONFIGURED = {
+    "GRAMHOUSE_SNAPSHOT": "analytics.duckdb",
+    "GRAMHOUSE_WAREHOUSE": "warehouse.duckdb",
+    "GRAMHOUSE_BASE_URL": SERVICE,
+    "GRAMHOUSE_API_KEY": "a-key",
+}
+# What is wrong when a sync starts, as environment, and a part of the message; the file `gramhouse.toml` is its content.
+CAUSES = {
+    "no key": ({"GRAMHOUSE_API_KEY": ""}, "No API key"),
+    "no address": ({"GRAMHOUSE_BASE_URL": ""}, "No API address"),
+    "key file gone": ({"GRAMHOUSE_API_KEY": "", "GRAMHOUSE_API_KEY_FILE": "gone"}, "the file cannot be read"),
+    "key that cannot be sent": ({"GRAMHOUSE_API_KEY": "a key"}, "GRAMHOUSE_API_KEY"),
+    "another service": ({"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "was filled from"),
+    "report is a database": ({"GRAMHOUSE_REPORT": "analytics.duckdb"}, "reserved for a database"),
+    "snapshot is a folder": ({"GRAMHOUSE_SNAPSHOT": "folder"}, "folder"),
+    "snapshot in a file": ({"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "notes.txt is not a folder"),
+    "raw store is a file": ({"GRAMHOUSE_RAW": "notes.txt"}, "cannot write the raw store"),
+    "unknown variable": ({"GRAMHOUSE_KEEP": "1"}, "GRAMHOUSE_KEEP: unknown setting"),
+    "value out of range": ({"GRAMHOUSE_CONCURRENCY": "0"}, "GRAMHOUSE_CONCURRENCY: it must be"),
+    "unknown setting": ({"gramhouse.toml": "keep = 1"}, "keep: unknown setting"),
+    "not TOML": ({"gramhouse.toml": "keep = ["}, "is not valid TOML"),
+}
+
+
+@pytest.fixture
+def synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warehouse of SERVICE, and a configuration with which it can be synced."""
+    for name, value in CONFIGURED.items():
+        monkeypatch.setenv(name, value)
+
+    async def run() -> None:
+        async with open_run_resources(tmp_path, FakeApi(), base_url=SERVICE) as resources:
+            await run_sync(request(tmp_path), resources)
+
+    asyncio.run(run())
+
+
+async def _begin() -> None:
+    async with open_resources(_settings(), "gramhouse sync"):
+        pass
+
+
+@pytest.mark.usefixtures("synced")
+@pytest.mark.parametrize("command", [("sync",), ("backfill", "--all")], ids=lambda command: command[0])
+def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_begins(
+    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    Path("folder").mkdir()
+    Path("notes.txt").touch()
+    for name, (cause, text) in CAUSES.items():
+        assert _looked(capsys)[0] == 0
+        with monkeypatch.context() as wrong:
+            Path("gramhouse.toml").write_text(cause.get("gramhouse.toml", ""))
+            for variable, value in cause.items():
+                wrong.setenv(variable, value)
+            wrong.delenv("gramhouse.toml", raising=False)
+            code, _, err = run_cli(*command)
+        assert (code in {1, 2}, text in err) == (True, True), f"{name}: {err}"
+        Path("gramhouse.toml").unlink()
+        code, found = _looked(capsys)
+        assert (code, found["attention"], found["last_run"]["state"]) == (3, ["failed"], "complete"), name
+        assert (found["last_command"]["kind"], text in found["last_command"]["detail"]) == (command[0], True), name
+        assert f"Last run: {command[0]}: failed" in _message(capsys)
+        if name == "no key":
+            # A publish does not make up for it.
+            asyncio.run(publish_now(_settings()))
+            assert _looked(capsys)[0] == 3
+        asyncio.run(_begin())
+        asyncio.run(publish_now(_settings()))
+
+
+@pytest.mark.usefixtures("synced")
+def test_a_sync_that_cannot_reach_prefect_is_seen(
+    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable() -> None:
+        raise TrackerUnreachable("http://127.0.0.1:9/api")
+
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    # Prefect has read its settings when other tests imported it.
+    monkeypatch.setattr("flows.orchestration.flow_run.check_tracker", unreachable)
+    assert run_cli("sync")[0] == 1
+    code, found = _looked(capsys)
+    assert (code, "does not answer" in found["last_command"]["detail"]) == (3, True)
+
+
+def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (CONFIGURED | {"GRAMHOUSE_SNAPSHOT": "folder"}).items():
+        monkeypatch.setenv(name, value)
+    Path("folder").mkdir()
+    assert run_cli("sync")[0] in {1, 2}
+    code, out, _ = run_cli("status")
+    assert (code, "Last run: sync: failed (folder" in out) == (3, True)
+
+
+@pytest.mark.usefixtures("synced")
+def test_a_wrong_selection_and_another_writer_are_no_failed_runs(
+    capsys: pytest.CaptureFixture[str], run_cli: Cli
+) -> None:
+    assert run_cli("backfill", "--account", "nobody")[0] == 2
+    assert run_cli("backfill", "--failed")[0] == 0
+    with hold(Path("warehouse.duckdb"), "another", since="noon", pause=lambda _: None):
+        assert run_cli("sync")[0] == 4
+    assert _looked(capsys)[0] == 0
 
 
 async def test_before_anything_is_published_an_interrupted_run_is_shown(

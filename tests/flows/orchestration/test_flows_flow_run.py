@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.warehouse.runs.status_file import read_status
 from connectors.warehouse.storage.holder import hold
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
@@ -134,6 +135,9 @@ async def test_address_and_key_may_be_a_block(
     kind, name, message = shown(tracker)
     assert (kind, name) == ("FAILED", "Invalid parameters")
     assert "there is no block 'absent' of the type gramhouse-api-credentials" in message
+    started = read_status(WAREHOUSE)
+    assert started is not None
+    assert (started.failed_to_start, started.kind, started.detail) == (True, "sync", message.removesuffix("."))
     assert not holding(prefect_home, DEMO_KEY)
 
 
