@@ -167,8 +167,8 @@ MUTANTS = (
     Mutant(
         "an empty page ends a scan",
         "models/checkpoint.py",
-        "state=ScanState.COMPLETE if next_cursor is None else before_the_end",
-        "state=ScanState.COMPLETE if next_cursor is None or not items else before_the_end",
+        "state = ScanState.COMPLETE if next_cursor is None else state",
+        "state = ScanState.COMPLETE if next_cursor is None or not items else state",
         ("tests/models/test_checkpoint.py", "tests/flows/engine/test_flows_partition_scan.py"),
     ),
     Mutant(
