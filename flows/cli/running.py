@@ -21,6 +21,8 @@ from flows.reporting.words import count
 from models.runs import RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from flows.config.options import BackfillOptions, SyncOptions
     from flows.engine.pipeline import RunReport
     from flows.engine.retrying import Retry

@@ -423,10 +423,12 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
 def test_a_sync_that_cannot_reach_prefect_is_seen(
     capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreachable() -> None:
-        raise TrackerUnreachable("http://127.0.0.1:9/api")
+    address = "http://127.0.0.1:9/api"
 
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    def unreachable() -> None:
+        raise TrackerUnreachable(address)
+
+    monkeypatch.setenv("PREFECT_API_URL", address)
     # Prefect has read its settings when other tests imported it.
     monkeypatch.setattr("flows.orchestration.flow_run.check_tracker", unreachable)
     assert run_cli("sync")[0] == 1
