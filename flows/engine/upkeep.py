@@ -1,8 +1,8 @@
-"""Maintenance of a warehouse without API requests: publish, repair, retry quarantine, rebuild, delete old data."""
+"""Maintenance of a warehouse without API requests: publish, repair, rebuild, delete old data."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -18,14 +18,12 @@ from connectors.warehouse.maintenance.housekeeping import (
     newest,
     run_days,
 )
-from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected, prepare_retry, retry, staying
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.progress import lift_cooldowns
 from connectors.warehouse.snapshot.ownership import Refusal, of_another_warehouse
 from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
-from flows.config.release import release
 from flows.config.settings import Settings
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.resources import build_request, check_raw, check_report, check_snapshot, writing
@@ -143,25 +141,6 @@ async def _publish(opened: _Opened, settings: Settings, say: Say = _log.warning)
     return (await publish_snapshot(opened.warehouse, request, bucket, now=now, new_id=new_id, say=say)).snapshot_bytes
 
 
-@asynccontextmanager
-async def _run(opened: _Opened, kind: str) -> AsyncIterator[str]:
-    """Record a run without API requests, and close it: as complete, or as interrupted if the block fails."""
-    warehouse, clock, run_id = opened.warehouse, opened.clock, new_id()
-    await warehouse.transact(ledger.begin, run_id, kind, now=clock.now(), within=timedelta(0), version=release())
-
-    async def close(state: RunState) -> None:
-        await warehouse.transact(ledger.end, run_id, state, now=clock.now())
-
-    try:
-        yield run_id
-    except BaseException:
-        # If the warehouse file itself failed, so does this; the next run then finds this one still running.
-        with suppress(WarehouseUnusable):
-            await close(RunState.INTERRUPTED)
-        raise
-    await close(RunState.COMPLETE)
-
-
 async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
     """Publish all landed pages; return the snapshot's size in bytes.
 
@@ -193,36 +172,40 @@ async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> Non
         await _publish(opened, settings)
 
 
-async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...], int]:
-    """Process the quarantined media items again, and publish.
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """The result for stored items, numbers of records of the quarantine, and the snapshot's size in bytes.
 
-    The ledger has a separate run for this. Return the plan of what became rows, the records that stay in quarantine,
-    and the snapshot's size in bytes. If it is stopped, records that are not yet processed are still in quarantine.
+    `imported` became rows, `outdated` were deleted because their item was seen later, `quarantined` remain.
+    """
+
+    stored: "RebuildResult"
+    imported: int
+    outdated: int
+    quarantined: int
+    snapshot_bytes: int
+
+
+async def rebuild_now(settings: Settings) -> Rebuilt:
+    """Decode the raw store and the quarantine again with the settings' mapping, and publish.
+
+    If it is stopped, records that are not yet decoded are still in quarantine.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
-    async with _open_existing(settings, "gramhouse quarantine --retry") as opened:
-        warehouse = opened.warehouse
-        async with _run(opened, "quarantine_retry") as run_id:
-            plan = await warehouse.transact(prepare_retry)
-            for batch in plan.batches:
-                await warehouse.transact(retry, batch, run_id=run_id, now=opened.clock.now())
-                # Confirms the part of the raw store that the retry wrote.
-                await warehouse.merge()
-        stay = await warehouse.transact(staying)
-        return plan, stay, await _publish(opened, settings)
-
-
-async def rebuild_now(settings: Settings) -> tuple["RebuildResult", int]:
-    """Decode the raw store again with the settings' mapping, and publish; also return the snapshot's size in bytes.
-
-    Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
-    """
-    from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415 - imports pyarrow
+    # Imported here, because they import pyarrow.
+    from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch  # noqa: PLC0415
+    from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415
 
     async with _open_existing(settings, "gramhouse rebuild") as opened:
-        reread = await opened.warehouse.transact(rebuild_stored, settings.media_mapping())
-        return reread, await _publish(opened, settings)
+        warehouse, after, imported, outdated = opened.warehouse, None, 0, 0
+        stored = await warehouse.transact(rebuild_stored, settings.media_mapping())
+        while batch := await warehouse.transact(import_batch, after=after, now=opened.clock.now()):
+            # Confirms the part of the raw store that the batch wrote.
+            await warehouse.merge()
+            after, imported, outdated = batch.last, imported + batch.rows, outdated + batch.outdated
+        left = await warehouse.read(count_quarantined)
+        return Rebuilt(stored, imported, outdated, left, await _publish(opened, settings))
 
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.

@@ -118,7 +118,7 @@ def _record_failed_start(settings: Settings, activity: str, detail: str, say: Sa
 
 
 def command(activity: str) -> str:
-    """Return the command of an activity such as `gramhouse quarantine --retry`."""
+    """Return the command of an activity such as `gramhouse doctor --repair`."""
     return activity.removeprefix("gramhouse ").split()[0]
 
 

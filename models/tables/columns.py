@@ -242,7 +242,7 @@ def run(*counts: Column) -> tuple[Column, ...]:
         whole("seq", "Order in which runs began, from 1; it does not depend on the clock."),
         text(
             "kind",
-            "sync, backfill or quarantine_retry; totals: not a run, but the sums of the runs no longer listed.",
+            "sync or backfill; totals: not a run, but the sums of the runs no longer listed.",
             nullable=False,
         ),
         text("selection", "What it was asked to scan; NULL for everything."),

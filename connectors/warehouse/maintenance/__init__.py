@@ -1,1 +1,1 @@
-"""Maintenance of a warehouse outside of scans: open, repair, compact, rebuild, retry quarantine, delete old data."""
+"""Maintenance of a warehouse outside of scans: open, repair, compact, rebuild, delete old data."""

@@ -82,10 +82,11 @@ WITH first_sightings AS (
     WHERE first_order_key IS NOT NULL
 ),
 happened AS (
-    -- Malformed pages, which have no scan id, landed only for quarantine.
+    -- Without a scan id: malformed pages, which landed only for quarantine, and items that a rebuild imports from it,
+    -- which were counted when they landed.
     SELECT seq, 'pages' AS what FROM ops.staging WHERE scan_id <> ''
     UNION ALL
-    SELECT seq, 'items' FROM {{of.items.sightings}}
+    SELECT seq, 'items' FROM {{of.items.sightings}} WHERE scan_id <> ''
     UNION ALL
     SELECT seq, 'items' FROM {{of.accounts}}
     UNION ALL

@@ -3,7 +3,7 @@
 import typer
 
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import clean, out, print_json, reporting
+from flows.cli.output.terminal import WARN, clean, out, print_json, reporting
 from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
@@ -54,19 +54,29 @@ def rebuild(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Decode the raw store again with the current mapping and publish, without API requests.
+    """Decode the raw store and the quarantine again with the current mapping and publish, without API requests.
 
-    The raw store contains every item as received.
+    The raw store contains every item as received. Media items in quarantine become rows if they have an id now; an
+    older version of an item never replaces a newer one.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     from flows.engine.upkeep import rebuild_now
 
-    reread, size = run_until_signalled(lambda _: rebuild_now(settings))
+    done = run_until_signalled(lambda _: rebuild_now(settings))
+    stored = done.stored
     with reporting():
         if as_json:
-            counts = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
-            print_json({**counts, "snapshot": settings.snapshot, "snapshot_bytes": size})
+            decoded = {"items": stored.items, "columns": stored.columns, "child_tables": stored.child_tables}
+            records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
+            print_json({**decoded, **records, "snapshot": settings.snapshot, "snapshot_bytes": done.snapshot_bytes})
         else:
-            what = f"Decoded {count(reread.items, 'item')} again into {count(reread.columns, 'column')}"
-            out.print(f"{what}, and published {clean(settings.snapshot)} ({file_size(size)}).")
+            what = f"Decoded {count(stored.items, 'item')} again into {count(stored.columns, 'column')}"
+            out.print(f"{what}, and published {clean(settings.snapshot)} ({file_size(done.snapshot_bytes)}).")
+            if done.imported:
+                out.print(f"Imported {count(done.imported, 'record')} from quarantine.")
+            if done.outdated:
+                what = f"{count(done.outdated, 'record')} from quarantine: newer versions of these items are stored"
+                out.print(f"Deleted {what}.")
+            if done.quarantined:
+                out.print(f"{WARN} {count(done.quarantined, 'record')} in quarantine. List: `gramhouse quarantine`.")
     raise typer.Exit(ExitCode.COMPLETE)

@@ -1,21 +1,18 @@
-"""`gramhouse quarantine`: list rejected records, or import them with the current mapping."""
+"""`gramhouse quarantine`: list rejected records."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, clean, out, print_json, reporting
+from flows.cli.output.terminal import DONE, WARN, clean, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, file_size, moment
+from flows.reporting.words import count, moment
 from models.text import one_line
-
-if TYPE_CHECKING:
-    from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected
 
 _REASONS = """
 SELECT resource, reason, count(*) AS records FROM quarantine GROUP BY ALL ORDER BY records DESC, resource, reason
@@ -72,7 +69,7 @@ def _what_next(resources: Sequence[str]) -> Iterator[str]:
     if "media" in resources:
         yield (
             "To import these media items, set the path of their id in gramhouse.toml (media_id), then run"
-            " `gramhouse rebuild` and `gramhouse quarantine --retry`."
+            " `gramhouse rebuild`."
         )
     if "accounts" in resources:
         yield "Accounts recover by themselves: each sync reads them again and imports them once the API corrects them."
@@ -106,49 +103,8 @@ def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _message(done: "Plan", stay: Sequence["StillRejected"]) -> Iterator[str]:
-    if done.records:
-        yield f"{DONE} {count(done.records, 'record')} imported: {count(done.items, 'media item')}."
-    if done.outdated:
-        yield f"{DONE} {count(done.outdated, 'record')} deleted from quarantine: a newer version of the item is stored."
-    if not stay:
-        yield f"{DONE} Quarantine is empty."
-        return
-    staying = sum(some.records for some in stay)
-    yield f"{WARN} {count(staying, 'record')} {'stays' if staying == 1 else 'stay'} in quarantine:"
-    for some in stay:
-        yield f"  {some.records:,} of {some.resource}: {_sentence(some.reason)}."
-    yield from _what_next([some.resource for some in stay])
-
-
-def _retry(settings: Settings, *, as_json: bool) -> None:
-    from flows.cli.signals import run_until_signalled
-    from flows.engine.upkeep import retry_now
-
-    done, stay, size = run_until_signalled(lambda _: retry_now(settings))
-    if as_json:
-        print_json(
-            {
-                "became_rows": done.records,
-                "items": done.items,
-                "outdated": done.outdated,
-                "stay": [{"resource": some.resource, "reason": some.reason, "records": some.records} for some in stay],
-                "snapshot": settings.snapshot,
-                "snapshot_bytes": size,
-            }
-        )
-        return
-    for line in _message(done, stay):
-        out.print(line, soft_wrap=True)
-    out.print(f"Published {clean(settings.snapshot)} ({file_size(size)}).")
-
-
 def quarantine(
     *,
-    retry: Annotated[
-        bool,
-        typer.Option("--retry", help="Decode media items in quarantine again with the current mapping and publish."),
-    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1, show_default=False),
@@ -160,15 +116,8 @@ def quarantine(
 ) -> None:
     """List records in quarantine, newest first, with the ids needed to trace their requests.
 
-    With --retry, media items whose id the current mapping finds are imported. An older version of an item never
-    replaces a newer one.
-
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
-    if retry:
-        with reporting():
-            _retry(settings, as_json=as_json)
-    else:
-        _list(settings, limit, as_json=as_json)
+    _list(settings, limit, as_json=as_json)
     raise typer.Exit(ExitCode.COMPLETE)

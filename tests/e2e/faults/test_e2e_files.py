@@ -73,7 +73,7 @@ def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service
     assert sales.read_bytes() == before
 
 
-_WRITING = ("sync", "publish", "rebuild", "compact", "backfill --all", "quarantine --retry", "doctor --repair")
+_WRITING = ("sync", "publish", "rebuild", "compact", "backfill --all", "doctor --repair")
 
 
 def _files(folder: Path) -> dict[str, bytes]:

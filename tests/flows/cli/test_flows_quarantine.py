@@ -10,12 +10,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.schema.field_registry import write_mapping
 from connectors.warehouse.storage.connection import connect, writer
 from flows.cli.app import main
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from tests.warehouse.maintenance.test_warehouse_quarantine_retry import NO_ID, WITH_UUID, post
+from tests.warehouse.maintenance.test_warehouse_quarantined import NO_ID, post
 from tests.warehouse.rig import ANNA, POSTS, Rig, Scan, account, at
 
 REASON = "status: Input should be 'active' or 'token_expired'"
@@ -65,9 +64,8 @@ def rejected(warehouse: Path, run_cli: Cli) -> Path:
     return warehouse
 
 
-def map_uuid(path: Path) -> None:
-    with connect(path) as connection, connection.begin():
-        write_mapping(connection, WITH_UUID)
+def map_uuid() -> None:
+    Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/id", "/uuid"]\n', encoding="utf-8")
 
 
 def published(query: str) -> list[tuple[object, ...]]:
@@ -92,7 +90,7 @@ def test_rejected_records_are_listed_with_their_requests(run_cli: Cli) -> None:
     assert len(lines[5]) < 200
     assert "2026-03-01 02:00:00 UTC  accounts, the account catalogue, page 1, position 1" in lines
     assert [line.rsplit(" ", 1)[1] for line in lines if "position" in line] == ["0", "1", "2", "1"]
-    assert "`gramhouse quarantine --retry`" in out
+    assert "`gramhouse rebuild`" in out
     assert "each sync reads them again" in out
     assert "\x1b" not in out
     assert "\u202e" not in out
@@ -149,21 +147,18 @@ def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, run_cli: Cli)
     run_cli(command="publish")
     assert run_cli() == (0, "✔ Quarantine is empty: every received record is in the tables.\n", "")
     assert run_cli("--json")[1] == '{"records": []}\n'
-    code, out, _ = run_cli("--retry")
-    assert code == 0
-    assert out.startswith("✔ Quarantine is empty.\nPublished ")
 
 
 def test_listing_works_while_another_process_writes(rejected: Path, run_cli: Cli) -> None:
     with writer(rejected, "gramhouse sync", since="then", pause=lambda _: None):
         code, out, err = run_cli()
         assert (code, out[:3], err) == (0, "! 4", "")
-        code, out, err = run_cli("--retry")
+        code, out, err = run_cli(command="rebuild")
     assert (code, out, len(err.splitlines())) == (4, "", 1)
     assert "is held by gramhouse sync" in err
 
 
-@pytest.mark.parametrize("arguments", [[], ["--json"], ["--retry"]])
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
 def test_the_command_suggests_sync_before_the_first_sync(run_cli: Cli, arguments: list[str]) -> None:
     code, out, err = run_cli(*arguments)
     assert (code, len(out.splitlines()), len(err.splitlines())) == (
@@ -175,76 +170,52 @@ def test_the_command_suggests_sync_before_the_first_sync(run_cli: Cli, arguments
     assert not Path("data").exists()
 
 
-def test_a_retry_after_a_changed_mapping(rejected: Path, run_cli: Cli) -> None:
-    map_uuid(rejected)
-    code, out, err = run_cli("--retry")
+def test_a_rebuild_with_another_mapping_imports_what_has_an_id_now(rejected: Path, run_cli: Cli) -> None:
+    map_uuid()
+    code, out, err = run_cli(command="rebuild")
     assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert lines[:4] == [
-        "✔ 2 records imported: 2 media items.",
-        "! 2 records stay in quarantine:",
-        f"  1 of accounts: {REASON}.",
-        f"  1 of media: {NO_ID}",
-    ]
-    assert lines[-1].startswith("Published ")
+    assert out.splitlines()[1:] == [
+        "Imported 2 records from quarantine.", "! 2 records in quarantine. List: `gramhouse quarantine`.",
+    ]  # fmt: skip
     assert published("SELECT media_id, ig_username FROM media ORDER BY 1") == [
         ("1", "anna"), ("a", "anna"), ("b", "anna"),
     ]  # fmt: skip
     assert run_cli()[1].startswith("! 2 records rejected")
-
-
-def test_a_retry_with_the_same_mapping_publishes_the_same(rejected: Path, run_cli: Cli) -> None:
-    before = published("FROM quarantine")
-    Path(os.environ["GRAMHOUSE_SNAPSHOT"]).unlink()
-    code, out, _ = run_cli("--retry")
-    assert code == 0
-    assert out.splitlines()[0] == "! 4 records stay in quarantine:"
-    assert published("FROM quarantine") == before
     assert rejected.exists()
 
 
-def test_a_retry_for_programs(rejected: Path, run_cli: Cli) -> None:
+@pytest.mark.usefixtures("rejected")
+def test_a_rebuild_with_the_same_mapping_publishes_the_same(run_cli: Cli) -> None:
+    before = published("FROM quarantine")
+    Path(os.environ["GRAMHOUSE_SNAPSHOT"]).unlink()
+    code, out, _ = run_cli(command="rebuild")
+    assert code == 0
+    assert out.splitlines()[1:] == ["! 4 records in quarantine. List: `gramhouse quarantine`."]
+    assert published("FROM quarantine") == before
+
+
+def test_a_rebuild_counts_imported_and_outdated_records(rejected: Path, run_cli: Cli) -> None:
     with connect(rejected) as connection:
         rig = Rig(connection)
         rig.seq = 10
         rig.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
-    map_uuid(rejected)
-    message = json.loads(run_cli("--retry", "--json")[1])
-    assert message.pop("snapshot_bytes") > 0
-    assert message == {
-        "became_rows": 1, "items": 1, "outdated": 1, "snapshot": os.environ["GRAMHOUSE_SNAPSHOT"],
-        "stay": [
-            {"resource": "accounts", "reason": REASON, "records": 1},
-            {"resource": "media", "reason": NO_ID, "records": 1},
-        ],
+    map_uuid()
+    message = json.loads(run_cli("--json", command="rebuild")[1])
+    assert {name: message[name] for name in ("items", "imported", "outdated", "quarantined")} == {
+        "items": 2, "imported": 1, "outdated": 1, "quarantined": 2,
     }  # fmt: skip
-
-
-def test_a_retry_reports_outdated_records(warehouse: Path, run_cli: Cli) -> None:
-    with connect(warehouse) as connection:
-        rig = Rig(connection)
-        rig.scan(POSTS, "p", 0, [post("a")])
-        rig.scan(POSTS, "q", 24, [{"id": "a"}])
-    map_uuid(warehouse)
-    lines = run_cli("--retry")[1].splitlines()
-    assert lines[:2] == [
-        "✔ 1 record deleted from quarantine: a newer version of the item is stored.",
-        "✔ Quarantine is empty.",
-    ]
     assert published("SELECT count(*) FROM media_superseded") == [(0,)]
 
 
-def test_staged_pages_are_merged_before_a_retry(warehouse: Path, run_cli: Cli) -> None:
+def test_landed_pages_are_merged_before_a_rebuild(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse):
         pass
     run_cli(command="publish")
     with connect(warehouse) as connection:
         Rig(connection).land(Scan(POSTS, "p", at(0)).page([post("a")], at(0), last=True))
-    assert "1 record stays in quarantine" in run_cli("--retry")[1]
-    Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/uuid"]\n')
-    assert run_cli(command="rebuild")[0] == 0
-    assert run_cli("--retry")[1].startswith("✔ 1 record imported: 1 media item.\n")
-    assert run_cli(command="rebuild")[0] == 0
+    map_uuid()
+    assert "Imported 1 record from quarantine." in run_cli(command="rebuild")[1]
+    assert "quarantine" not in run_cli(command="rebuild")[1]
     assert published("SELECT media_id, first_seen_at FROM media") == [("a", at(0))]
     assert published("FROM quarantine") == []
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from connectors.warehouse.maintenance import quarantine_retry as retry
+from connectors.warehouse.maintenance.quarantined import import_batch
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.runs import progress
 from models.checkpoint import RunKind
@@ -191,7 +191,7 @@ def test_an_account_listed_by_a_later_catalogue_scan_is_not_removed(rig: Rig) ->
     assert rig.value("SELECT count(*) FROM core.accounts WHERE removed_at IS NULL") == 2
 
 
-def test_items_imported_from_quarantine_count_as_seen_by_both_run_kinds(rig: Rig) -> None:
+def test_scans_that_rejected_an_imported_item_do_not_remove_it(rig: Rig) -> None:
     by_key = replace(BUILT_IN, media_id=("/key",))
     sync, backfill = Scan(POSTS, "sync", at(0)), Scan(POSTS, "backfill", at(2), run_kind="backfill")
     odd = [{"key": "odd"}]
@@ -201,12 +201,10 @@ def test_items_imported_from_quarantine_count_as_seen_by_both_run_kinds(rig: Rig
     with rig.connection.begin():
         rebuild_stored(rig.connection, by_key)
     with rig.connection.begin():
-        plan = retry.prepare_retry(rig.connection)
-        for batch in plan.batches:
-            retry.retry(rig.connection, batch, run_id="a retry", now=at(4))
-    assert (plan.records, plan.items) == (1, 1)
-    seen = "SELECT scan_id, media_id FROM ops.seen WHERE media_id <> '' ORDER BY 1"
-    assert rig.rows(seen) == [("backfill", "odd"), ("sync", "odd")]
+        done = import_batch(rig.connection, after=None, now=at(4))
+    assert done is not None
+    assert done.rows == 1
     rig.land(backfill.page([], at(5), last=True))
+    rig.land(sync.page([], at(6), last=True))
     rig.merge()
     assert rig.rows(GONE) == []

@@ -1,20 +1,20 @@
-"""Quarantined media items are read again with another mapping: none is lost, and none overwrites newer data."""
+"""A rebuild decodes quarantined media items: none is lost, and none overwrites newer data."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.maintenance import quarantine_retry as retrying
-from connectors.warehouse.maintenance.quarantine_retry import Batch, StillRejected, prepare_retry, retry, staying
+from connectors.warehouse.ingest.landing.page_commit import last_seq
+from connectors.warehouse.maintenance import quarantined
+from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.raw.parts import confirm_part
-from connectors.warehouse.schema.field_registry import write_mapping
 from connectors.warehouse.storage.connection import Connection, connect
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
@@ -36,26 +36,27 @@ def minute(hour: float, number: int = 1) -> datetime:
     return at(hour) + timedelta(minutes=number)
 
 
-Retried = tuple[int, int, int, tuple[StillRejected, ...]]
-
-
-def again(rig: Rig, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
-    with rig.connection.begin():
-        plan = prepare_retry(rig.connection, batch_bytes=batch_bytes)
-    for batch in plan.batches:
+def again(rig: Rig, hour: float = 1000, batch_bytes: int = 2**24) -> tuple[int, int, int]:
+    """Import the quarantine; return the numbers of records that became rows, were outdated, and remain."""
+    after, rows, outdated = None, 0, 0
+    while True:
         with rig.connection.begin():
-            retry(rig.connection, batch, run_id="a retry", now=at(hour))
+            done = import_batch(rig.connection, after=after, now=at(hour), batch_bytes=batch_bytes)
+            left = count_quarantined(rig.connection)
+            # As if the warehouse was opened again.
+            rig.seq = max(rig.seq, last_seq(rig.connection))
         confirm_part(rig.connection)
-    with rig.connection.begin():
-        return plan.records, plan.items, plan.outdated, staying(rig.connection)
+        if done is None:
+            return rows, outdated, left
+        after, rows, outdated = done.last, rows + done.rows, outdated + done.outdated
 
 
 def mapped(rig: Rig) -> None:
     with rig.connection.begin():
-        write_mapping(rig.connection, WITH_UUID)
+        rebuild_stored(rig.connection, WITH_UUID)
 
 
-def again_mapped(rig: Rig, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
+def again_mapped(rig: Rig, hour: float = 1000, batch_bytes: int = 2**24) -> tuple[int, int, int]:
     mapped(rig)
     return again(rig, hour, batch_bytes)
 
@@ -72,25 +73,21 @@ def post(uuid: object, caption: str = "x", **more: object) -> Item:
     return {"uuid": uuid, "caption": caption, **more}
 
 
-def left(items: int, became_rows: int | None = None, outdated: int = 0, stay: Sequence[StillRejected] = ()) -> Retried:
-    return items if became_rows is None else became_rows, items, outdated, tuple(stay)
-
-
 def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}, post("a"), None, "text", 7])
     before = every_row(rig)
-    assert again(rig) == left(0, stay=[StillRejected("media", NO_ID, 4)])
+    assert again(rig) == (0, 0, 4)
     assert every_row(rig) == before
 
 
-def test_retrying_an_empty_quarantine_does_nothing(rig: Rig) -> None:
-    assert again_mapped(rig) == left(0)
+def test_an_empty_quarantine_is_no_error(rig: Rig) -> None:
+    assert again_mapped(rig) == (0, 0, 0)
 
 
 def test_a_record_that_has_an_id_under_the_new_mapping_becomes_a_row(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}], [post("a", like_count=3, odd=True), post(None), {"caption": "no id"}])
     stayed = [row for row in quarantine(rig) if '"uuid":"a"' not in row[6]]
-    assert again_mapped(rig) == left(1, stay=[StillRejected("media", NO_ID, 2)])
+    assert again_mapped(rig) == (1, 0, 2)
     assert quarantine(rig) == stayed
     times = "first_seen_at, written_at, changed_at, content_changed_at, removed_at"
     seen = minute(0, 2)
@@ -104,11 +101,11 @@ def test_a_record_that_has_an_id_under_the_new_mapping_becomes_a_row(rig: Rig) -
     assert rig.value("SELECT count(*) FROM ops.staging") == 0
 
 
-def test_a_second_retry_changes_nothing(rig: Rig) -> None:
+def test_a_second_import_changes_nothing(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a"), {"caption": "no id"}])
     again_mapped(rig)
     before = every_row(rig)
-    assert again(rig) == left(0, stay=[StillRejected("media", NO_ID, 1)])
+    assert again(rig) == (0, 0, 1)
     assert every_row(rig) == before
 
 
@@ -126,7 +123,7 @@ def test_a_record_rejected_again_keeps_its_quarantine_row(rig: Rig) -> None:
 def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig, batch_bytes: int) -> None:
     for day, caption in enumerate("zam"):
         rig.scan(POSTS, f"p{day}", 24 * day, [post("a", caption)])
-    assert again_mapped(rig, batch_bytes=batch_bytes) == left(1, became_rows=3)
+    assert again_mapped(rig, batch_bytes=batch_bytes) == (3, 0, 0)
     assert media(rig, "media_id, caption, first_seen_at, changed_at") == [("a", "m", minute(0), minute(48))]
     assert rig.rows("SELECT caption, valid_from, valid_to FROM core.media_superseded ORDER BY valid_from") == [
         ("z", minute(0), minute(24)),
@@ -135,7 +132,7 @@ def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig, batch_by
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_retry_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: bool) -> None:
+def test_an_import_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: bool) -> None:
     left_by = []
     for batch_bytes in (1, 2**24):
         for table in WAREHOUSE.values():
@@ -146,32 +143,18 @@ def test_a_retry_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: boo
             items = [post("a", f"v{day}"), post("b", f"v{day}"), post("b", f"w{day % 2}"), post(f"c{day}")]
             rig.scan(POSTS, f"p{day}", 24 * day, items[:2], items[2:], last=last or day < 2)
         rig.scan(STORIES, "s", 1, [post("a"), {"id": "b"}])
-        assert again_mapped(rig, batch_bytes=batch_bytes)[:3] == (12, 6, 0)
+        assert again_mapped(rig, batch_bytes=batch_bytes) == (12, 0, 0)
         left_by.append([rig.rows(f"SELECT DISTINCT * FROM {table} ORDER BY ALL") for table in MADE])
     assert left_by[0] == left_by[1]
 
 
-def test_batches_are_cut_between_instants_and_no_larger_than_asked_for(rig: Rig) -> None:
-    for day in range(4):
-        rig.scan(POSTS, f"p{day}", 24 * day, [post(f"{day}"), post(f"{day}{day}")])
-    mapped(rig)
-    us = [int(minute(24 * day).timestamp()) * 1_000_000 for day in range(4)]
-    with rig.connection.begin():
-        one = len('{"uuid":"0","caption":"x"}')
-        plan = prepare_retry(rig.connection, batch_bytes=4 * one + 2)
-    assert plan.batches == (Batch(us[0], us[1]), Batch(us[2], us[3]))
-    with rig.connection.begin():
-        plan = prepare_retry(rig.connection, batch_bytes=4 * one + 1)
-    assert plan.batches == tuple(Batch(day, day) for day in us)
-
-
 def test_the_last_occurrence_on_a_page_is_used(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a", caption) for caption in ("v9", "v1", "v5")])
-    assert again_mapped(rig) == left(1, became_rows=3)
+    assert again_mapped(rig) == (3, 0, 0)
     assert media(rig) == [("a", "v5")]
 
 
-def test_a_retry_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig) -> None:
+def test_an_import_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig) -> None:
     pages = [[post("a", "1"), {"id": "b"}], [post("c"), {"caption": "no id"}]]
 
     def days() -> None:
@@ -182,20 +165,22 @@ def test_a_retry_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig)
     days()
     again_mapped(rig)
     columns = "media_id, caption, first_seen_at, changed_at, removed_at, payload_hash, overflow"
-    found = media(rig, columns), quarantine(rig), rig.rows("FROM core.media_superseded")
+    versions = "SELECT * EXCLUDE (raw_landed) FROM core.media_superseded"
+    found = media(rig, columns), quarantine(rig), rig.rows(versions)
     for table in ("core.media", "core.quarantine", "core.media_superseded", "core.completed_scans", "ops.checkpoints"):
         rig.do(f"DELETE FROM {table}")
     pages[0][0] = post("a", "1")
     days()
-    assert (media(rig, columns), quarantine(rig), rig.rows("FROM core.media_superseded")) == found
+    assert (media(rig, columns), quarantine(rig), rig.rows(versions)) == found
     assert len(found[0]) == 3
 
 
 def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a", "old")])
     rig.scan(POSTS, "q", 24, [{"id": "a", "caption": "new"}])
+    mapped(rig)
     before = media(rig, "*")
-    assert again_mapped(rig) == left(0, outdated=1)
+    assert again(rig) == (0, 1, 0)
     assert media(rig, "*") == before
     assert quarantine(rig) == []
 
@@ -204,14 +189,14 @@ def test_an_item_seen_later_without_a_change_is_not_overwritten(rig: Rig) -> Non
     """Its row was written before the record was rejected; only the later scan has seen it since."""
     rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
     rig.scan(POSTS, "q", 24, [{"id": "a", "caption": "as ever"}, post("a", "for a moment")])
-    assert again_mapped(rig) == left(0, outdated=1)
+    assert again_mapped(rig) == (0, 1, 0)
     assert media(rig) == [("a", "as ever")]
 
 
 def test_an_item_that_an_open_scan_saw_later_is_not_overwritten(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
     rig.scan(POSTS, "q", 24, [post("a", "for a moment")], [{"id": "a", "caption": "as ever"}], last=False)
-    assert again_mapped(rig) == left(0, outdated=1)
+    assert again_mapped(rig) == (0, 1, 0)
     assert media(rig) == [("a", "as ever")]
 
 
@@ -222,18 +207,18 @@ def test_an_item_that_an_open_scan_saw_twice_is_one_item(rig: Rig) -> None:
         rig.merge()
     rig.land(scan.page([post("a", "newest"), post("b")], at(3)))
     rig.merge()
-    assert again_mapped(rig) == left(1, outdated=1)
+    assert again_mapped(rig) == (1, 1, 0)
     assert len(media(rig)) == 2
 
 
 def test_an_item_seen_earlier_gets_its_newer_version(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}])
     rig.scan(POSTS, "q", 24, [post("a", "new")])
-    assert again_mapped(rig) == left(1)
+    assert again_mapped(rig) == (1, 0, 0)
     assert media(rig, "caption, first_seen_at, changed_at, removed_at") == [("new", minute(0), minute(24), None)]
 
 
-def test_a_retry_restores_an_item_marked_removed(rig: Rig) -> None:
+def test_an_import_restores_an_item_marked_removed(rig: Rig) -> None:
     items = [{"id": str(n)} for n in range(3)]
     rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}, *items])
     assert rig.scan(POSTS, "q", 24, [post("a", "new"), *items]).removed == 0
@@ -248,7 +233,7 @@ def test_one_id_on_two_surfaces_is_two_items(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a", "old")])
     rig.scan(STORIES, "s", 0, [post("a", "an older story")])
     rig.scan(STORIES, "t", 24, [{"id": "a", "caption": "a story"}])
-    assert again_mapped(rig) == left(1, outdated=1)
+    assert again_mapped(rig) == (1, 1, 0)
     assert rig.rows("SELECT surface, caption FROM core.media ORDER BY 1") == [
         ("posts", "old"), ("stories", "a story"),
     ]  # fmt: skip
@@ -302,30 +287,19 @@ def test_rejected_accounts_and_pages_are_not_changed(rig: Rig) -> None:
     rig.land(Scan(POSTS, "p", at(0)).page([], at(1), text='<html>{"uuid":"a"}', last=True))
     rig.scan(POSTS, "q", 2, [post("a")])
     before = [row for row in quarantine(rig) if row[0] != NO_ID]
-    stay = [StillRejected("accounts", "status: odd", 1), StillRejected("media", "The page is not JSON.", 1)]
-    assert again_mapped(rig) == left(1, stay=stay)
+    assert again_mapped(rig) == (1, 0, 2)
     assert quarantine(rig) == before
 
 
 def test_hostile_payloads_are_only_data(rig: Rig) -> None:
     evil = "x'; DELETE FROM core.media; --\"%_{}\\\u0000é🍲]}"
     rig.scan(POSTS, "p", 0, [post(evil, evil), post("b" * 10_000), post(2**64 + 1)])
-    assert again_mapped(rig) == left(3)
+    assert again_mapped(rig) == (3, 0, 0)
     assert {row[0] for row in media(rig)} == {evil, "b" * 10_000, str(2**64 + 1)}
     assert rig.value("SELECT DISTINCT account_id FROM core.media") == ANNA
 
 
-def test_staged_pages_must_be_merged_first(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [post("a")])
-    rig.land(Scan(POSTS, "q", at(24)).page([{"id": "1"}], at(24)))
-    mapped(rig)
-    before = every_row(rig)
-    with pytest.raises(ValueError, match="merge what is staged"):
-        again(rig)
-    assert every_row(rig) == before
-
-
-def test_a_retry_that_breaks_off_leaves_everything_as_it_was(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_breaks_off_leaves_everything_as_it_was(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.scan(POSTS, "p", 0, [post("a", brand_new=1)])
     mapped(rig)
     before = every_row(rig)
@@ -335,34 +309,32 @@ def test_a_retry_that_breaks_off_leaves_everything_as_it_was(rig: Rig, monkeypat
         merge(connection)
         raise OSError
 
-    monkeypatch.setattr(retrying, "merge", broken)
+    monkeypatch.setattr(quarantined, "merge", broken)
     with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
         again(rig)
     assert every_row(rig) == before
     monkeypatch.undo()
-    assert again(rig) == left(1)
+    assert again(rig) == (1, 0, 0)
 
 
 KILLED = """
 import os, signal, sys
-from datetime import UTC, datetime
 from pathlib import Path
-from connectors.warehouse.maintenance import quarantine_retry as retry
+from connectors.warehouse.maintenance import quarantined
 from connectors.warehouse.storage.connection import connect
-merge = retry.merge
+from tests.warehouse.maintenance.test_warehouse_quarantined import again
+from tests.warehouse.rig import Rig
+merge = quarantined.merge
 def killed(connection):
     merge(connection)
     os.kill(os.getpid(), signal.SIGKILL)
-retry.merge = killed
+quarantined.merge = killed
 with connect(Path(sys.argv[1])) as connection:
-    with connection.begin():
-        plan = retry.prepare_retry(connection)
-    with connection.begin():
-        retry.retry(connection, plan.batches[0], run_id="r", now=datetime.now(UTC))
+    again(Rig(connection))
 """
 
 
-def test_a_retry_that_is_killed_loses_nothing(path: Path) -> None:
+def test_an_import_that_is_killed_loses_nothing(path: Path) -> None:
     with connect(path) as connection:
         rig = Rig(connection)
         rig.scan(POSTS, "p", 0, [post("a"), post("b"), {"caption": "no id"}])
@@ -373,5 +345,14 @@ def test_a_retry_that_is_killed_loses_nothing(path: Path) -> None:
     with connect(path) as connection:
         rig = Rig(connection)
         assert every_row(rig) == before
-        assert again(rig) == left(2, stay=[StillRejected("media", NO_ID, 1)])
+        assert again(rig) == (2, 0, 1)
         assert len(media(rig)) == 2
+
+
+def test_imported_items_are_counted_once_for_the_run_that_received_them(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1"}, post("a")])
+    counted = "SELECT run_id, pages, items, added, quarantined FROM core.run_counts"
+    assert rig.rows(counted) == [("run-1", 1, 2, 1, 1)]
+    again_mapped(rig)
+    assert rig.rows(counted) == [("run-1", 1, 2, 2, 1)]
+    assert rig.rows(f"SELECT DISTINCT run_id FROM {rig.kept().replace('t.*, ', 'r.run_id, ')}") == [("run-1",)]

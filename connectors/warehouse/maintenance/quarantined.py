@@ -1,0 +1,98 @@
+"""Imports quarantined media items that have an id with the current mapping, in the order in which they were received.
+
+Rejected accounts are not decoded again, because every sync lists all accounts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic_core import from_json
+
+from connectors.warehouse.ingest.landing.page_commit import last_seq, load, numbered
+from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.statements import statements
+from models.page_commit import PageCommit, StagedPage
+from models.page_items import id_in
+from models.partition import Surface, media
+from models.schema.pointer import to_keys
+
+# The most bytes of payloads in one batch.
+_BATCH_BYTES = 16 * 1024 * 1024
+
+_SQL = statements(__name__)
+
+_RECORDS = """
+SELECT rowid, payload FROM core.quarantine
+WHERE resource = 'media' AND position IS NOT NULL AND seen_at > coalesce(?, '-infinity'::TIMESTAMPTZ) AND seen_at <= ?
+"""
+
+_TO_MERGE = """
+SELECT account_id, surface, run_id, page, seen_at, correlation_id, payload FROM temp.identified WHERE NOT outdated
+ORDER BY seen_at, page, position, record
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A batch of records received up to `last`: how many became rows, and how many were deleted as outdated."""
+
+    last: datetime
+    rows: int
+    outdated: int
+
+
+def import_batch(
+    connection: Connection, *, after: datetime | None, now: datetime, batch_bytes: int = _BATCH_BYTES
+) -> Imported | None:
+    """Import a batch of records received `after` that time, in the open transaction; None if there are no more.
+
+    Records that have an id leave the quarantine. Those that are older than the last sighting of their stored item are
+    deleted, all others are merged. Everything that landed must be merged before. Call `confirm_part` after the commit.
+    """
+    run = connection.db.execute
+    ((last,),) = run(_SQL["last"], {"after": after, "most": batch_bytes}).fetchall()
+    if last is None:
+        return None
+    paths = [to_keys(path) for path in read_mapping(connection).media_id]
+    found = [(record, _id_of(payload, paths)) for record, payload in run(_RECORDS, [after, last]).fetchall()]
+    ids = {record: media_id for record, media_id in found if media_id is not None}
+    if not ids:
+        return Imported(last, 0, 0)
+    run(_SQL["identified"], {"records": list(ids), "ids": list(ids.values())})
+    commits = [_commit(*row) for row in run(_TO_MERGE).fetchall()]
+    run("DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.identified)")
+    load(connection, numbered(commits, after=last_seq(connection)))
+    rejected = merge(connection).quarantined
+    run(_SQL["missing"], {"now": now})
+    run("DROP TABLE temp.identified")
+    return Imported(last, len(commits) - rejected, len(ids) - len(commits))
+
+
+def count_quarantined(connection: Connection) -> int:
+    """Return the number of records in quarantine."""
+    return int(value(connection.db, "SELECT count(*) FROM core.quarantine"))
+
+
+def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
+    try:
+        item = from_json(payload)
+    except ValueError:
+        return None
+    return id_in(item, paths) if isinstance(item, dict) else None
+
+
+def _commit(
+    account_id: str,
+    surface: Surface,
+    run_id: str,
+    page: int,
+    seen_at: datetime,
+    correlation_id: str | None,
+    payload: str,
+) -> PageCommit:
+    # The scan that received it may have ended, so the page belongs to none.
+    body = f'{{"items":[{payload}]}}'
+    return PageCommit(StagedPage(media(account_id, surface), run_id, "", page, seen_at, correlation_id, body))
