@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from connectors.warehouse.maintenance.future_times import check_clock, last_of
+from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.warehouse import Warehouse
 from models.clock import CLOCK_STEP, Clock
 
@@ -50,6 +50,6 @@ async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
     """
     now = clock.now()
     found = await warehouse.read(lambda connection: check_clock(connection.db, now))
-    if not found or (last := last_of(found)) - now > CLOCK_STEP:
+    if not found or found.last - now > CLOCK_STEP:
         return SteadyClock(clock, now)
-    return SteadyClock(clock, last + timedelta(microseconds=1))
+    return SteadyClock(clock, found.last + timedelta(microseconds=1))

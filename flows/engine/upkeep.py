@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.store.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
-from connectors.warehouse.maintenance.future_times import MOVED, Ahead, described, repair
+from connectors.warehouse.maintenance.future_times import MOVED, Ahead, repair
 from connectors.warehouse.maintenance.housekeeping import (
     delete_quarantined,
     delete_repeated_outcomes,
@@ -43,11 +43,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """The open warehouse, the clock for what is stored in it, and the times in the future that were moved back."""
+    """The open warehouse, the clock for what is stored in it, and the times in the future that it had."""
 
     warehouse: Warehouse
     clock: Clock
-    moved: tuple[Ahead, ...]
+    moved: Ahead | None
 
 
 @asynccontextmanager
@@ -75,7 +75,7 @@ async def _open_existing(
             await warehouse.transact(ledger.mark_interrupted)
             now = clock.now()
             if moved := await warehouse.transact(repair, now=now):
-                say(f"{described(moved, now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
+                say(f"{moved.after(now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
             yield _Opened(warehouse, clock, moved)
             recording.end(RunState.COMPLETE)
 
@@ -150,8 +150,8 @@ async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
         return await _publish(opened, settings, say)
 
 
-async def repair_now(settings: Settings) -> tuple[Ahead, ...]:
-    """Move stored times in the future back, and publish if there were any; return the columns that contained them.
+async def repair_now(settings: Settings) -> Ahead | None:
+    """Move stored times in the future back, and publish if there were any; return what they were.
 
     This trusts the clock even if most runs contradict it. Raises WarehouseBusy and WarehouseUnusable, the latter also
     if there is no warehouse yet.

@@ -4,7 +4,6 @@ Sequence numbers define the order of runs and scans. Times are used only for age
 would make wrong.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +17,7 @@ from models.runs import RunWarning
 from models.tables import WAREHOUSE
 from models.tables.columns import INSTANT
 
-# Times that this machine's clock did not set, and times that may be in the future.
+# Times from the service, and times that may be in the future. The ends of waits move with their beginnings.
 _NOT_OURS = {
     "core.media.published_at",
     "core.media_superseded.published_at",
@@ -27,31 +26,30 @@ _NOT_OURS = {
     "core.run_outcomes.resume_after",
     "ops.cooldowns.resume_after",
 }
-_OURS = [
-    (table.full_name, column.name)
-    for table in WAREHOUSE.values()
-    for column in table.columns
-    if column.type == INSTANT and f"{table.full_name}.{column.name}" not in _NOT_OURS
-]
+_WAITS = {"core.run_outcomes": "ended_at", "ops.cooldowns": "asked_at"}
+
+_OURS = {
+    table: [
+        column.name
+        for column in declared.columns
+        if column.type == INSTANT and f"{table}.{column.name}" not in _NOT_OURS
+    ]
+    for table, declared in WAREHOUSE.items()
+}
 _TIMES = " UNION ALL ".join(
     f"SELECT '{table}.{column}' AS name, {column} AS moment FROM {table}"  # noqa: S608 - declared names
-    for table, column in _OURS
+    for table, columns in _OURS.items()
+    for column in columns
 )
 
 # Waits, and the hours between two scans, are counted from these times. They are moved to the present, because an
 # earlier time would shorten the wait.
 _COUNTED_FROM = {"since", "missed_from", "asked_at"}
 
-# Each type of a field is stored with the time when it was found.
-_MOVE_FIELD_TIMES = """
-UPDATE core.fields SET json_types = (SELECT json_group_object(key, {moved}) FROM json_each(json_types))
-WHERE json_types <> '{{}}'
-"""
-
 _RUNS = """
 SELECT
-    count(*), count(*) FILTER (started_at > {now}), min(started_at) FILTER (started_at > {now}),
-    max(started_at) FILTER (started_at < {now})
+    count(*), count(*) FILTER (started_at > $now), min(started_at) FILTER (started_at > $now),
+    max(started_at) FILTER (started_at < $now)
 FROM core.runs WHERE state <> 'failed'
 """
 
@@ -67,66 +65,55 @@ _FIX = "set this machine's clock; if it is correct, run `gramhouse doctor --repa
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The times of one column, `schema.table.column`, that are in the future."""
+    """Stored times that are in the future: how many, the first and the last."""
 
-    column: str
     count: int
     first: datetime
     last: datetime
 
-
-def last_of(found: Sequence[Ahead]) -> datetime:
-    """Return the latest of the times found. Raises ValueError if there are none."""
-    return max(one.last for one in found)
-
-
-def described(found: Sequence[Ahead], now: datetime) -> str:
-    """Return a sentence about times found after `now`."""
-    count = sum(one.count for one in found)
-    many = "1 stored time lies" if count == 1 else f"{count:,} stored times lie"
-    return f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {last_of(found):%Y-%m-%d %H:%M}."
+    def after(self, now: datetime) -> str:
+        """Return a sentence about them."""
+        many = "1 stored time lies" if self.count == 1 else f"{self.count:,} stored times lie"
+        return f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {self.last:%Y-%m-%d %H:%M}."
 
 
-def _at(moment: datetime) -> str:
-    return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
+def find(db: DuckDBPyConnection, now: datetime) -> Ahead | None:
+    """Return the times after `now`; None if there are none."""
+    query = f"SELECT count(*), min(moment), max(moment) FROM ({_TIMES}) WHERE moment > $now"  # noqa: S608 - constants
+    ((count, first, last),) = db.execute(query, {"now": now}).fetchall()
+    return Ahead(count, first, last) if count else None
 
 
-def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
-    """Return the columns that contain times after `now`."""
-    found = f"SELECT name, count(*), min(moment), max(moment) FROM ({_TIMES}) WHERE moment > {_at(now)} GROUP BY name"  # noqa: S608
-    return tuple(Ahead(*row) for row in sorted(db.execute(found).fetchall()))
-
-
-def _is_behind(db: DuckDBPyConnection, found: Sequence[Ahead], now: datetime) -> bool:
+def _is_behind(db: DuckDBPyConnection, found: Ahead, now: datetime) -> bool:
     """Return whether `now` itself is wrong, rather than the times found after it.
 
     A clock that was ahead wrote the runs after `now` since the run before them. If they took longer than the time that
     has passed since then, it was not ahead. Otherwise most runs decide, and a single one only if the service published
     posts that it stored more than a day after `now`. Failed runs may have failed because of the clock.
     """
-    ((runs, ahead, first, before),) = db.execute(_RUNS.format(now=_at(now))).fetchall()
-    if first and before and last_of(found) - first > now - before + CLOCK_STEP:
+    ((runs, ahead, first, before),) = db.execute(_RUNS, {"now": now}).fetchall()
+    if first and before and found.last - first > now - before + CLOCK_STEP:
         return True
     if ahead == runs == 1:
-        posts = f"SELECT count(*) FROM core.media WHERE published_at > {_at(now + timedelta(days=1))}"  # noqa: S608
-        return bool(value(db, posts) >= _WITNESSES)
+        query = "SELECT count(*) >= ? FROM core.media WHERE published_at > ?"
+        return bool(db.execute(query, [_WITNESSES, now + timedelta(days=1)]).fetchall()[0][0])
     return bool(2 * ahead > runs)
 
 
-def check_clock(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
-    """Return the columns that contain times after `now`. Raises WarehouseUnusable if the clock is behind."""
+def check_clock(db: DuckDBPyConnection, now: datetime) -> Ahead | None:
+    """Return the times after `now`, if any. Raises WarehouseUnusable if the clock is behind."""
     found = find(db, now)
-    if found and last_of(found) - now > CLOCK_STEP and _is_behind(db, found, now):
+    if found and found.last - now > CLOCK_STEP and _is_behind(db, found, now):
         message = (
             f"This machine's clock is behind: it shows {now:%Y-%m-%d %H:%M:%S} UTC, but most runs are later, up to"
-            f" {last_of(found):%Y-%m-%d %H:%M:%S} UTC. Nothing was requested or changed. Fix: {_FIX}"
+            f" {found.last:%Y-%m-%d %H:%M:%S} UTC. Nothing was requested or changed. Fix: {_FIX}"
         )
         raise WarehouseUnusable(message)
     return found
 
 
-def repair(connection: Connection, *, now: datetime) -> tuple[Ahead, ...]:
-    """Move every time after `now` back, in the open transaction; return the columns that contained any.
+def repair(connection: Connection, *, now: datetime) -> Ahead | None:
+    """Move every time after `now` back, in the open transaction; return what they were, None if there were none.
 
     The moved times begin after the newest time before `now`, so nothing looks newer than it is. They keep their order
     and, if there is enough room before `now`, their distances. Cooldowns begin now, with their full length.
@@ -134,27 +121,31 @@ def repair(connection: Connection, *, now: datetime) -> tuple[Ahead, ...]:
     db = connection.db
     found = find(db, now)
     if not found:
-        return found
-    first = min(one.first for one in found)
+        return None
+    present = f"TIMESTAMPTZ '{now.astimezone(UTC)}'"
     # A compaction may follow a clock that was ahead without moving its times back.
-    earlier = f"WHERE moment < {_at(now)} AND name <> 'ops.raw_parts.retired_at'"
-    trusted = value(db, f"SELECT max(moment) FROM ({_TIMES}) {earlier}")  # noqa: S608
+    earlier = f"WHERE moment < {present} AND name <> 'ops.raw_parts.retired_at'"
+    trusted = value(db, f"SELECT max(moment) FROM ({_TIMES}) {earlier}")  # noqa: S608 - constants and times
     low = (trusted or now - _LONG_AGO) + timedelta(microseconds=1)
-    span = last_of(found) - first
+    span = found.last - found.first
     scale = min(1.0, (now - low) / span) if span else 1.0
 
-    def moved(at: str) -> str:
-        after = f"floor(date_diff('microseconds', {_at(first)}, {at}) * {scale!r}::DOUBLE)::BIGINT"
-        return f"if({at} > {_at(now)}, {_at(low)} + to_microseconds({after}), {at})"
+    def moved(at: str, name: str = "") -> str:
+        past = f"floor(date_diff('microseconds', TIMESTAMPTZ '{found.first}', {at}) * {scale!r}::DOUBLE)::BIGINT"
+        target = present if name in _COUNTED_FROM else f"TIMESTAMPTZ '{low}' + to_microseconds({past})"
+        return f"if({at} > {present}, {target}, {at})"
 
-    for table, since in (("core.run_outcomes", "ended_at"), ("ops.cooldowns", "asked_at")):
-        waits = f"resume_after = {_at(now)} + (resume_after - {since})"
-        db.execute(f"UPDATE {table} SET {waits} WHERE {since} > {_at(now)}")  # noqa: S608 - constants and times
-    db.execute(_MOVE_FIELD_TIMES.format(moved=moved("(value ->> '$')::TIMESTAMPTZ")))
-    for one in found:
-        table, _, column = one.column.rpartition(".")
-        target = _at(now) if column in _COUNTED_FROM else moved(column)
-        db.execute(f"UPDATE {table} SET {column} = {target} WHERE {column} > {_at(now)}")  # noqa: S608
+    for table, columns in _OURS.items():
+        changes = {name: moved(name, name) for name in columns}
+        if begin := _WAITS.get(table):
+            changes["resume_after"] = f"if({begin} > {present}, {present} + (resume_after - {begin}), resume_after)"
+        if changes:
+            listed = ", ".join(f"{name} = {changed}" for name, changed in changes.items())
+            db.execute(f"UPDATE {table} SET {listed} WHERE greatest({', '.join(columns)}) > {present}")  # noqa: S608
+    # Each type of a field is stored with the time when it was found.
+    found_at = moved("(value ->> '$')::TIMESTAMPTZ")
+    kinds = f"SELECT json_group_object(key, {found_at}) FROM json_each(json_types)"  # noqa: S608
+    db.execute(f"UPDATE core.fields SET json_types = ({kinds}) WHERE json_types <> '{{}}'")  # noqa: S608
     return found
 
 
@@ -164,7 +155,7 @@ def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -
     If instead `now` is behind, as when the clock was set back during the run, only the warning is recorded.
     """
     found = find(connection.db, now)
-    if not found or last_of(found) - now <= CLOCK_STEP:
+    if not found or found.last - now <= CLOCK_STEP:
         return False
     is_behind = _is_behind(connection.db, found, now)
     if is_behind:
@@ -173,6 +164,5 @@ def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -
     else:
         repair(connection, now=now)
         code, hint, done = "times_in_future", "Check that this machine's clock is set by NTP.", MOVED
-    detail = f"{described(found, now)} {done}"
-    warn(connection, run_id, RunWarning(code, sum(one.count for one in found), detail, hint, makes_partial=True))
+    warn(connection, run_id, RunWarning(code, found.count, f"{found.after(now)} {done}", hint, makes_partial=True))
     return not is_behind

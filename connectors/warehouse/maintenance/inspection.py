@@ -18,9 +18,9 @@ _COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_af
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Times in the future, the service's address, and the end (UTC) of each tenant scope's cooldown."""
+    """Stored times in the future, if any, the service's address, and the end (UTC) of each tenant scope's cooldown."""
 
-    ahead: tuple[Ahead, ...] = ()
+    ahead: Ahead | None = None
     base_url: str | None = None
     cooldowns: Mapping[str, datetime] = field(default_factory=dict)
 

@@ -188,13 +188,12 @@ def _warehouse(settings: Settings) -> Finding:
         found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep)
     except WarehouseError as error:
         return Finding("warehouse", "bad", str(error))
-    ahead = found.ahead if found else ()
-    if ahead:
-        many, last = sum(one.count for one in ahead), max(one.last for one in ahead)
+    if found and (ahead := found.ahead):
         return Finding(
             "warehouse",
             "bad",
-            f"{many:,} times stored in {settings.warehouse} lie in the future, up to {last:%Y-%m-%d %H:%M} UTC."
+            f"{ahead.count:,} times stored in {settings.warehouse} lie in the future, up to"
+            f" {ahead.last:%Y-%m-%d %H:%M} UTC."
             " Fix: check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`.",
         )
     size = settings.warehouse.stat().st_size / 1e6
@@ -318,11 +317,10 @@ def _repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding
     from flows.engine.upkeep import lift_now, repair_now
 
     moved = asyncio.run(repair_now(settings))
-    for one in moved:
-        what = f"{one.column}: {count(one.count, 'time')} in the future, up to {one.last:%Y-%m-%d %H:%M} UTC"
-        held = one.column.startswith("ops.cooldowns.")
-        yield Finding("repair", "ok", f"{what}: {'these cooldowns start now' if held else 'moved back'}")
-    if not moved:
+    if moved:
+        what = f"{count(moved.count, 'time')} in the future, up to {moved.last:%Y-%m-%d %H:%M} UTC"
+        yield Finding("repair", "ok", f"moved back {what}; cooldowns among them start now")
+    else:
         yield Finding("repair", "ok", "no stored time lies in the future: nothing to repair")
     now = datetime.now(UTC)
     if long := _long(_cooldowns(settings, now), now):

@@ -14,7 +14,6 @@ from connectors.warehouse.maintenance.future_times import (
     Ahead,
     check_clock,
     find,
-    last_of,
     repair,
     repair_future_times,
 )
@@ -28,14 +27,14 @@ YEAR = 365 * 24.0
 DAY = timedelta(days=1)
 
 
-def repaired(rig: Rig, hour: float) -> tuple[Ahead, ...]:
+def repaired(rig: Rig, hour: float) -> Ahead | None:
     with rig.connection.begin():
         return repair(rig.connection, now=at(hour))
 
 
-def ahead(rig: Rig, hour: float) -> list[str]:
+def ahead(rig: Rig, hour: float) -> Ahead | None:
     with rig.connection.begin():
-        return [one.column for one in find(rig.connection.db, at(hour))]
+        return find(rig.connection.db, at(hour))
 
 
 def ran(rig: Rig, run_id: str, hour: float, state: RunState = RunState.COMPLETE) -> None:
@@ -53,7 +52,7 @@ def warned(rig: Rig, run_id: str) -> list[tuple[str, bool]]:
 
 def test_times_in_the_past_are_not_changed(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
-    assert repaired(rig, 1) == ()
+    assert repaired(rig, 1) is None
     assert rig.value("SELECT first_seen_at FROM core.media") == at(0) + timedelta(minutes=1)
 
 
@@ -62,15 +61,17 @@ def test_future_times_are_moved_after_trusted_ones_keeping_order_and_distances(r
     rig.scan(POSTS, "b", YEAR, [{"id": "1", "like_count": 2}])
     rig.scan(POSTS, "c", YEAR + 5, [{"id": "1", "like_count": 3}])
     trusted = at(0) + timedelta(minutes=1)
-    assert last_of(repaired(rig, 24)) == at(YEAR + 5) + timedelta(minutes=1)
+    moved = repaired(rig, 24)
+    assert moved is not None
+    assert moved.last == at(YEAR + 5) + timedelta(minutes=1)
     after = trusted + timedelta(microseconds=1)
     assert rig.rows("SELECT value, observed_at FROM core.media_metrics ORDER BY 2") == [
         (1, trusted),
         (2, after),
         (3, after + timedelta(hours=5)),
     ]
-    assert ahead(rig, 24) == []
-    assert repaired(rig, 24) == ()
+    assert ahead(rig, 24) is None
+    assert repaired(rig, 24) is None
 
 
 def test_times_too_far_apart_to_fit_keep_their_order(rig: Rig) -> None:
@@ -123,7 +124,7 @@ def test_an_unfinished_scan_does_not_look_newer_than_it_is(rig: Rig) -> None:
 
 def test_publication_times_from_the_api_are_not_moved(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1", "timestamp": at(YEAR).isoformat()}])
-    assert repaired(rig, 24) == ()
+    assert repaired(rig, 24) is None
     assert rig.value("SELECT published_at FROM core.media") == at(YEAR)
 
 
@@ -166,7 +167,7 @@ NOT_BEHIND = {
 }
 
 
-def _check(rig: Rig, hours: Sequence[float], now: float) -> tuple[Ahead, ...]:
+def _check(rig: Rig, hours: Sequence[float], now: float) -> Ahead | None:
     with rig.connection.begin():
         for number, hour in enumerate(hours):
             ledger.begin(rig.connection, f"r{number}", "sync", now=at(hour), within=DAY, version="1")
