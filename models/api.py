@@ -6,7 +6,7 @@ never causes the whole page to be rejected.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -24,13 +24,17 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 from typing_extensions import TypedDict
 
-from models.media_page import DEFAULT_PATHS, NotFound, PagePaths, rewritten
+from models.media_page import DEFAULT_PATHS, MAX_CURSOR, CursorFault, NotFound, PagePaths, located, next_cursor
 from models.page_commit import RejectedRecord
 from models.page_items import id_in
+from models.partial_json import Unreadable, certain_id, elements, exact_text, members, repaired
 from models.text import one_line
 
 MAX_ACCOUNTS = 50
-MAX_CURSOR = 1024
+
+# A page that is not JSON is read element by element, if it has no more than these.
+_MOST_ELEMENTS = 10_000
+_NOT_JSON = "The record is not JSON."
 _OWN_KEYS = (b'"items"', b'"next_cursor"')
 # A letter of one of these keys as an escape. JSON allows it, but no serializer writes it.
 _ESCAPED_KEY = re.compile(rb"\\u00(?:5[fF]|6[359dDeEfF]|7[2-58])")
@@ -62,7 +66,7 @@ class Account(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AccountPage:
-    """One page of the account list (API 4.1). `body` is its text, with unpaired surrogates replaced."""
+    """One page of the account list (API 4.1). `body` is its text, with null for each record that is not JSON."""
 
     accounts: tuple[Account, ...]
     rejected: tuple[RejectedRecord, ...]
@@ -76,7 +80,9 @@ class AccountPage:
 class MediaPage:
     """One page of the media list (API 4.2). Its items are not decoded; `items` is their number.
 
-    `ids` are the items' ids, read from the top-level keys of the built-in mapping; items without an id have no entry.
+    `body` is its text, repaired, with null for each of the `rejected` items. `ids` are the items' ids, read from the
+    top-level keys of the built-in mapping; items without an id have no entry. With a `cursor_fault` there is no
+    `next_cursor`, although the list may not end with this page.
     """
 
     items: int
@@ -84,6 +90,8 @@ class MediaPage:
     unknown_fields: frozenset[str]
     body: str
     ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    rejected: tuple[RejectedRecord, ...] = ()
+    cursor_fault: CursorFault | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,44 +120,101 @@ def repair(body: bytes) -> bytes:
 
 
 def read_account_page(body: bytes) -> AccountPage:
-    """Parse a page of accounts (API 2). Malformed accounts become rejected records.
+    """Parse a page of accounts (API 2). Malformed accounts become rejected records, also those that are not JSON.
 
     Raises MalformedPage if the envelope itself is invalid.
     """
-    page, text = _read_page(_AccountEnvelope, body)
-    accounts = tuple(item for item in page.items if isinstance(item, Account))
+    others: frozenset[str] = frozenset()
+    not_json: Mapping[int, RejectedRecord] = {}
+    try:
+        page, text = _read_page(_AccountEnvelope, body)
+    except MalformedPage as error:
+        try:
+            found = members(body.removeprefix(_BYTE_ORDER_MARK))
+            items, cursor = found["items"], found["next_cursor"]
+        except (Unreadable, KeyError):
+            raise error from None
+        items, not_json = _readable(items, lambda one: len(_read_page(_AccountEnvelope, one)[0].items))
+        not_json = {position: _with_account_id(record) for position, record in not_json.items()}
+        page, text = _read_page(_AccountEnvelope, _page_of(items, cursor))
+        others = frozenset(found) - {"items", "next_cursor"}
+    records = [not_json.get(position, record) for position, record in enumerate(page.items)]
+    accounts = tuple(record for record in records if isinstance(record, Account))
     rejected = tuple(
-        replace(item, position=position) for position, item in enumerate(page.items) if isinstance(item, RejectedRecord)
+        replace(record, position=position)
+        for position, record in enumerate(records)
+        if isinstance(record, RejectedRecord)
     )
     fields = {f"items[].{name}" for account in accounts for name in account.model_extra or ()}
-    return AccountPage(
-        accounts,
-        rejected,
-        page.next_cursor,
-        len(page.items),
-        frozenset(fields.union(page.model_extra or ())),
-        text,
-    )
+    unknown = fields.union(page.model_extra or (), others)
+    return AccountPage(accounts, rejected, page.next_cursor, len(page.items), frozenset(unknown), text)
 
 
 def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
-    """Parse a page of media, whose shape is not published (API 4.2). `paths` locate its list of items and its cursor.
+    """Parse a page of media, whose shape is not published (API 4.2). `paths` says where its list and cursor are.
 
-    If they are not at `items` and `next_cursor`, the returned `body` is rewritten to have them there. Raises
-    MalformedPage if either is not found or has the wrong type.
+    If they are not at `items` and `next_cursor`, or not JSON, the returned `body` is rewritten to have them there.
+    Items that are not JSON are repaired if the result is certain, and `rejected` otherwise. Raises MalformedPage if the
+    list of items is not found, or does not end.
     """
     why = ""
-    if paths == DEFAULT_PATHS:
+    if not (paths.items or paths.next_cursor):
         try:
             return _media_page(body, frozenset())
         except MalformedPage as error:
             why = str(error)
     try:
-        own, others = rewritten(body.removeprefix(_BYTE_ORDER_MARK), paths)
+        found = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
     except NotFound as error:
         # For invalid JSON, the parser's message is more specific.
         raise MalformedPage(str(error) if error.__cause__ is None else why or str(error)) from None
-    return _media_page(own, others)
+    cursor = next_cursor(found, paths)
+    fault = cursor if isinstance(cursor, CursorFault) else None
+    in_body = found.cursor if found.cursor is not None and isinstance(cursor, str) else b"null"
+    rejected: Mapping[int, RejectedRecord] = {}
+    try:
+        page = _media_page(_page_of(found.items, in_body), found.others)
+    except MalformedPage:
+        items, rejected = _readable(found.items, lambda one: _media_page(one, frozenset()).items)
+        page = _media_page(_page_of(items, in_body), found.others)
+    return replace(page, rejected=tuple(rejected.values()), cursor_fault=fault)
+
+
+def _page_of(items: bytes, cursor: bytes) -> bytes:
+    return b'{"items":' + items + b',"next_cursor":' + cursor + b"}"
+
+
+def _readable(items: bytes, count: Callable[[bytes], int]) -> tuple[bytes, dict[int, RejectedRecord]]:
+    """Return a list with its elements repaired, null for those that cannot be, and these as records by position.
+
+    `count` reads a page and returns its number of items, or raises MalformedPage. Raises MalformedPage if the elements
+    cannot be told apart.
+    """
+    try:
+        raw = elements(items)
+    except Unreadable as error:
+        message = "neither the page nor its list of items is JSON"
+        raise MalformedPage(message) from error
+    if len(raw) > _MOST_ELEMENTS:
+        message = f"it is not JSON, and has more than {_MOST_ELEMENTS:,} items"
+        raise MalformedPage(message)
+    found = [_readable_element(one, count) for one in raw]
+    rejected = {
+        position: RejectedRecord(position, _NOT_JSON, exact_text(raw[position]))
+        for position, one in enumerate(found)
+        if one is None
+    }
+    return b"[" + b",".join(b"null" if one is None else one for one in found) + b"]", rejected
+
+
+def _readable_element(raw: bytes, count: Callable[[bytes], int]) -> bytes | None:
+    for text in (raw, repaired(raw)):
+        try:
+            if count(_page_of(b"[" + text + b"]", b"null")) == 1:
+                return text
+        except MalformedPage:
+            continue
+    return None
 
 
 def _plain_media_page(body: bytes) -> MediaPage | None:
@@ -174,8 +239,12 @@ def _media_page(body: bytes, others: frozenset[str]) -> MediaPage:
     if not others and (plain := _plain_media_page(body)) is not None:
         return plain
     page, text = _read_page(_MediaEnvelope, body)
-    unknown = others.union(page.model_extra or ())
-    return MediaPage(len(page.items), page.next_cursor, unknown, text, _ids(page.items))
+    unknown, ids = others.union(page.model_extra or ()), _ids(page.items)
+    if any(_REPLACEMENT in one for one in ids) and repair(body) != body:
+        # Repaired, different ids may be equal.
+        message = "an id contains half of a surrogate pair"
+        raise MalformedPage(message)
+    return MediaPage(len(page.items), page.next_cursor, unknown, text, ids)
 
 
 def read_error(body: bytes) -> ErrorEnvelope | None:
@@ -207,6 +276,11 @@ def _account_or_rejected(value: object) -> Account | RejectedRecord:
         status = value.get("status")
         text = status if isinstance(status, str) else to_json(status, inf_nan_mode="strings").decode()
         return RejectedRecord(None, _reason(error), payload, value["id"], one_line(text, 80))
+
+
+def _with_account_id(record: RejectedRecord) -> RejectedRecord:
+    account_id = certain_id(record.payload.encode())
+    return replace(record, account_id=account_id) if account_id and re.fullmatch(_UUID, account_id) else record
 
 
 def _none_if_unreadable(value: object, read: ValidatorFunctionWrapHandler) -> object:

@@ -105,6 +105,11 @@ class Checkpoint:
         """Whether the scan reached the last page, or known posts."""
         return self.state in (ScanState.COMPLETE, ScanState.RECENT)
 
+    @property
+    def had_cursor(self) -> bool:
+        """Whether any page of the scan had a cursor."""
+        return self.pages > 1 or self.cursor is not None or self.state is ScanState.RECENT
+
     def feed(self, seen: Collection[str]) -> Feed:
         """Return the state of the feed; `seen` are the ids of the items that the scan has received."""
         return resumed_feed(self.items, self.known_run, self.read_to, self.order_broken_by, seen)

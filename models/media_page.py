@@ -1,24 +1,34 @@
 """Locating the list of items and the cursor in a media page, whose shape the API does not publish (API 4.2)."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from models.partial_json import Unreadable, elements, members
 from models.schema.pointer import to_keys
 
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_list = msgspec.json.Decoder(list[msgspec.Raw])
+MAX_CURSOR = 1024
 
-_Object = Mapping[str, msgspec.Raw]
+# What a page without a cursor, or with an empty one, says about its list: that it ends, or nothing. By default, a page
+# without a cursor ends its list only if it is the first one.
+MissingCursor = Literal["ends", "ends_first_page", "fails"]
+EmptyCursor = Literal["ends", "fails"]
 
 
 @dataclass(frozen=True, slots=True)
 class PagePaths:
-    """JSON Pointers to the list of items and to the cursor, tried in order before the automatic search."""
+    """How a media page is read: JSON Pointers to the list of items and to the cursor, and what ends a list.
+
+    The pointers are tried in order before the automatic search.
+    """
 
     items: tuple[str, ...] = ()
     next_cursor: tuple[str, ...] = ()
+    missing_cursor: MissingCursor = "ends_first_page"
+    empty_cursor: EmptyCursor = "fails"
 
 
 # No pointers: automatic search alone.
@@ -26,60 +36,146 @@ DEFAULT_PATHS = PagePaths()
 
 
 class NotFound(ValueError):  # noqa: N818 - named after the condition
-    """The list of items or the cursor is not found in a body. The message is one line and quotes nothing from it."""
+    """The list of items is not found in a body. The message is one line and quotes nothing from it."""
 
 
-def _begins(raw: msgspec.Raw, mark: bytes) -> bool:
+@dataclass(frozen=True, slots=True)
+class CursorFault:
+    """Why it is uncertain whether more pages follow a page: an error code, and a message of one line.
+
+    `may_end`: the list ends if no page of it had a cursor.
+    """
+
+    code: Literal["cursor_missing", "cursor_empty", "cursor_invalid"]
+    message: str
+    may_end: bool = False
+
+
+class Located(NamedTuple):
+    """The list and the cursor of a page as bytes, the page's other keys, and why there is no cursor, if so."""
+
+    items: bytes
+    cursor: bytes | None
+    others: frozenset[str]
+    no_cursor: CursorFault | None
+
+
+_Object = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """How objects and lists are split into their values, which stay bytes."""
+
+    members: Callable[[bytes], _Object]
+    elements: Callable[[bytes], Sequence[Any]]
+
+
+_OF_JSON = _Split(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Decoder(list[msgspec.Raw]).decode)
+_OF_PARTIAL_JSON = _Split(members, elements)
+
+# Another field that may lead to the next page, with a value that is not empty.
+_LEADS_ON = re.compile("next|cursor|after|more|token|continu", re.IGNORECASE)
+_EMPTY = frozenset({b"null", b"false", b'""', b"{}", b"[]"})
+
+
+def _begins(raw: bytes, mark: bytes) -> bool:
     return memoryview(raw)[:1] == mark
 
 
-def _at(page: _Object, paths: Sequence[str]) -> msgspec.Raw | None:
+def _at(page: _Object, paths: Sequence[str], split: _Split) -> bytes | None:
     for path in paths:
         found: _Object | None = page
         *above, last = to_keys(path)
         for key in above:
             inner = found.get(key) if found is not None else None
-            found = _object.decode(inner) if inner is not None and _begins(inner, b"{") else None
+            found = split.members(inner) if inner is not None and _begins(inner, b"{") else None
         if found is not None and last in found:
-            return found[last]
+            return bytes(found[last])
     return None
 
 
-def _only_list(page: _Object) -> msgspec.Raw | None:
+def _only_list(page: _Object, split: _Split, *, may_be_empty: bool) -> bytes | None:
     lists = [raw for raw in page.values() if _begins(raw, b"[")]
-    full = [raw for raw in lists if (elements := _list.decode(raw)) and all(_begins(one, b"{") for one in elements)]
+    full = [raw for raw in lists if (inner := split.elements(raw)) and all(_begins(one, b"{") for one in inner)]
     if len(full) == 1:
-        return full[0]
-    return lists[0] if len(lists) == 1 and not _list.decode(lists[0]) else None
+        return bytes(full[0])
+    return bytes(lists[0]) if may_be_empty and len(lists) == 1 and not split.elements(lists[0]) else None
 
 
-def _only_cursor(page: _Object) -> msgspec.Raw | None:
-    found = [
-        inner["next_cursor"]
-        for raw in page.values()
-        if _begins(raw, b"{") and "next_cursor" in (inner := _object.decode(raw))
+def _inner_objects(page: _Object, split: _Split) -> list[tuple[str, _Object]]:
+    return [(name, split.members(raw)) for name, raw in page.items() if _begins(raw, b"{")]
+
+
+def _no_cursor(page: _Object, split: _Split, paths: PagePaths) -> CursorFault:
+    inner = _inner_objects(page, split)
+    if any("next_cursor" in found for _, found in inner):
+        return CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
+    leading = [
+        *(name for name, raw in page.items() if _LEADS_ON.search(name) and bytes(raw) not in _EMPTY),
+        *(
+            f"{name}.{key}"
+            for name, found in inner
+            for key, raw in found.items()
+            if _LEADS_ON.search(key) and bytes(raw) not in _EMPTY
+        ),
     ]
-    return found[0] if len(found) == 1 else None
+    if leading:
+        return CursorFault("cursor_missing", f"the page has no next_cursor, but {leading[0]}")
+    may_end = paths.missing_cursor == "ends_first_page"
+    return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
 
-def rewritten(body: bytes, paths: PagePaths) -> tuple[bytes, frozenset[str]]:
-    """Return the page as an object with only `items` and `next_cursor`, and the names of its other top-level keys.
+def _located(body: bytes, paths: PagePaths, split: _Split) -> Located:
+    page = split.members(body)
+    cursor = _at(page, (*paths.next_cursor, "/next_cursor"), split)
+    if cursor is None:
+        nested = [found["next_cursor"] for _, found in _inner_objects(page, split) if "next_cursor" in found]
+        cursor = bytes(nested[0]) if len(nested) == 1 else None
+    items = _at(page, (*paths.items, "/items"), split)
+    if items is None:
+        # Without a cursor, an empty list may be anything, such as a list of errors.
+        items = _only_list(page, split, may_be_empty=cursor is not None)
+    if items is None:
+        message = "no list of items found"
+        raise NotFound(message)
+    others = frozenset(page) - {"items", "next_cursor"}
+    return Located(items, cursor, others, _no_cursor(page, split, paths) if cursor is None else None)
 
-    The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, the only
-    top-level list if it is empty. The cursor is the first found of: the paths of `paths`, `next_cursor`, the only
-    `next_cursor` in an object at the top level. The bytes of both are unchanged. Raises NotFound.
+
+def located(body: bytes, paths: PagePaths) -> Located:
+    """Find the list of items and the cursor of a page. Their values may be invalid.
+
+    The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, and, if there is
+    a cursor, the only top-level list if it is empty. The cursor is the first found of: the paths of `paths`,
+    `next_cursor`, the only `next_cursor` in an object at the top level. Raises NotFound.
     """
     try:
-        page = _object.decode(body)
-        items, cursor = _at(page, (*paths.items, "/items")), _at(page, (*paths.next_cursor, "/next_cursor"))
-        items = _only_list(page) if items is None else items
-        cursor = _only_cursor(page) if cursor is None else cursor
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _located(body, paths, _OF_JSON)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return _located(body, paths, _OF_PARTIAL_JSON)
+    except Unreadable as error:
         message = "it is not a JSON object"
         raise NotFound(message) from error
-    missing = [name for name, raw in (("list of items", items), ("next_cursor", cursor)) if raw is None]
-    if items is None or cursor is None:
-        message = f"no {' and no '.join(missing)} found"
-        raise NotFound(message)
-    own = b'{"items":' + bytes(items) + b',"next_cursor":' + bytes(cursor) + b"}"
-    return own, frozenset(page) - {"items", "next_cursor"}
+
+
+def next_cursor(found: Located, paths: PagePaths) -> str | CursorFault | None:
+    """Return the cursor of a page; None if its list ends with it; a fault if that is uncertain."""
+    if found.cursor is None:
+        is_missing = found.no_cursor is not None and found.no_cursor.code == "cursor_missing"
+        return None if is_missing and paths.missing_cursor == "ends" else found.no_cursor
+    try:
+        cursor = msgspec.json.decode(found.cursor.decode())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return CursorFault("cursor_invalid", "next_cursor is not JSON")
+    if cursor is None:
+        return None
+    if cursor == "":
+        return None if paths.empty_cursor == "ends" else CursorFault("cursor_empty", "next_cursor is an empty text")
+    if not isinstance(cursor, str):
+        return CursorFault("cursor_invalid", "next_cursor is neither text nor null")
+    if len(cursor) > MAX_CURSOR:
+        return CursorFault("cursor_invalid", f"next_cursor has more than {MAX_CURSOR:,} characters")
+    return cursor

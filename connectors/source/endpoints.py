@@ -19,6 +19,7 @@ from models.api import (
     read_media_page,
 )
 from models.media_page import DEFAULT_PATHS, PagePaths
+from models.partial_json import exact_text
 from models.partition import Surface
 from models.text import one_line
 
@@ -130,7 +131,7 @@ def read_response(
         f"{kind}: {why}",
         status=status,
         correlation_id=correlation_id,
-        body=hide(body).decode(errors="replace"),
+        body=exact_text(hide(body)),
     )
 
 

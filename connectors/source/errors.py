@@ -212,6 +212,21 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
             "see the reasons in `gramhouse quarantine`; a newer gramhouse may read such accounts, or contact the"
             " service's support with the correlation id",
         ),
+        # A media page without a usable cursor that may not be the last one. Its items have landed.
+        "cursor_missing": _rule(
+            Disposition.SKIP,
+            'if the API ends its lists in this way, set missing_cursor = "ends" under [mapping] in gramhouse.toml;'
+            " if the cursor is elsewhere in the page, set next_cursor there",
+        ),
+        "cursor_empty": _rule(
+            Disposition.SKIP,
+            'if the API ends its lists in this way, set empty_cursor = "ends" under [mapping] in gramhouse.toml',
+        ),
+        "cursor_invalid": _rule(
+            Disposition.SKIP,
+            "contact the service's support with the correlation id; if the cursor is elsewhere in the page, set"
+            " next_cursor under [mapping] in gramhouse.toml",
+        ),
         # A cursor occurred twice in one scan, which would never end.
         "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
         # New cursors, but no new items on many pages: the scan would never end.

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from models.media_page import PagePaths
+from models.media_page import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.naming import RESERVED, TOUCHY
@@ -67,6 +67,8 @@ class MappingSettings(BaseModel):
     volatile_parameters: list[Parameter] = []
     items: list[Path] = []
     next_cursor: list[Path] = []
+    missing_cursor: MissingCursor = DEFAULT_PATHS.missing_cursor
+    empty_cursor: EmptyCursor = DEFAULT_PATHS.empty_cursor
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -88,8 +90,8 @@ class MappingSettings(BaseModel):
         return self
 
     def page_paths(self) -> PagePaths:
-        """Return the configured paths of a media page's items and cursor; empty if not configured."""
-        return PagePaths(tuple(self.items), tuple(self.next_cursor))
+        """Return the configured paths of a media page's items and cursor, empty if not configured, and its end."""
+        return PagePaths(tuple(self.items), tuple(self.next_cursor), self.missing_cursor, self.empty_cursor)
 
     def mapping(self) -> Mapping:
         """Return the built-in mapping with these settings applied."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -15,9 +15,10 @@ from connectors.source.retry import fetch_with_retry
 from flows.engine.run_context import RequestsSpent, RunStopped, ScanContext, StoppableClock, StopSignal
 from flows.engine.scan_depth import Depth
 from flows.reporting.words import count
-from models.api import AccountPage
+from models.api import AccountPage, MediaPage
 from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
 from models.incremental import Feed, read_page
+from models.media_page import CursorFault
 from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown, StagedPage
 from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
@@ -66,7 +67,7 @@ def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> b
 
 def cursor_is_unusable(error: Failure) -> bool:
     """Return whether a scan must not be resumed at its cursor after this error."""
-    return error.disposition is Disposition.RESTART or error.code in {"cursor_loop", "cursor_no_progress"}
+    return error.disposition is Disposition.RESTART or error.code.startswith("cursor_")
 
 
 def identities(response: Response, mapping: Mapping) -> Iterable[str]:
@@ -77,13 +78,7 @@ def identities(response: Response, mapping: Mapping) -> Iterable[str]:
     # `page.ids` are read with the built-in mapping, so they are wrong if another mapping is in use.
     if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
         return page.ids
-    return ids_of(page.body, mapping)
-
-
-def _rejected(page: object) -> tuple[RejectedRecord, ...]:
-    if not isinstance(page, AccountPage):
-        return ()
-    return page.rejected
+    return [*ids_of(page.body, mapping), *(record.payload for record in page.rejected)]
 
 
 @dataclass(slots=True)
@@ -215,8 +210,14 @@ class PartitionScan:
                 about=self._about(),
                 host=(resources.base_url or "").partition("://")[2],
             )
-            progress.follow(response)
             page, now = response.page, resources.clock.now()
+            if isinstance(page, MediaPage) and page.cursor_fault is not None and not self._may_end(page.cursor_fault):
+                await self._land_without_checkpoint(response, now)
+                fault = page.cursor_fault
+                raise client_error(
+                    response.operation, fault.code, fault.message, correlation_id=response.correlation_id
+                )
+            progress.follow(response)
             if feed is not None:
                 feed = read_page(
                     feed,
@@ -247,6 +248,19 @@ class PartitionScan:
             if self.on_page is not None and not is_too_old:
                 self.on_page(response)
         return outcome
+
+    def _may_end(self, fault: CursorFault) -> bool:
+        """Return whether the list may end with a page without a cursor: if no page of it had one, now or last time."""
+        had_cursor = self._checkpoint.had_cursor or (self.last is not None and self.last.had_cursor)
+        return fault.may_end and not had_cursor
+
+    async def _land_without_checkpoint(self, response: Response, now: datetime) -> None:
+        """Land a page that does not show how the scan continues; the scan ends with an error."""
+        self.pages += 1
+        self.items += response.page.items
+        checkpoint = replace(self._checkpoint, pages=self._checkpoint.pages + 1)
+        await self._land(PageCommit(self._staged(response, checkpoint, now)))
+        self._count(response.page.items)
 
     async def _send(self, request: ApiRequest) -> Response:
         """Send one request, in a request slot if the scan uses slots. Raises RunStopped and RequestsSpent."""
@@ -322,7 +336,7 @@ class PartitionScan:
             received_at=now,
             correlation_id=response.correlation_id,
             body=response.page.body,
-            rejected=_rejected(response.page),
+            rejected=response.page.rejected,
             unknown_fields=tuple(sorted(response.page.unknown_fields)),
         )
 
@@ -363,7 +377,7 @@ class PartitionScan:
         """Return the outcome of a scan that reached its end."""
         if checkpoint.is_closed:
             return self._outcome(_DONE_AS[checkpoint.state], detail=self._message(checkpoint))
-        code, what = ITEMS_REJECTED, "items have no id that gramhouse knows"
+        code, what = ITEMS_REJECTED, "items have no id that gramhouse knows, or are not JSON"
         if self.partition == CATALOGUE:
             code, what = ACCOUNTS_REJECTED, "accounts are malformed"
         message = f"{checkpoint.rejected:,} of {checkpoint.items:,} {what}"

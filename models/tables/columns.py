@@ -158,7 +158,7 @@ def quarantined() -> tuple[Column, ...]:
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
         small("page", "Page of the scan, from 1."),
         small("position", "Position in the page, from 0; NULL if the whole page was rejected."),
-        text("payload", "The record as the API sent it.", nullable=False),
+        text("payload", "The record as the API sent it; in one that is not JSON, \\xNN is a byte.", nullable=False),
         text("run_id", "The run that first received it.", nullable=False),
         text("correlation_id", "X-Correlation-ID of the response that first contained it."),
         instant("seen_at", "When it was first received.", nullable=False),

@@ -85,6 +85,10 @@ def _landing(name: str, serve: MakeReply, *marks: str) -> Fault:
     return Fault(name, serve, Effect.LAND, marks=marks or ("",))
 
 
+def _cursorless(name: str, serve: MakeReply, code: str) -> Fault:
+    return Fault(name, serve, Effect.LOOP, code, None, in_catalogue=_retried(name, serve, "malformed_page"))
+
+
 SECTION_7 = (
     _code(400, "api_invalid_content_length", Effect.STOP),
     _code(400, "api_invalid_json", Effect.STOP),
@@ -161,17 +165,14 @@ WIRE = (
 )  # fmt: skip
 
 NO_PAGE = (
-    _retried("invalid UTF-8", faulty.invalid_utf8, "malformed_page"),
-    _retried("deep JSON", faulty.deep_json, "malformed_page"),
     _retried("cut JSON", faulty.cut_json, "malformed_page"),
-    _retried("NaN", faulty.nan, "malformed_page"),
     _retried("an empty body", faulty.empty_body, "malformed_page"),
     _retried("a login page", html(200), "malformed_page", traced=False),
     _retried("no items", faulty.items_are({}), "malformed_page"),
-    _retried("no next_cursor", faulty.no_cursor, "malformed_page"),
-    _retried("a cursor that is a number", faulty.cursor_is(17), "malformed_page"),
-    _retried("an empty cursor", faulty.cursor_is(""), "malformed_page"),
-    _retried("a cursor of 1025 characters", faulty.cursor_is("c" * 1025), "malformed_page"),
+    _cursorless("no next_cursor", faulty.no_cursor, "cursor_missing"),
+    _cursorless("a cursor that is a number", faulty.cursor_is(17), "cursor_invalid"),
+    _cursorless("an empty cursor", faulty.cursor_is(""), "cursor_empty"),
+    _cursorless("a cursor of 1025 characters", faulty.cursor_is("c" * 1025), "cursor_invalid"),
     Fault("a repeated cursor", faulty.repeated, Effect.LOOP, "cursor_loop", None, first_marks=("", "same")),
     Fault("a cycle of cursors", faulty.cycle, Effect.LOOP, "cursor_loop", None, marks=("", "a", "b")),
 )
@@ -192,6 +193,10 @@ PAGES = (
     _landing("unknown fields", faulty.unknown_fields),
     _landing("a record that is not an object", faulty.no_record),
     _landing("half an emoji", faulty.half_an_emoji),
+    _landing("invalid UTF-8", faulty.invalid_utf8),
+    _landing("deep JSON", faulty.deep_json),
+    _landing("NaN", faulty.nan),
+    _landing("line breaks in strings and a last comma", faulty.raw_characters),
 )  # fmt: skip
 
 # Faults that are also tested on a socket; `make test` tests them only there.

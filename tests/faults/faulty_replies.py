@@ -8,7 +8,7 @@ from email.utils import format_datetime
 from typing import Any
 
 from tests.faults.fake_api import MakeReply, PageRequest, api_error, cursor_to
-from tests.faults.replies import TRACED, Reply, rendered
+from tests.faults.replies import TRACED, Page, Reply, rendered
 from tests.faults.world import CATALOGUE, Item
 
 _PROXY = b"<html>\r\n<head><title>Sorry</title></head><body><h1>Not now</h1></body>\r\n</html>\r\n"
@@ -73,21 +73,34 @@ def cut_gzip(request: PageRequest) -> Reply:
     return Reply(body=gzip.compress(request.page().body)[:-8], headers=TRACED | {"content-encoding": "gzip"})
 
 
-def invalid_utf8(request: PageRequest) -> Reply:
-    return Reply(body=request.page().body.replace(b'"id"', b'"\xc3\x28\xff": 1, "id"', 1))
+def id_is(written: bytes, stored: str) -> MakeReply:
+    """Serve a record whose id is not JSON, and is `stored` in quarantine; the others land."""
+
+    def serve(request: PageRequest) -> Reply:
+        first, *others = request.items
+        text = json.dumps(first, ensure_ascii=False).replace(json.dumps(first["id"]), "{}", 1)
+        record = text.encode().replace(b"{}", written, 1)
+        body = b", ".join([record, *(json.dumps(one, ensure_ascii=False).encode() for one in others)])
+        body = b'{"items": [' + body + b'], "next_cursor": ' + json.dumps(request.next_cursor).encode() + b"}"
+        return request.page([text.replace("{}", stored, 1), *others], body=body)
+
+    return serve
 
 
-def deep_json(request: PageRequest) -> Reply:
-    deep = b"[" * _DEEP + b"]" * _DEEP
-    return Reply(body=request.page().body.replace(b'"id"', b'"deep": ' + deep + b', "id"', 1))
+invalid_utf8 = id_is(b'"\xc3\x28\xff"', r'"\xc3(\xff"')
+nan = id_is(b"NaN", "NaN")
+deep_json = id_is(b"[" * _DEEP + b"]" * _DEEP, "[" * _DEEP + "]" * _DEEP)
+
+
+def raw_characters(request: PageRequest) -> Reply:
+    """Serve a page with line breaks in its strings, which JSON does not allow, and a comma after each element."""
+    items = [{**item, "note": "a\nb"} for item in request.items]
+    body = rendered(items, request.next_cursor).replace(rb"\n", b"\n").replace(b"}", b",}").replace(b"]", b",]")
+    return request.page(items, body=body)
 
 
 def cut_json(request: PageRequest) -> Reply:
     return Reply(body=request.page().body[:-1])
-
-
-def nan(request: PageRequest) -> Reply:
-    return Reply(body=request.page().body.replace(b'"id"', b'"count": NaN, "id"', 1))
 
 
 def empty_body(_: PageRequest) -> Reply:
@@ -98,12 +111,21 @@ def items_are(value: object) -> MakeReply:
     return lambda request: Reply(body=json.dumps({"items": value, "next_cursor": request.next_cursor}).encode())
 
 
-def no_cursor(request: PageRequest) -> Reply:
-    return Reply(body=json.dumps({"items": request.items}).encode())
+def without_cursor(body: Callable[[list[Item]], bytes]) -> MakeReply:
+    """Serve a page without a usable cursor; it lands if it is a page of media."""
+
+    def serve(request: PageRequest) -> Reply:
+        page = None if request.where == CATALOGUE else Page(request.items, None, is_last=False)
+        return Reply(body=body(request.items), page=page)
+
+    return serve
+
+
+no_cursor = without_cursor(lambda items: json.dumps({"items": items}).encode())
 
 
 def cursor_is(cursor: object) -> MakeReply:
-    return lambda request: Reply(body=rendered(request.items, cursor))
+    return without_cursor(lambda items: rendered(items, cursor))
 
 
 def repeated(request: PageRequest) -> Reply:

@@ -97,7 +97,7 @@ class Model:
         if page.next_cursor is not None:
             return
         del self.scans[where]
-        if not scan.old:
+        if page.is_last and not scan.old:
             self.complete.add(where)
             self._end(where, scan, at)
 

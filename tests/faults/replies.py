@@ -54,10 +54,14 @@ Play = Callable[[ServerSocket], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Page:
-    """The page that a client must land."""
+    """The page that a client must land. An item that is not JSON is its text in quarantine.
+
+    Without a cursor, and unless it `is_last`, the scan fails.
+    """
 
     items: Sequence[Any]
     next_cursor: str | None
+    is_last: bool = True
 
 
 @dataclass(frozen=True)

@@ -156,4 +156,7 @@ def read(folder: Path, report: RunReport) -> RunResult:
 
 
 def _sorted(payload: str) -> str:
-    return json.dumps(json.loads(payload), sort_keys=True)
+    try:
+        return json.dumps(json.loads(payload), sort_keys=True)
+    except (ValueError, RecursionError):
+        return json.dumps(payload)

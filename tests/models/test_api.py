@@ -21,6 +21,7 @@ from models.api import (
     repair,
 )
 from models.media_page import DEFAULT_PATHS, PagePaths
+from models.page_commit import RejectedRecord
 
 CONTRACT = Path(__file__).parents[1] / "contract"
 ACCOUNT: dict[str, Any] = {
@@ -128,22 +129,14 @@ readers = pytest.mark.parametrize("read", [read_account_page, read_media_page])
         b"[]",
         b"null",
         b"{}",
-        b'{"items":[]}',
         b'{"next_cursor":null}',
         b'{"items":{},"next_cursor":null}',
-        b'{"items":[],"next_cursor":""}',
-        b'{"items":[],"next_cursor":7}',
-        page(cursor="c" * 1025),
         b'{"items":[],"next_cursor":null',
         b'{"items":[],"next_cursor":null} x',
-        b'{"items":[1,],"next_cursor":null}',
-        b'{"items":[NaN],"next_cursor":null}',
-        b'{"items":[{"a":-Infinity}],"next_cursor":null}',
-        b'{"items":["\xff"],"next_cursor":null}',
-        b'{"items":["\xed\xa0\xbd"],"next_cursor":null}',
-        b'{"items":["\\ud8zz"],"next_cursor":null}',
-        b'{"items":[' + b"[" * 100_000 + b"]" * 100_000 + b'],"next_cursor":null}',
-        b'{"items":[],"next_cursor":"\\ud83d"}',
+        b'{"items":[{"id":"1"},{"id":"2"',
+        b'{"items":[{"id":"1"},{"id":"2","c":"\xff"],"next_cursor":null}',
+        b'{"items":[{"id":"1","c":"\xff}],"next_cursor":null}',
+        b'{"items":[' + b"NaN," * 10_001 + b'],"next_cursor":null}',
     ],
     ids=lambda body: repr(body[:40]),
 )
@@ -152,6 +145,84 @@ def test_a_broken_envelope_is_a_malformed_page(read: Reader, body: bytes) -> Non
         read(body)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) <= 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"items":[]}',
+        b'{"items":[],"next_cursor":""}',
+        b'{"items":[],"next_cursor":7}',
+        page(cursor="c" * 1025),
+        b'{"items":[],"next_cursor":"\\ud83d"}',
+        b'{"items":["\xff"]}',
+        b'{"items":["\xff"],"next_cursor":""}',
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_an_account_page_needs_a_cursor_or_null(body: bytes) -> None:
+    with pytest.raises(MalformedPage):
+        read_account_page(body)
+
+
+# Records that are not JSON, each with the text that quarantine stores.
+NOT_JSON = {
+    b'{"id":"2","c":"\xe9"}': '{"id":"2","c":"\\xe9"}',
+    b'{"id":"2","c":"\xed\xa0\xbd"}': '{"id":"2","c":"\\xed\\xa0\\xbd"}',
+    b'{"id":"2","\xff":1}': '{"id":"2","\\xff":1}',
+    b'{"id":"2","c":NaN}': '{"id":"2","c":NaN}',
+    b'{"id":"2","c":-Infinity}': '{"id":"2","c":-Infinity}',
+    b'{"id":"2","c":"\\u12"}': '{"id":"2","c":"\\u12"}',
+    b'{"id":"2","c":"\\ud8zz"}': '{"id":"2","c":"\\ud8zz"}',
+    b'{"id":"2","c":"\\x41"}': '{"id":"2","c":"\\x5cx41"}',
+    b'{"id":"2","c":"\\\n"}': '{"id":"2","c":"\\\n"}',
+    b'{"id":"2","c":01}': '{"id":"2","c":01}',
+    b'{"id":"2","c":[1,,2]}': '{"id":"2","c":[1,,2]}',
+    b'{"id":"2" "c":1}': '{"id":"2" "c":1}',
+    b'{"id":"2","c":nul}': '{"id":"2","c":nul}',
+    b'{id:"2"}\0': '{id:"2"}\\x00',
+    b'{"id":"a\\ud83d"}': '{"id":"a\\ud83d"}',
+    b"[" * 100_000 + b"]" * 100_000: "[" * 100_000 + "]" * 100_000,
+    b"": "",
+}
+
+
+@pytest.mark.parametrize("raw", NOT_JSON, ids=lambda raw: repr(raw[:40]))
+def test_a_media_item_that_is_not_json_is_rejected_alone(raw: bytes) -> None:
+    read = read_media_page(b'{"items":[{"id":"1"}, ' + raw + b' ,{"id":"3"},],"next_cursor":"on",}')
+    assert (read.items, read.next_cursor, read.ids, read.cursor_fault) == (3, "on", ("1", "3"), None)
+    assert list(map(bytes, raw_items(read.body.encode()))) == [b'{"id":"1"}', b"null", b'{"id":"3"}']
+    assert read.rejected == (RejectedRecord(1, "The record is not JSON.", NOT_JSON[raw]),)
+
+
+@pytest.mark.parametrize(
+    ("raw", "item"),
+    [
+        (b'{"id":"2","c":"a\nb\tc\0\x1f"}', {"id": "2", "c": "a\nb\tc\0\x1f"}),
+        (b'{"id":"2","c":[1,2 , ] ,}', {"id": "2", "c": [1, 2]}),
+        (b'{"id":"2","c":{"d":",}",},"\x01":[]}', {"id": "2", "c": {"d": ",}"}, "\x01": []}),
+        (b'{"id":"2","c":"\\ud83d \n"}', {"id": "2", "c": "\ufffd \n"}),
+    ],
+)
+def test_a_media_item_is_repaired_if_the_result_is_certain(raw: bytes, item: object) -> None:
+    read = read_media_page(b'{"items":[{"id":"1"},' + raw + b'],"next_cursor":null}')
+    assert json.loads(read.body)["items"] == [{"id": "1"}, item]
+    assert (read.ids, read.rejected) == (("1", "2"), ())
+
+
+def test_an_account_that_is_not_json_is_rejected_alone_with_its_id() -> None:
+    known, other = json.dumps(ACCOUNT).encode(), b'{"id":"\xff"}'
+    broken = known.replace(b'"lena.bakes"', b'"lena.\xe9"')
+    read = read_account_page(b'{"items":[' + b",".join([known, broken, other, known]) + b'],"next_cursor":"on","n":1}')
+    assert ([one.id for one in read.accounts], read.items, read.next_cursor) == ([ACCOUNT["id"]] * 2, 4, "on")
+    assert [(one.position, one.account_id) for one in read.rejected] == [(1, ACCOUNT["id"]), (2, None)]
+    assert read.rejected[0].payload == known.decode().replace("lena.bakes", "lena.\\xe9")
+    assert read.unknown_fields == {"n"}
+
+
+def test_what_is_not_json_elsewhere_in_a_page_is_ignored() -> None:
+    read = read_media_page(b'{"note":"\xe9","items":[{"id":"1"}],"next_cursor":null}')
+    assert (read.ids, read.next_cursor, read.rejected) == (("1",), None, ())
 
 
 ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
@@ -177,6 +248,48 @@ def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(
     assert list(map(bytes, raw_items(page.body.encode()))) == [ITEM.encode()]
 
 
+@pytest.mark.parametrize(
+    ("rest", "code", "may_end"),
+    [
+        ("", "cursor_missing", True),
+        (',"total":1,"has_more":false,"paging":{"next":null}', "cursor_missing", True),
+        (',"has_more":true', "cursor_missing", False),
+        (',"paging":{"after":"x"}', "cursor_missing", False),
+        (',"next_cursor":""', "cursor_empty", False),
+        (',"next_cursor":7', "cursor_invalid", False),
+        (',"next_cursor":{"after":"x"}', "cursor_invalid", False),
+        (',"next_cursor":NaN', "cursor_invalid", False),
+        (',"next_cursor":"\xe9"', "cursor_invalid", False),
+        (r',"next_cursor":"\ud83d"', "cursor_invalid", False),
+        (f',"next_cursor":"{"c" * 1025}"', "cursor_invalid", False),
+        (',"a":{"next_cursor":"c"},"b":{"next_cursor":null}', "cursor_invalid", False),
+    ],
+)
+def test_the_items_of_a_page_without_a_usable_cursor_are_read(rest: str, code: str, *, may_end: bool) -> None:
+    read = read_media_page(f'{{"items":[{ITEM}]{rest}}}'.encode("latin-1"))
+    assert (read.ids, read.next_cursor) == (("1",), None)
+    assert read.cursor_fault is not None
+    assert (read.cursor_fault.code, read.cursor_fault.may_end) == (code, may_end)
+
+
+@pytest.mark.parametrize(
+    ("rest", "paths", "code"),
+    [
+        ("", PagePaths(missing_cursor="ends"), None),
+        (',"has_more":true', PagePaths(missing_cursor="ends"), None),
+        ("", PagePaths(missing_cursor="fails"), "cursor_missing"),
+        (',"a":{"next_cursor":"c"},"b":{"next_cursor":null}', PagePaths(missing_cursor="ends"), "cursor_invalid"),
+        (',"next_cursor":""', PagePaths(missing_cursor="ends"), "cursor_empty"),
+        (',"next_cursor":""', PagePaths(empty_cursor="ends"), None),
+        (',"next_cursor":null', PagePaths(missing_cursor="fails"), None),
+    ],
+)
+def test_settings_say_which_page_is_the_last(rest: str, paths: PagePaths, code: str | None) -> None:
+    fault = read_media_page(f'{{"items":[{ITEM}]{rest}}}'.encode(), paths).cursor_fault
+    assert (fault and fault.code) == code
+    assert fault is None or not fault.may_end
+
+
 def test_a_sole_empty_list_is_the_list_of_items() -> None:
     page = read_media_page(b'{"media": [], "next_cursor": null}')
     assert (page.items, page.next_cursor) == (0, None)
@@ -186,15 +299,14 @@ def test_a_sole_empty_list_is_the_list_of_items() -> None:
     ("body", "why"),
     [
         (b'{"next_cursor": null}', "no list of items found"),
-        (b'{"items": []}', "no next_cursor found"),
+        (b'{"errors": []}', "no list of items found"),
         (b'{"a": [], "b": [], "next_cursor": null}', "no list of items found"),
         (b'{"a": [{}], "b": [{}], "next_cursor": null}', "no list of items found"),
         (b'{"a": [1], "next_cursor": null}', "no list of items found"),
-        (b'{"data": [{}], "a": {"next_cursor": "c"}, "b": {"next_cursor": null}}', "no next_cursor found"),
-        (b"{}", "no list of items and no next_cursor found"),
+        (b"{}", "no list of items found"),
     ],
 )
-def test_a_media_page_without_one_list_or_cursor_is_malformed(body: bytes, why: str) -> None:
+def test_a_media_page_without_one_list_is_malformed(body: bytes, why: str) -> None:
     with pytest.raises(MalformedPage, match=why):
         read_media_page(body)
 

@@ -10,6 +10,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.split import Page
+from models.partial_json import certain_id
 
 _LANDED = """
 SELECT seq, resource, rejected, unknown_fields FROM ops.staging
@@ -114,7 +115,7 @@ def _listed_as(payload: str) -> str | None:
     try:
         return _listed.decode(payload).id
     except (msgspec.DecodeError, RecursionError):
-        return None
+        return certain_id(payload.encode())
 
 
 def _accounts(
@@ -146,7 +147,13 @@ def read_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unreadab
     for seq, resource, rejected_json, unknown_fields in db.execute(_LANDED).fetchall():
         rejected += [
             RejectedRow(
-                seq, resource, one.position, one.reason, one.payload, _listed_as(one.payload), one.unknown_status
+                seq,
+                resource,
+                one.position,
+                one.reason,
+                one.payload,
+                _listed_as(one.payload) if resource == "accounts" else None,
+                one.unknown_status,
             )
             for one in _rejected.decode(rejected_json or "[]")
         ]

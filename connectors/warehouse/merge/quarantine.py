@@ -17,6 +17,9 @@ WITH records AS (
         order_key & {(1 << POSITION_BITS) - 1}, payload, f.run_id, f.correlation_id, s.received_at, seq
     FROM {{sightings}} AS s JOIN {{payloads}} USING (order_key) JOIN ops.staging AS f USING (seq)
     WHERE s.media_id IS NULL
+      AND (seq, order_key & {(1 << POSITION_BITS) - 1}) NOT IN (
+          SELECT (seq, position) FROM {{records}} WHERE position IS NOT NULL
+      )
     UNION ALL
     SELECT
         'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id,

@@ -142,33 +142,106 @@ TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
 
 @dataclass
 class _Spoiling(FakeApi):
-    """A fake API whose second page of the first account's posts is malformed."""
+    """A fake API that changes a page of the first account's posts, by default the second one."""
 
-    spoils: bool = True
+    spoil: Callable[[bytes], bytes] = bytes
+    cursor: str | None = "c2"
 
     def _page(self, request: ApiRequest) -> bytes:
-        return TWO_LISTS if self.spoils and is_posts(request, 1) and cursor_of(request) else super()._page(request)
+        page = super()._page(request)
+        return self.spoil(page) if is_posts(request, 1) and cursor_of(request) == self.cursor else page
+
+
+def _in_warehouse(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(folder / "warehouse.duckdb", read_only=True) as db:
+        return db.execute(query).fetchall()
 
 
 async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run(tmp_path: Path) -> None:
-    service = _Spoiling(accounts=2, posts=3)
+    service = _Spoiling(accounts=2, posts=3, spoil=lambda _: TWO_LISTS)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "malformed_page")
     kept = "SELECT reason, account_id, surface, page, position, payload, correlation_id FROM core.quarantine"
-    with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
-        [(reason, *found)] = db.execute(kept).fetchall()
-        assert db.execute("SELECT sum(pages) FROM core.run_counts").fetchall() == [(6,)]
+    [(reason, *found)] = _in_warehouse(tmp_path, kept)
+    assert _in_warehouse(tmp_path, "SELECT sum(pages) FROM core.run_counts") == [(6,)]
     assert reason.endswith("no list of items found")
     assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode(), CORRELATION_ID]
 
-    service.spoils = False
+    service.spoil = bytes
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.COMPLETE
     # The resumed scan rejected nothing: it decides removals.
-    with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
-        assert db.execute("SELECT count(*) FROM ops.seen").fetchall() == [(0,)]
-        assert db.execute("SELECT count(*) FROM core.media").fetchall() == [(6,)]
+    assert _in_warehouse(tmp_path, "SELECT count(*) FROM ops.seen") == [(0,)]
+    assert _in_warehouse(tmp_path, "SELECT count(*) FROM core.media") == [(6,)]
+
+
+_QUARANTINE = "SELECT reason, page, position, payload FROM core.quarantine"
+_STORED = "SELECT media_id, caption, removed_at IS NULL FROM core.media ORDER BY media_id"
+
+
+async def test_a_scan_goes_on_after_an_item_that_is_not_json_and_removes_nothing(tmp_path: Path) -> None:
+    service = _Spoiling(accounts=1, posts=6, cursor=None)
+    await _run(tmp_path, service)
+    # Item 1 is not JSON, item 0 is repaired, and item 5 is not listed.
+    service.posts = 5
+    service.spoil = lambda page: page.replace(b"a post", b"a\nb", 1).replace(b"a post", b"caf\xe9")
+    for _ in range(2):
+        service.clock.passed += 86_400
+        report, outcomes = await _run(tmp_path, service)
+        assert (report.state, report.items) == (RunState.COMPLETE, 6)
+        assert outcomes[uuid(1), "posts"][:3] == ("complete", 3, 5)
+        broken = '{"id": "001-1", "caption": "caf\\xe9"}'
+        assert _in_warehouse(tmp_path, _QUARANTINE) == [("The record is not JSON.", 1, 1, broken)]
+    captions = ["a\nb", *["a post"] * 5]
+    stored = [(f"001-{number}", caption, True) for number, caption in enumerate(captions)]
+    assert _in_warehouse(tmp_path, _STORED) == stored
+
+    service.spoil = bytes
+    service.clock.passed += 86_400
+    await _run(tmp_path, service)
+    assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [*[True] * 5, False]
+
+
+@pytest.mark.parametrize(
+    ("written", "code"), [(b"", "cursor_missing"), (b', "next_cursor": ""', "cursor_empty")], ids=["missing", "empty"]
+)
+async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothing(
+    tmp_path: Path, written: bytes, code: str
+) -> None:
+    service = _Spoiling(accounts=1, posts=4)
+    await _run(tmp_path, service)
+    # A scan whose end is uncertain removes nothing: on the second page or, because the list had two, on the first.
+    service.spoil = lambda page: page.replace(b', "next_cursor": null', written).replace(b"a post", b"new")
+    for cursor, pages, posts, requested in (("c2", 2, 4, [None, "c2"]), (None, 1, 2, [None])):
+        service.cursor, service.posts = cursor, posts
+        service.clock.passed += 86_400
+        service.requests.clear()
+        report, outcomes = await _run(tmp_path, service)
+        assert report.state is RunState.PARTIAL
+        assert outcomes[uuid(1), "posts"][:4] == ("failed", pages, posts, code)
+        assert _posts(service, 1) == requested
+    captions = ["new"] * 4
+    assert _in_warehouse(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
+
+    service.spoil = bytes
+    service.clock.passed += 86_400
+    report, _ = await _run(tmp_path, service)
+    assert report.state is RunState.COMPLETE
+    assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, True, False, False]
+
+
+async def test_a_list_of_one_page_that_never_has_a_cursor_is_complete(tmp_path: Path) -> None:
+    service = _Spoiling(
+        accounts=1, posts=2, cursor=None, spoil=lambda page: page.replace(b', "next_cursor": null', b"")
+    )
+    await _run(tmp_path, service)
+    service.posts = 1
+    service.clock.passed += 86_400
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.COMPLETE
+    assert outcomes[uuid(1), "posts"][:3] == ("complete", 1, 1)
+    assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, False]
 
 
 def _is(request: ApiRequest, surface: str | None, account: int | None = None) -> bool:
@@ -224,7 +297,7 @@ async def test_records_rejected_before_a_kill_count_after_it(tmp_path: Path) -> 
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "items_rejected")
-    assert outcomes[uuid(1), "posts"][-1] == "3 of 5 items have no id that gramhouse knows"
+    assert outcomes[uuid(1), "posts"][-1] == "3 of 5 items have no id that gramhouse knows, or are not JSON"
 
 
 async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_path: Path) -> None:

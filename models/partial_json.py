@@ -1,0 +1,99 @@
+"""Reads what is certain of a text that is not JSON, such as a page with an invalid byte in one item. No IO."""
+
+import json
+import re
+from itertools import pairwise
+
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_TOKEN = re.compile(_STRING + rb'|[][{},"]|[^][{},"]+', re.DOTALL)
+_MEMBER = re.compile(rb"(" + _STRING + rb")[ \t\r\n]*:(.*)", re.DOTALL)
+_SPACE = b" \t\r\n"
+_CLOSING = {b"{": b"}", b"[": b"]"}
+
+# A string, so that its contents are not searched, or a comma between the end of a value and a closing bracket.
+_REPAIRABLE = re.compile(_STRING + rb"|(?<=[^][{,: \t\r\n]|[]}])[ \t\r\n]*,(?=[ \t\r\n]*[]}])", re.DOTALL)
+_ESCAPE_OR_CONTROL = re.compile(rb"\\.|[\x00-\x1f]", re.DOTALL)
+
+
+class Unreadable(ValueError):  # noqa: N818 - named after the condition
+    """The text's brackets, strings and commas do not show where its values begin and end."""
+
+
+def elements(text: bytes) -> list[bytes]:
+    """Return the elements of a list, each JSON or not. Raises Unreadable."""
+    return _parts(text, b"[")
+
+
+def members(text: bytes) -> dict[str, bytes]:
+    """Return the values of an object, each JSON or not, by their keys. Raises Unreadable."""
+    found: dict[str, bytes] = {}
+    for part in _parts(text, b"{"):
+        member = _MEMBER.fullmatch(part)
+        name = "" if member is None else _text(member[1])
+        if member is None or name in found:
+            raise Unreadable
+        found[name] = member[2].strip(_SPACE)
+    return found
+
+
+def certain_id(text: bytes) -> str | None:
+    """Return the value at the key `id` of an object that need not be JSON; None if it is not certainly a text."""
+    try:
+        found = json.loads(members(text)["id"])
+    except (ValueError, KeyError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _text(string: bytes) -> str:
+    try:
+        return str(json.loads(string))
+    except ValueError:
+        return exact_text(string)
+
+
+def _parts(text: bytes, opening: bytes) -> list[bytes]:
+    """Split a list or an object at its own commas; one before the closing bracket is ignored."""
+    text = text.strip(_SPACE)
+    closing = [_CLOSING[opening]]
+    cuts = [0]
+    for token in _TOKEN.finditer(text, len(opening)):
+        mark = token[0]
+        if not closing or mark == b'"':
+            # Text after the end, or a string without one.
+            raise Unreadable
+        if mark in _CLOSING:
+            closing.append(_CLOSING[mark])
+        elif mark in _CLOSING.values() and closing.pop() != mark:
+            raise Unreadable
+        elif not closing or (mark == b"," and len(closing) == 1):
+            cuts.append(token.start())
+    if closing or not text.startswith(opening):
+        raise Unreadable
+    *parts, last = (text[begin + 1 : until].strip(_SPACE) for begin, until in pairwise(cuts))
+    return [*parts, last] if last else parts
+
+
+def repaired(text: bytes) -> bytes:
+    """Return the text with the repairs whose result is certain.
+
+    Control characters within strings are escaped, and commas between the end of a value and a closing bracket are left
+    out. The rest of the text may be invalid.
+    """
+    return _REPAIRABLE.sub(lambda found: _repaired_string(found[0]) if found[0].startswith(b'"') else b"", text)
+
+
+def _repaired_string(string: bytes) -> bytes:
+    # After a backslash, a control character has no certain meaning.
+    return _ESCAPE_OR_CONTROL.sub(
+        lambda found: found[0] if found[0].startswith(b"\\") else b"\\u%04x" % found[0][0], string
+    )
+
+
+def exact_text(text: bytes) -> str:
+    r"""Return bytes that are not JSON as text from which they can be restored.
+
+    A byte that is not UTF-8, NUL, and a backslash before an x, which JSON does not have, are written as \x and two
+    hexadecimal digits.
+    """
+    return text.replace(b"\\x", b"\\x5cx").replace(b"\0", b"\\x00").decode(errors="backslashreplace")
