@@ -39,10 +39,11 @@ def members(text: bytes) -> dict[str, bytes]:
 def certain_id(text: bytes) -> str | None:
     """Return the value at the key `id` of an object that need not be JSON; None if it is not certainly a text."""
     try:
-        found = json.loads(members(text)["id"])
+        value = members(text)["id"]
+        # Anything else may be nested too deep.
+        return str(json.loads(value)) if value.startswith(b'"') else None
     except (ValueError, KeyError):
         return None
-    return found if isinstance(found, str) else None
 
 
 def _text(string: bytes) -> str:

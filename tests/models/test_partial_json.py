@@ -86,8 +86,10 @@ def test_the_bytes_of_an_exact_text_can_be_restored(raw: bytes) -> None:
         (b'{"id":1,"c":NaN}', None),
         (b'{"id":"1","id":"2"}', None),
         (b'{"data":{"id":"1"}}', None),
+        (b'{"id":' + b"[" * 100_000 + b"]" * 100_000 + b"}", None),
         (b"", None),
     ],
+    ids=lambda value: repr(value)[:40],
 )
 def test_the_id_of_an_object_is_read_if_it_is_certain(text: bytes, found: str | None) -> None:
     assert certain_id(text) == found
