@@ -80,17 +80,14 @@ class Checkpoint:
         is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
         state = ScanState.RECENT if is_recent else ScanState.SCANNING
         state = ScanState.COMPLETE if next_cursor is None else state
-        items, rejected = self.items + items, self.rejected + rejected
-        if state is not ScanState.SCANNING and 2 * rejected > items:
-            state = ScanState.ABANDONED
-        return replace(
+        after = replace(
             self,
             run_id=run_id,
             updated_at=at,
             cursor=None if is_recent else next_cursor,
             pages=self.pages + 1,
-            items=items,
-            rejected=rejected,
+            items=self.items + items,
+            rejected=self.rejected + rejected,
             state=state,
             repeated_pages=repeated_pages,
             empty_pages=empty_pages,
@@ -99,6 +96,7 @@ class Checkpoint:
             order_broken_by=read.order_broken_by,
             full_share=full_share,
         )
+        return replace(after, state=ScanState.ABANDONED) if after.is_closed and after.rejects_most else after
 
     @property
     def is_closed(self) -> bool:
@@ -106,9 +104,15 @@ class Checkpoint:
         return self.state in (ScanState.COMPLETE, ScanState.RECENT)
 
     @property
+    def rejects_most(self) -> bool:
+        """Whether more than half of the scan's items were rejected."""
+        return 2 * self.rejected > self.items
+
+    @property
     def had_cursor(self) -> bool:
         """Whether any page of the scan had a cursor."""
-        return self.pages > 1 or self.cursor is not None or self.state is ScanState.RECENT
+        is_ended = self.state is ScanState.COMPLETE or self.rejects_most
+        return self.pages > 1 or self.cursor is not None or (self.pages == 1 and not is_ended)
 
     def feed(self, seen: Collection[str]) -> Feed:
         """Return the state of the feed; `seen` are the ids of the items that the scan has received."""
