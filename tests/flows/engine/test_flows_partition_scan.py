@@ -232,10 +232,16 @@ async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothi
 
 
 async def test_a_list_of_one_page_that_never_has_a_cursor_is_complete(tmp_path: Path) -> None:
-    service = _Spoiling(
-        accounts=1, posts=2, cursor=None, spoil=lambda page: page.replace(b', "next_cursor": null', b"")
-    )
+    def without_cursor(page: bytes) -> bytes:
+        return page.replace(b', "next_cursor": null', b"")
+
+    service = _Spoiling(accounts=1, posts=2, cursor=None, spoil=without_cursor)
     await _run(tmp_path, service)
+    # A scan that rejects its only page does not make it a page with a cursor.
+    service.spoil = lambda page: without_cursor(page).replace(b'"id"', b'"uid"')
+    service.clock.passed += 86_400
+    assert (await _run(tmp_path, service))[1][uuid(1), "posts"][3] == "items_rejected"
+    service.spoil = without_cursor
     service.posts = 1
     service.clock.passed += 86_400
     report, outcomes = await _run(tmp_path, service)
