@@ -4,8 +4,8 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.config.options import SyncOptions
-from flows.engine.pipeline import RunReport
 from flows.orchestration.flow_run import conclude, run_in_flow, run_name
+from flows.reporting.run_report import RunReport
 
 
 @flow(name="sync", flow_run_name=run_name, persist_result=False, retries=0)

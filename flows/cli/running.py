@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from flows.config.options import BackfillOptions, SyncOptions
-    from flows.engine.pipeline import RunReport
     from flows.engine.retrying import Retry
     from flows.engine.run_context import Counters
     from flows.engine.run_request import RunRequest
+    from flows.reporting.run_report import RunReport
 
 
 def _at() -> str:

@@ -4,15 +4,13 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from connectors.source.errors import Failure
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.account_removal import missing_accounts
-from connectors.warehouse.merge.run_counts import MergeStats, RunCounts, of_runs
+from connectors.warehouse.merge.run_counts import RunCounts, of_runs
 from connectors.warehouse.runs import ledger, progress
 from connectors.warehouse.runs.account_ids import listed_spellings
 from connectors.warehouse.runs.closed_scans import full_scans_due
@@ -21,7 +19,7 @@ from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from connectors.warehouse.schema.not_cast import values_not_cast
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.errors import QueryError, WarehouseError, WarehouseUnusable, first_line
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import fail_fast_group
 from flows.engine.run_context import BatchEngine, Counters, RunContext, RunResources
@@ -31,63 +29,17 @@ from flows.engine.steady_clock import SteadyClock, steady_clock
 from flows.engine.steps import DIRECT, Steps, all_listed, longest_waiting, open_run
 from flows.engine.upkeep import delete_old, upload_refusal
 from flows.reporting.recording import STOPPED, recorded, short
+from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from flows.reporting.words import Say, count
-from models.checkpoint import RunKind
 from models.incremental import OVERDUE
 from models.page_items import post_reader
-from models.runs import RunState, RunWarning, Tally, run_state
+from models.runs import RunState, RunWarning, run_state
 from models.selection import NothingChosen, Selection
 
 _log = logging.getLogger(__name__)
 
 # The warning of a run that did not replace the file at the snapshot's path, which is not a snapshot of its warehouse.
 NOT_REPLACED = "snapshot_not_replaced"
-
-
-@dataclass(frozen=True, slots=True)
-class RunReport:
-    """The result of a run. `seconds` is its duration on the monotonic clock.
-
-    `pages`, `items` and `media` count what this run landed; `resumed` has the counts of the interrupted runs that it
-    resumed or merged pages of, oldest first.
-
-    `snapshot_bytes` is None if the file at the snapshot's path is not a snapshot of this warehouse and was not
-    replaced; there is a warning in this case.
-
-    `report` is the HTML report if it was renewed; `snapshot_url` is the bucket in which the snapshot was published.
-
-    `mapping_pending`: the media are still read with another mapping than that of the settings.
-
-    `requests` is the number of requests, retries included.
-    """
-
-    run_id: str
-    kind: RunKind
-    selected: str | None
-    reason: str | None
-    state: RunState
-    resumed_runs: tuple[str, ...]
-    accounts: int
-    accounts_removed: int
-    accounts_missing: int
-    outcomes: Tally
-    pages: int
-    items: int
-    media: MergeStats
-    resumed: tuple[RunCounts, ...]
-    failure_groups: tuple[FailureGroup, ...]
-    warnings: tuple[RunWarning, ...]
-    stopped_by: Failure | None
-    restarted: int
-    started_at: datetime
-    snapshot: Path
-    requests: int
-    expired: int = 0
-    mapping_pending: bool = False
-    seconds: float = 0.0
-    snapshot_bytes: int | None = None
-    report: Path | None = None
-    snapshot_url: str | None = None
 
 
 async def run_sync(
@@ -157,11 +109,15 @@ async def run_sync(
             raise
         await delete_old(request.keeping, warehouse, now=clock.now(), say=say)
 
+        data = NO_DATA
         if not any(warning.code == NOT_REPLACED for warning in report.warnings):
             published = await steps.publish(run.run_id, request)
             report = replace(report, snapshot_bytes=published.snapshot_bytes, report=published.report)
+            data = await _data(report, clock, say)
         report = replace(
             report,
+            data=data,
+            as_of=clock.now(),
             expired=await warehouse.transact(expired_accounts),
             mapping_pending=not is_current,
             seconds=clock.monotonic() - began,
@@ -173,6 +129,16 @@ async def run_sync(
             detail=stopped_by.message if stopped_by else None,
         )
     return report
+
+
+async def _data(report: RunReport, clock: SteadyClock, say: Say) -> Data:
+    runs = [report.run_id, *report.resumed_runs]
+    try:
+        return await asyncio.to_thread(read_data, report.snapshot, runs, now=clock.now())
+    except (WarehouseError, QueryError) as error:
+        # For example, another program has opened it for writing since.
+        say(f"The snapshot that was published cannot be read: {first_line(error)}")
+        return NO_DATA
 
 
 def _resuming(last: RunCounts) -> str:
@@ -281,7 +247,7 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
     if state is RunState.COMPLETE and catalogue and run.resources.base_url is not None:
         await warehouse.transact(bind_service, run.resources.base_url)
-    groups = await warehouse.transact(failure_groups_of, run.run_id)
+    groups = await warehouse.transact(failure_groups_of, run.run_id, now=run.started_at)
     error_code, detail = _reason(stopped_by, groups, warnings)
     await _close(
         run,
@@ -317,6 +283,7 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         warnings=warnings,
         stopped_by=stopped_by,
         requests=run.counters.requests,
+        as_of=run.started_at,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from connectors.source.errors import is_transient
 from connectors.warehouse.runs.failure_groups import FailureGroup
-from flows.engine.pipeline import RunReport
+from flows.reporting.run_report import RunReport
 from flows.reporting.words import plain
 from models.runs import OutcomeKind
 

@@ -26,7 +26,7 @@ from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import prefect_api_url
 from flows.engine.clock import SystemClock
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import DELAYS, Retry, next_retry
 from flows.engine.run_context import Counters
@@ -34,6 +34,7 @@ from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure, progress
 from flows.reporting.recording import recorded_start
 from flows.reporting.report import sentence, state_name
+from flows.reporting.run_report import RunReport
 from flows.reporting.words import Say
 from flows.tasks import TASKS
 from models.runs import RunState, mostly_incomplete

@@ -11,16 +11,13 @@ from prefect.events import emit_event
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
 
-from flows.engine.clock import SystemClock
-from flows.engine.pipeline import RunReport
 from flows.engine.retrying import Retry
 from flows.engine.run_context import Counters
 from flows.reporting.artifact import markdown
 from flows.reporting.events import Event, events, failure_event
-from flows.reporting.headline import headline
 from flows.reporting.pace import Pace, outlook
 from flows.reporting.report import sentence
-from flows.reporting.summary import summarize
+from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
 from models.clock import Clock
 
@@ -64,33 +61,21 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
 
     `retry` is the next retry of the run, if any; `report_url` is the address of the HTML report.
     """
-    if report.snapshot_bytes is None:
-        # The page is made from the snapshot, which does not contain this run.
-        await notify_failure(sentence(report))
-        return
 
     async def all_of_it() -> None:
-        summary = await asyncio.to_thread(
-            summarize,
-            report.snapshot,
-            report.run_id,
-            resumed_runs=report.resumed_runs,
-            resumed=tuple(each.run_id for each in report.resumed),
-            now=SystemClock().now(),
-        )
         # The events first: they are only queued, and cause the notifications.
-        _emit(events(summary, retry))
-        page = markdown(summary, report.report, report_url)
-        await acreate_markdown_artifact(page, key=PAGE, description=headline(summary))
+        _emit(events(report, str(retry) if retry else None))
+        page = markdown(report, report_url)
+        await acreate_markdown_artifact(page, key=PAGE, description=sentence(report))
 
     await _attempt("the run's page", all_of_it)
 
 
-async def notify_failure(message: str) -> None:
-    """Send the event that a run ended without a report; `message` is the reason, one line. Raises nothing."""
+async def notify_failure(text: str) -> None:
+    """Send the event that a run ended without a report; `text` is the reason, one line. Raises nothing."""
 
     async def send() -> None:
-        _emit([failure_event(message)])
+        _emit([failure_event(text)])
 
     await _attempt("the failure event", send)
 

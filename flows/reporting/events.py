@@ -1,13 +1,14 @@
 """The events of a run: at most one of each name, with labels that automations match."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from flows.engine.retrying import Retry
-from flows.reporting.headline import LOST, headline, overdue, run_title
-from flows.reporting.summary import COUNTS, Summary, Token, Truncated
-from flows.reporting.words import count, group_fix, group_hint, plain, span
+from flows.reporting.findings import findings
+from flows.reporting.report import sentence, title, to_json
+from flows.reporting.run_report import RunReport
+from flows.reporting.words import plain
 
 TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"
@@ -17,8 +18,10 @@ FAILED = "gramhouse.run.failed"
 # Not gramhouse.run.*, because the run has not ended.
 RETRY = "gramhouse.retry"
 
+# Limits of accounts named in a sentence, and of those in a payload, so that an event is small with 100,000 accounts.
 _NAMED = 20
-_MESSAGE = 500
+_LISTED = 50
+_LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,194 +33,83 @@ class Event:
     payload: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return JSON whose texts are harmless in chats and mails, and whose lists are short."""
+    if isinstance(value, str):
+        return plain(value, _LONGEST)
+    if isinstance(value, list):
+        return [_plain(each) for each in value[:_LISTED]]
+    return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
 def _flag(some: object) -> str:
     return "yes" if some else "no"
 
 
-def _labels(summary: Summary, **more: str) -> dict[str, str]:
-    run = summary.run
-    parts = {"kind": run.kind, "scope": summary.scope, "state": run.state.value, **more}
-    return {
-        "prefect.resource.id": f"gramhouse.run.{run.run_id}",
-        "prefect.resource.name": plain(run_title(run)),
-        **{f"gramhouse.{name}": value for name, value in parts.items()},
-    }
-
-
-def _names(names: Iterable[str], total: int) -> str:
-    parts = [plain(name) for name in names][:_NAMED]
-    more = total - len(parts)
-    return ", ".join(parts) + (f" and {more:,} more" if more else "")
-
-
-def _accounts(some: Truncated[Token]) -> dict[str, Any]:
-    return {
-        "total": some.total,
-        "accounts": [
-            {"account_id": plain(token.account_id), "ig_username": plain(token.ig_username)} for token in some.shown
-        ],
-    }
-
-
-def _named(some: Truncated[Token]) -> str:
-    return _names((token.ig_username for token in some.shown), some.total)
-
-
-def _token_lines(summary: Summary) -> Iterator[str]:
-    tokens = summary.tokens
-    if tokens.newly.total:
-        yield (
-            f"{count(tokens.newly.total, 'account')} newly expired: {_named(tokens.newly)}."
-            " Their owners must reconnect them; the next sync then fetches their media."
-        )
-    if tokens.recovered.total:
-        yield f"Active again: {_named(tokens.recovered)}."
-    if tokens.still.total:
-        yield f"Still expired: {count(tokens.still.total, 'account')}."
-
-
-def _tokens(summary: Summary) -> Iterator[Event]:
-    tokens = summary.tokens
-    groups = {"newly_expired": tokens.newly, "recovered": tokens.recovered, "still_expired": tokens.still}
-    if any(some.total for some in groups.values()):
-        yield Event(
-            TOKENS,
-            _labels(summary, **{name: _flag(some.total) for name, some in groups.items()}),
-            {
-                "sentence": " ".join(_token_lines(summary)),
-                **{name: _accounts(some) for name, some in groups.items()},
-            },
-        )
-
-
-def _failure_groups(summary: Summary) -> list[dict[str, Any]]:
-    return [
-        {
-            "outcome": group.outcome.value,
-            "error_code": plain(group.error_code),
-            "scans": group.scans,
-            "accounts": group.accounts,
-            "detail": plain(group.detail, _MESSAGE),
-            "hint": group_hint(group, summary.run.started_at),
-            "correlation_id": plain(group.examples[0].correlation_id or "") if group.examples else "",
-            "resume_after": group.resume_after.isoformat() if group.resume_after else None,
-        }
-        for group in summary.failure_groups.shown
-    ]
-
-
-def _warnings(summary: Summary) -> list[dict[str, Any]]:
-    return [
-        {
-            **asdict(warning),
-            "code": plain(warning.code),
-            "detail": plain(warning.detail, _MESSAGE),
-            "hint": plain(warning.hint or "", _MESSAGE),
-        }
-        for warning in summary.warnings
-    ]
-
-
-def _first(summary: Summary) -> str:
-    groups = summary.failure_groups.shown
-    if not groups:
-        return ""
-    # Deferred scans rarely need action.
-    first = next((group for group in groups if group.outcome in LOST), groups[0])
-    parts = ": ".join(filter(None, (plain(first.error_code), plain(first.detail, _MESSAGE).rstrip("."))))
-    todo = f" {group_fix(first, summary.run.started_at)}".rstrip()
-    return f" First: {count(first.scans, 'scan')} {first.outcome.replace('_', ' ')}, {parts}.{todo}"
-
-
-def _run(summary: Summary) -> Event:
-    run, groups, warnings = summary.run, _failure_groups(summary), _warnings(summary)
-    partial = "".join(
-        f" {each['detail']}" + (f" Fix: {each['hint']}" if each["hint"] else "")
-        for each in warnings
-        if each["makes_partial"]
-    )
+def _event(report: RunReport, name: str, text: str, payload: Mapping[str, Any], **labels: str) -> Event:
+    given = {"kind": report.kind, "scope": report.scope, "state": report.state.value, **labels}
     return Event(
-        f"gramhouse.run.{run.state.value}",
-        _labels(summary),
+        name,
         {
-            "sentence": headline(summary) + _first(summary) + partial,
-            "run_id": run.run_id,
-            "seconds": run.seconds,
-            "accounts": run.accounts,
-            "accounts_missing": run.accounts_missing,
-            **{name: getattr(run, name) for name in COUNTS},
-            "resumed": [
-                {"run_id": each.run_id, **{name: getattr(each, name) for name in COUNTS}} for each in summary.resumed
-            ],
-            "failure_groups": groups,
-            "warnings": warnings,
+            "prefect.resource.id": f"gramhouse.run.{report.run_id}",
+            "prefect.resource.name": title(report),
+            **{f"gramhouse.{key}": value for key, value in given.items()},
         },
+        {**_plain(payload), "sentence": text},
     )
 
 
-def _accounts_gone(summary: Summary) -> Iterator[Event]:
-    removed, missing = summary.run.accounts_removed, summary.run.accounts_missing
-    if removed or missing:
-        parts = [
-            f"{count(number, 'account')} {what}."
-            for number, what in (
-                (removed, "marked removed: the catalogue no longer lists them"),
-                (missing, "missing from the catalogue but not marked as removed. Fix: check the API key's grants"),
-            )
-            if number
-        ]
-        yield Event(
-            ACCOUNTS,
-            _labels(summary, removed=_flag(removed), missing=_flag(missing)),
-            {"sentence": " ".join(parts), "removed": removed, "missing": missing},
-        )
-
-
-def _stale(summary: Summary) -> Iterator[Event]:
-    if parts := overdue(summary):
-        limit = span(summary.stale_after.total_seconds())
-        surfaces = {each.surface: each.overdue for each in summary.freshness if each.overdue}
-        yield Event(
-            STALE,
-            _labels(summary, **dict.fromkeys(surfaces, "yes")),
-            {"sentence": f"No completed scan within {limit}: {parts}.", "overdue": surfaces},
-        )
-
-
-def _drift(summary: Summary) -> Iterator[Event]:
-    new, retyped = summary.drift.new, summary.drift.retyped
-    parts = [
-        f"{what}: {_names((field.path for field in some.shown), some.total)}."
-        for some, what in ((new, "New fields"), (retyped, "Fields with a changed type"))
-        if some.total
-    ]
-    if parts:
-        yield Event(
-            DRIFT,
-            _labels(summary, new=_flag(new.total), retyped=_flag(retyped.total)),
+def _found(report: RunReport) -> Iterator[Event]:
+    """Yield the events of what a run found."""
+    data = report.data
+    tokens = {
+        "newly_expired": [each for each in data["expired"] if each["is_new"]],
+        "recovered": data["renewed"],
+        "still_expired": [each for each in data["expired"] if not each["is_new"]],
+    }
+    stale = {each["surface"]: each["stale"] for each in data["freshness"] if each["stale"]}
+    drift = {name: [each["path"] for each in data[f"{name}_fields"]] for name in ("new", "retyped")}
+    accounts = {"removed": report.accounts_removed, "missing": report.accounts_missing}
+    for name, codes, payload, labels in (
+        (ACCOUNTS, {"accounts_removed", "accounts_missing"}, accounts, accounts),
+        (
+            TOKENS,
+            {"token_expired", "token_renewed"},
             {
-                "sentence": " ".join(parts),
-                "new": [plain(field.path) for field in new.shown],
-                "retyped": [plain(field.path) for field in retyped.shown],
+                group: {
+                    "total": len(some),
+                    "accounts": [{name: each[name] for name in ("account_id", "ig_username")} for each in some],
+                }
+                for group, some in tokens.items()
             },
-        )
+            tokens,
+        ),
+        (STALE, {"stale"}, {"overdue": stale}, stale),
+        (DRIFT, {"new_fields", "retyped_fields"}, drift, drift),
+    ):
+        sentences = [finding.sentence(_NAMED) for finding in findings(report) if finding.code in codes]
+        if sentences:
+            flags = {label: _flag(some) for label, some in labels.items()}
+            yield _event(report, name, " ".join(plain(each, 2 * _LONGEST) for each in sentences), payload, **flags)
 
 
-def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
+def events(report: RunReport, retry: str | None = None) -> tuple[Event, ...]:
     """Return the events of a run that has ended: its result, and accounts, tokens, stale surfaces and drift if any.
 
-    If the run is retried, there are no events of failure or stale surfaces; only the last attempt has them.
+    If the run is retried, as `retry` says, there are no events of failure or stale surfaces; only the last attempt has
+    them.
     """
-    run, found = _run(summary), (*_accounts_gone(summary), *_tokens(summary))
+    document = json.loads(to_json(report))
+    # The counts at the top level, as in the table `runs`.
+    payload = {**document, **document["media"], "resumed": [{**run, **run["media"]} for run in document["resumed"]]}
     if retry is None:
-        return (run, *found, *_stale(summary), *_drift(summary))
-    payload = {**run.payload, "sentence": f"{retry}. {run.payload['sentence']}"}
-    return (Event(RETRY, run.labels, payload), *found, *_drift(summary))
+        return (_event(report, f"gramhouse.run.{report.state.value}", sentence(report), payload), *_found(report))
+    run = _event(report, RETRY, f"{retry}. {sentence(report)}", payload)
+    return (run, *(event for event in _found(report) if event.name != STALE))
 
 
-def failure_event(message: str) -> Event:
+def failure_event(text: str) -> Event:
     """Return the event of a run that ended without a report."""
-    text = plain(message, _MESSAGE)
     return Event(
         FAILED,
         {
@@ -225,5 +117,5 @@ def failure_event(message: str) -> Event:
             "prefect.resource.name": "a run without a report",
             "gramhouse.state": "failed",
         },
-        {"sentence": f"A run ended without a report: {text}"},
+        {"sentence": f"A run ended without a report: {plain(text, _LONGEST)}"},
     )

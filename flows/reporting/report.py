@@ -1,15 +1,23 @@
-"""A run's report as text and as JSON."""
+"""A run as one message, and as JSON."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
 from connectors.warehouse.merge.run_counts import RunCounts
-from flows.engine.pipeline import RunReport
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.words import changes, count, group_hint, json_value, plain, shortfall
+from flows.reporting.findings import Severity, findings, hint
+from flows.reporting.run_report import RunReport
+from flows.reporting.words import changes, count, join, json_value, moment, plain, run_title, span
 from models.checkpoint import RunKind
 from models.runs import OutcomeKind, RunState
+
+# The number of findings in a message, and the length of each.
+_FINDINGS = 3
+_LONGEST = 500
+
+# How a run got its accounts.
+_FOUND: Mapping[RunKind, str] = {"sync": "listed", "backfill": "chosen"}
 
 
 def state_name(report: RunReport) -> str:
@@ -19,33 +27,44 @@ def state_name(report: RunReport) -> str:
     return {RunState.COMPLETE: "Completed", RunState.PARTIAL: "Partial", RunState.FAILED: "Failed"}[report.state]
 
 
+def title(report: RunReport) -> str:
+    """Return the name of a run, such as `sync of stories 2026-03-01 06:15`."""
+    what = run_title(report.kind, report.selected and plain(report.selected)) if report.kind == "sync" else report.kind
+    return f"{what} {moment(report.started_at)}"
+
+
 def outcomes(report: RunReport) -> str:
-    """Return the numbers of partitions by outcome, as text."""
+    """Return the numbers of scans by outcome, as text."""
     tally = report.outcomes
-    return ", ".join(f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind if tally[kind])
+    return join(", ", (tally[kind] and f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind))
 
 
-_WARNING = 500
-
-# How a run got its accounts.
-_FOUND: Mapping[RunKind, str] = {"sync": "listed", "backfill": "chosen"}
-
-
-def landed(run: RunCounts) -> str:
+def landed(run: RunReport | RunCounts) -> str:
     """Return what a run landed and the resulting changes, as text."""
-    return f"{count(run.pages, 'page')}, {count(run.items, 'record')}; media: {changes(run.media)}"
+    pages = join(", ", (run.pages and count(run.pages, "page"), run.items and count(run.items, "record")))
+    return join("; ", (pages and f"{pages} landed", pages and f"media: {changes(run.media)}")) or "nothing landed"
+
+
+def numbers(report: RunReport) -> str:
+    """Return the numbers of a run as a sentence, without zeros."""
+    removed = f" ({report.accounts_removed:,} removed)" if report.accounts_removed else ""
+    parts = (
+        report.accounts and f"{count(report.accounts, 'account')} {_FOUND[report.kind]}{removed}",
+        landed(report),
+        f"scans: {outcomes(report)}",
+        report.requests and f"requests: {report.requests:,}",
+        report.seconds and f"took {span(report.seconds)}",
+    )
+    return f"{title(report)} UTC: {join('; ', parts)}."
 
 
 def sentence(report: RunReport) -> str:
-    """Return a run in one line: why it is partial, its numbers, those of the runs that it resumed, and warnings."""
-    partial = f"Partial: {shortfall(report.outcomes, report.warnings)}. " if report.state is RunState.PARTIAL else ""
-    resumed = "".join(f" Run {run.run_id} before it landed {landed(run)}." for run in report.resumed)
-    warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)
-    return (
-        f"{partial}{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
-        f" media: {changes(report.media)}; partitions: {outcomes(report)}; requests: {report.requests:,}."
-        f"{resumed}{warnings}"
-    )
+    """Return a run in one line: what is wrong and the fix, its numbers, and those of the runs that it resumed."""
+    found = [finding.sentence() for finding in findings(report) if finding.severity is not Severity.INFORMATION]
+    parts = [plain(sentence, _LONGEST) for sentence in found[:_FINDINGS]]
+    parts += [f"And {count(len(found) - _FINDINGS, 'more finding')}."] if len(found) > _FINDINGS else []
+    parts += [numbers(report), *(f"Run {run.run_id} before it: {landed(run)}." for run in report.resumed)]
+    return " ".join(parts)
 
 
 def to_json(report: RunReport) -> str:
@@ -59,6 +78,7 @@ def to_json(report: RunReport) -> str:
             "reason": report.reason,
             "state": report.state,
             "exit_code": EXIT_OF[report.state],
+            "findings": [asdict(finding) for finding in findings(report)],
             "resumed_runs": list(report.resumed_runs),
             "accounts": report.accounts,
             "accounts_removed": report.accounts_removed,
@@ -76,26 +96,20 @@ def to_json(report: RunReport) -> str:
                 {
                     "outcome": group.outcome,
                     "error_code": group.error_code,
+                    "scans": group.scans,
                     "partitions": group.scans,
                     "accounts": group.accounts,
                     "example": str(group.example),
                     "correlation_id": group.example.correlation_id,
                     "detail": group.detail or None,
                     "resume_after": group.resume_after,
-                    "hint": group_hint(group, report.started_at),
+                    "hint": hint(group, report.as_of),
                 }
                 for group in report.failure_groups
             ],
             "warnings": [asdict(warning) for warning in report.warnings],
-            "stopped_by": None
-            if stopped is None
-            else {
-                "code": stopped.code,
-                "status": stopped.status,
-                "correlation_id": stopped.correlation_id,
-                "message": stopped.message,
-                "hint": stopped.hint,
-            },
+            "stopped_by": stopped
+            and {name: getattr(stopped, name) for name in ("code", "status", "correlation_id", "message", "hint")},
             "started_at": report.started_at,
             "seconds": round(report.seconds, 3),
             "snapshot": report.snapshot_url or str(report.snapshot),

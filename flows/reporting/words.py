@@ -2,17 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from connectors.source.errors import hint_for
-from models.runs import INCOMPLETE, LONG_COOLDOWN, OutcomeKind, RunWarning, Tally
 from models.text import one_line
-
-if TYPE_CHECKING:
-    from connectors.warehouse.runs.failure_groups import FailureGroup
-
-# The number of accounts named on a line.
-_NAMED = 5
 
 # A function that shows a line to the user.
 Say = Callable[[str], None]
@@ -40,13 +33,6 @@ def moment(at: datetime | None, *, seconds: bool = False) -> str:
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
-def shortfall(tally: Tally, warnings: Iterable[RunWarning]) -> str:
-    """Return why a run is not complete: `3 scans failed, 102 scans deferred, 30 accounts missing`."""
-    scans = [f"{count(tally[kind], 'scan')} {kind.replace('_', ' ')}" for kind in INCOMPLETE if tally[kind]]
-    serious = [f"{each.count:,} {each.code.replace('_', ' ')}" for each in warnings if each.makes_partial]
-    return ", ".join(scans + serious)
-
-
 def run_title(kind: str, selection: str | None) -> str:
     """Return a run's kind and selection: `sync`, `sync of stories`, `backfill --failed (posts, stories)`."""
     return f"{kind}{' of' if kind == 'sync' else ''} {selection}" if selection else kind
@@ -71,36 +57,15 @@ def fix_for(error_code: str) -> str:
     return hint and f"Fix: {hint}."
 
 
-_LIFT = "if the service asked for it by mistake, `gramhouse doctor --repair` lifts it"
+def several(names: Sequence[str], named: int = 5) -> str:
+    """Return the first names, and the number of the rest: `anna, ben and 28 more`."""
+    more = f" and {len(names) - named:,} more" if len(names) > named else ""
+    return ", ".join(names[:named]) + more
 
 
-def _is_long(until: datetime | None, now: datetime) -> bool:
-    return until is not None and until - now > LONG_COOLDOWN
-
-
-def group_hint(group: "FailureGroup", now: datetime) -> str:
-    """Return what a user can do, as of `now`, about scans that failed or were deferred."""
-    return _LIFT if _is_long(group.resume_after, now) else hint_for(group.error_code)
-
-
-def group_fix(group: "FailureGroup", now: datetime) -> str:
-    """Return `group_hint` as `Fix: ...`; empty for deferred scans that a later run resumes by itself."""
-    if group.outcome is OutcomeKind.DEFERRED and not _is_long(group.resume_after, now):
-        return ""
-    hint = group_hint(group, now)
-    return hint and f"Fix: {hint}."
-
-
-def several(accounts: Sequence[str]) -> str:
-    """Return the names of a few of these accounts, and the number of the rest; an empty name is the catalogue."""
-    more = f" and {len(accounts) - _NAMED:,} more" if len(accounts) > _NAMED else ""
-    return ", ".join(account or "the account catalogue" for account in accounts[:_NAMED]) + more
-
-
-def long_cooldowns(accounts: Sequence[str], until: datetime) -> str:
-    """Return what long cooldowns block, the last of which ends at `until`, and what a user can do."""
-    what = f"no requests for {several(accounts)} until {moment(until, seconds=True)} UTC"
-    return f"{what}: the API asked for a wait of more than a day. Fix: {_LIFT}."
+def join(separator: str, parts: Iterable[object]) -> str:
+    """Return the joined texts of those parts that are not empty, zero or None."""
+    return separator.join(str(part) for part in parts if part)
 
 
 class MediaChanges(Protocol):

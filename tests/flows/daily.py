@@ -11,8 +11,9 @@ import duckdb
 import pytest
 
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunResources
+from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind
 from tests.clocks import VirtualClock
 from tests.flows.fake_api import open_run_resources, request

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.reporting.page.page import make
-from flows.reporting.page.reader import Scope
+from flows.reporting.reader import Scope
 from tests.report.browser import opened
 from tests.report.html_page import parsed
 from tests.report.snapshots import rewritten

@@ -11,16 +11,17 @@ import pytest
 from flows.cli.output.sync_report import show
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, check_report
 from flows.engine.upkeep import publish_now
 from flows.reporting.artifact import markdown
 from flows.reporting.page.page import MARK
 from flows.reporting.report import to_json
+from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from tests.flows import fake_api
 from tests.flows.fake_api import FakeApi, open_run_resources
-from tests.flows.summaries import summary
+from tests.flows.reports import report
 
 pytestmark = pytest.mark.anyio
 
@@ -107,10 +108,10 @@ def test_an_invalid_address_is_refused(address: str, monkeypatch: pytest.MonkeyP
 
 
 def test_prefects_page_links_the_report_or_names_its_file() -> None:
-    path = Path("data/report.html")
-    assert "Report with charts" not in markdown(summary())
-    assert "Report with charts: `data/report.html`" in markdown(summary(), path)
-    linked = markdown(summary(), path, "https://x.example/r.html")
+    made = report(report=Path("data/report.html"))
+    assert "Report with charts" not in markdown(report())
+    assert "Report with charts: `data/report.html`" in markdown(made)
+    linked = markdown(made, "https://x.example/r.html")
     assert "[**Report with charts**](https://x.example/r.html)" in linked
     assert linked.index("Report with charts") < linked.index("###")
 

@@ -13,11 +13,13 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
-from flows.reporting.summary import summarize
+from flows.reporting.reader import Reader
+from flows.reporting.run_report import last_report
 from tests import raw
 from tests.cli_runner import Cli
 from tests.clocks import START
@@ -199,17 +201,15 @@ def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_pat
 
 
 def test_prefect_receives_only_text(folder: Path) -> None:
-    with duckdb.connect(str(folder / "analytics.duckdb"), read_only=True) as db:
-        ((run_id, refused),) = db.execute(
-            "SELECT arg_min(run_id, started_at), arg_max(run_id, started_at) FROM runs"
-        ).fetchall()
-    for run in (run_id, refused):
-        found = summarize(folder / "analytics.duckdb", run, resumed_runs=(), now=START)
-        page = markdown(found)
-        assert not STEERING & set(page)
-        outside = "".join(page.split("`")[::2])
-        for harm in ("<script", "<img", "javascript:", "evil.example", "mermaid"):
-            assert harm not in outside
-        message = json.dumps([[dict(each.labels), each.payload] for each in events(found)])
-        assert not {"<", "`", "@", "://"} & set(message)
-        assert "evil.example)" not in message
+    with open_snapshot(folder / "analytics.duckdb") as snapshot:
+        found = last_report(Reader(snapshot))
+    assert found is not None
+    assert found.failure_groups
+    page = markdown(found)
+    assert not STEERING & set(page)
+    outside = "".join(page.split("`")[::2])
+    for harm in ("<script", "<img", "javascript:", "evil.example", "mermaid"):
+        assert harm not in outside
+    message = json.dumps([[dict(each.labels), each.payload] for each in events(found)])
+    assert not {"<", "`", "@", "://"} & set(message)
+    assert "evil.example)" not in message

@@ -27,9 +27,10 @@ from connectors.warehouse.ingest.landing.page_commit import numbered as real_num
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
+from flows.reporting.run_report import RunReport
 from models import incremental
 from models.checkpoint import ScanState
 from models.page_commit import PageCommit

@@ -19,8 +19,9 @@ from flows.cluster.dask_workers import DaskWorkers
 from flows.cluster.worker import scan_logged
 from flows.cluster.worker_batches import batches_on
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunResources
+from flows.reporting.run_report import RunReport
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
 from tests.flows.cluster.fake_cluster import FakeCluster

@@ -5,8 +5,9 @@ from datetime import datetime
 
 from connectors.warehouse.runs.selection import Ask, asking
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
-from models.runs import OutcomeKind
+from models.runs import LONG_COOLDOWN, OutcomeKind
 
 _SQL = statements(__name__)
 
@@ -26,7 +27,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Scans of a run with the same outcome and error code, with up to three examples; `detail` is the first one's."""
+    """Scans with the same outcome and error code, with up to three examples; `detail` is the first one's.
+
+    `usernames` are those of all its accounts.
+    """
 
     outcome: OutcomeKind
     error_code: str
@@ -35,6 +39,7 @@ class FailureGroup:
     resume_after: datetime | None
     detail: str
     examples: tuple[Example, ...]
+    usernames: tuple[str, ...] = ()
 
     @property
     def example(self) -> Example:
@@ -51,9 +56,12 @@ def grouped(outcomes: str, schema: str = "main", *, apart: str = "true") -> str:
     return _SQL["groups"].replace("{outcomes}", outcomes).replace("{schema}", schema).replace("{apart}", apart)
 
 
-def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ...]:
-    """Return the failure groups of a run; the catalogue is a separate group. `schema` as in `grouped`."""
-    query = grouped(f"FROM {schema}.run_outcomes WHERE run_id = $1", schema, apart="o.surface = ''")
+def failure_groups(ask: Ask, outcomes: str, *, now: datetime, schema: str = "main") -> tuple[FailureGroup, ...]:
+    """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause.
+
+    The catalogue, and scans with a long cooldown as of `now`, are in separate groups. `schema` is as in `grouped`.
+    """
+    long = f"coalesce(o.resume_after > TIMESTAMPTZ '{(now + LONG_COOLDOWN).isoformat()}', false)"
     return tuple(
         FailureGroup(
             OutcomeKind(outcome),
@@ -63,14 +71,18 @@ def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ..
             resume_after,
             detail or "",
             tuple(Example(**each) for each in examples),
+            tuple(usernames or ()),
         )
-        for outcome, error_code, scans, accounts, resume_after, _, _, _, detail, examples in ask(query, [run_id])
+        for outcome, error_code, scans, accounts, resume_after, _, _, _, detail, examples, usernames in ask(
+            grouped(outcomes, schema, apart=f"o.surface = '', {long}"), []
+        )
     )
 
 
-def failure_groups_of(connection: Connection, run_id: str) -> tuple[FailureGroup, ...]:
+def failure_groups_of(connection: Connection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run in the warehouse."""
-    return failure_groups(asking(connection), "core", run_id)
+    outcomes = f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}"
+    return failure_groups(asking(connection), outcomes, now=now, schema="core")
 
 
 def expired_accounts(connection: Connection) -> int:

@@ -9,7 +9,8 @@ SELECT
     arg_min({
         'ig_username': coalesce(a.ig_username, o.account_id), 'surface': o.surface,
         'correlation_id': o.correlation_id, 'account_id': o.account_id
-    }, (o.account_id, o.surface), 3) AS examples
+    }, (o.account_id, o.surface), 3) AS examples,
+    list(DISTINCT a.ig_username ORDER BY a.ig_username) FILTER (a.ig_username IS NOT NULL) AS usernames
 FROM ({outcomes}) AS o LEFT JOIN {schema}.accounts AS a USING (account_id)
 WHERE o.outcome NOT IN ('complete', 'recent', 'skipped')
 GROUP BY o.outcome, coalesce(o.error_code, ''), {apart}

@@ -18,13 +18,13 @@ from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from flows.cli.commands.snapshot import print_table
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
+from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
 from flows.engine.clock import SystemClock
 from flows.orchestration.processes import PREFECT_QUIET, ProcessError, free_port, prefect, sandbox
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, moment
+from flows.reporting.words import count
 
 _QUERIES = {
     "What does the snapshot contain?": """
@@ -53,8 +53,6 @@ SELECT
     (SELECT count(*) FROM media WHERE removed_at IS NOT NULL),
     (SELECT count(*) FROM runs WHERE state = 'complete')
 """
-
-_EXPIRED = "SELECT ig_username, token_expired_since FROM expired_accounts ORDER BY ig_username"
 
 
 def _program() -> str:
@@ -110,10 +108,6 @@ def _first_look(snapshot: Snapshot) -> None:
     contents = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
     kept = f", and {count(gone, 'item')} that were removed or expired and are kept" if gone else ""
     out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
-    expired = snapshot.query(_EXPIRED).rows
-    if expired:
-        names = ", ".join(f"[bold]{clean(name)}[/] (since {moment(since)} UTC)" for name, since in expired)
-        out.print(f"{WARN} Skipped because their token is expired: {names}.")
     for question, sql in _QUERIES.items():
         out.print(f"\n[bold]{question}[/]")
         out.print(Syntax(sql.strip(), "sql", background_color="default", word_wrap=True))

@@ -27,7 +27,8 @@ from flows.config.settings import Settings, exposed, load, prefect_api_url, set_
 from flows.engine.clock import SystemClock
 from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, long_cooldowns, moment, several, span
+from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
+from flows.reporting.words import count, moment, several, span
 from models.api import AccountPage
 from models.runs import LONG_COOLDOWN
 
@@ -90,9 +91,9 @@ def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
 
 
 def _long(cooldowns: Cooldowns, now: datetime) -> dict[str, datetime]:
-    """Return the long cooldowns by account; the empty account is the catalogue."""
+    """Return the long cooldowns by account."""
     return {
-        scope.partition(":")[2]: until
+        scope.partition(":")[2] or "the account catalogue": until
         for scope, until in sorted(cooldowns.until.items())
         if until - now > LONG_COOLDOWN
     }
@@ -102,7 +103,11 @@ def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
     """Request one page of accounts and one of media, once each, except during a cooldown."""
     cooldowns = _cooldowns(settings, now)
     if long := _long(cooldowns, now):
-        yield Finding("cooldown", "bad", f"{long_cooldowns(list(long), max(long.values()))}{cooldowns.caveat}")
+        until = moment(max(long.values()), seconds=True)
+        text = (
+            f"no requests for {several(list(long))} until {until} UTC: {LONG_COOLDOWN_WHY}. Fix: {LONG_COOLDOWN_FIX}."
+        )
+        yield Finding("cooldown", "bad", f"{text}{cooldowns.caveat}")
     try:
         address, key, network = settings.address(), settings.key(), settings.network()
     except SettingsError:

@@ -12,8 +12,8 @@ from flows.cli.snapshot_download import current_snapshot
 from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.reporting.page.reader import SURFACES, WEEKS, Audience, Scope
 from flows.reporting.page.write import default_path, write
+from flows.reporting.reader import SURFACES, WEEKS, Audience, Scope
 from flows.reporting.words import count, file_size, moment
 
 _MOST_WEEKS = 57

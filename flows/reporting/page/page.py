@@ -1,7 +1,7 @@
 """The report: one HTML page from Jinja2 templates, with a content security policy that forbids scripts."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -10,10 +10,14 @@ from itertools import groupby
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from connectors.warehouse.runs.failure_groups import grouped
 from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.storage.statements import statements
+from flows.reporting.findings import Severity, findings
 from flows.reporting.page import charts
-from flows.reporting.page.reader import FEW_LIKES, POSTS_PER_ACCOUNT, Audience, Reader, Record, Scope
-from flows.reporting.words import count, fix_for, long_cooldowns, run_title, span
+from flows.reporting.reader import Audience, Reader, Record, Scope
+from flows.reporting.run_report import last_report
+from flows.reporting.words import count, fix_for, run_title, several, span
 from models.partition import Surface
 from models.text import one_line
 
@@ -23,12 +27,19 @@ MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
 # The maximum number of accounts in the page's filter; a longer list would be useless.
 _FILTERED = 300
 
+# Accounts whose median post has fewer likes are excluded, because multiples of small numbers mean little. The other
+# limit is the number of posts per account. Neither applies if the report is for selected accounts.
+_FEW_LIKES = 10
+_POSTS_PER_ACCOUNT = 3
+
+_SQL = statements(__name__)
+
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished page, the time of its snapshot, and the number of things on it that need action."""
+    """A finished page, the time of its snapshot, and the number of findings on it that require action."""
 
     html: str
     published_at: datetime
@@ -39,7 +50,7 @@ class Report:
 class Section:
     """A section: its template is `key`.html.j2, and `full` is the query for its full list.
 
-    `tables` are the queries of reader.sql that prepare temporary tables for it. It is omitted without its `surface`.
+    `tables` are the queries of page.sql that prepare temporary tables for it. It is omitted without its `surface`.
     """
 
     audience: Audience
@@ -101,10 +112,10 @@ def _total(rows: Sequence[Record]) -> int:
     return rows[0]["total"] if rows else 0
 
 
-def _runs(reader: Reader) -> list[Record]:
-    """Return the last runs as rows of charts, oldest first."""
+def _runs(rows: Sequence[Record]) -> list[Record]:
+    """Return runs as rows of charts."""
     runs = []
-    for run in reader.query("runs"):
+    for run in rows:
         title = one_line(run_title(run["kind"], run["selection"]), 60)
         name = f"{title}, {run['started_at']:%Y-%m-%d %H:%M} UTC: {run['state']}"
         runs.append({**run, **run["outcomes"], "title": title, "name": name})
@@ -125,44 +136,31 @@ def _curves(posts: Sequence[Record]) -> list[charts.Curve]:
     ]
 
 
-def _others(reader: Reader) -> Iterator[tuple[str, str]]:
-    """Yield what else needs a person, each with what to do about it."""
-    [share] = reader.query("share")
-    if share["stale"]:
-        what = f"{count(share['stale'], 'scan')} of {count(share['stale_accounts'], 'account')}"
-        yield f"Stale: {what}, no completed scan within {span(reader.published['stale_after'])}.", ""
-    if cooldowns := reader.query("cooldowns"):
-        names, until = [each["ig_username"] for each in cooldowns], max(each["until"] for each in cooldowns)
-        yield f"Blocked: {long_cooldowns(names, until)}", ""
-    for each in reader.query("warnings"):
-        yield f"Warning of the last run: {each['detail']}", each["hint"] or ""
-    for each in reader.query("quarantine"):
-        trace = f", correlation id {each['correlation_id']}" if each["correlation_id"] else ""
-        last = f"last seen {each['last_at']:%Y-%m-%d %H:%M}{trace}. See `gramhouse quarantine`."
-        yield f"{count(each['records'], 'record')} in quarantine: {one_line(each['reason'])}; {last}", ""
-    for each in reader.query("retyped"):
-        since = f"{each['last_type_change_at']:%Y-%m-%d %H:%M}"
-        yield f"A field changed type: {each['path']} is {each['type']} since {since}.", ""
-
-
 def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
     """Return the page for an open snapshot. It depends only on the snapshot, the scope and the release.
 
     Raises QueryError and SettingsError as Reader does.
     """
     reader = Reader(snapshot, scope)
+    midnight = reader.at.replace(hour=0, minute=0, second=0, microsecond=0)
+    few_likes, posts_per_account = (0, 20) if scope.accounts else (_FEW_LIKES, _POSTS_PER_ACCOUNT)
+    reader.set(
+        since=midnight - timedelta(days=7 * scope.weeks - 1), few_likes=few_likes, posts_per_account=posts_per_account
+    )
+    report = last_report(reader)
+    found = findings(report) if report else []
+    actions = sum(finding.severity is Severity.ACTION for finding in found)
     sections = [
         section
         for section in SECTIONS
         if scope.audience in (section.audience, "both") and section.surface in (None, *scope.surfaces)
     ]
-    for section in sections:
-        for table in section.tables:
-            reader.query(table)
-    expired, incomplete, others = reader.query("expired"), reader.query("incomplete"), [*_others(reader)]
-    deferred = [each for each in incomplete if each["outcome"] == "deferred"]
-    lost = [each for each in incomplete if each["outcome"] != "deferred"]
-    attention = _total(expired) + _total(lost) + len(others)
+
+    def query(name: str) -> list[Record]:
+        return reader.records(_SQL[name])
+
+    for table in ("days", *(table for section in sections for table in section.tables)):
+        query(table)
 
     # The accounts that have rows, each with the key by which the page's filter selects them.
     names: dict[str, str] = {}
@@ -194,30 +192,27 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
         "fix": fix_for,
         "foreign": foreign,
         "link": link,
+        "several": several,
         "n": lambda number, none="": none if number is None else f"{number:,}",
         "span": span,
         "stamp": stamp,
         "total": _total,
     }
-    environment.globals |= {"charts": charts, "query": reader.query, "scope": scope, "select": select}
+    environment.globals |= {"charts": charts, "query": query, "scope": scope, "select": select}
     titles = {"operator": "For the operator", "analyst": "For the analyst"}
-    values = {
-        "attention": attention,
-        "causes": reader.causes,
-        "deferred": deferred,
-        "expired": expired,
-        "few_likes": FEW_LIKES,
-        "growth_curves": _curves,
-        "last_runs": lambda: _runs(reader),
-        "lost": lost,
-        "names": names,
-        "others": others,
-        "parts": {titles[audience]: [*some] for audience, some in groupby(sections, lambda each: each.audience)},
-        "posts_per_account": POSTS_PER_ACCOUNT,
-        "published": reader.published,
-        "release": release,
-        "share": reader.query("share")[0],
-        "totals": reader.query("totals")[0],
-    }
-    html = environment.get_template("page.html.j2").render(values)
-    return Report(f"{MARK}{html}\n", reader.at, attention)
+    html = environment.get_template("page.html.j2").render(
+        actions=actions,
+        causes=lambda: reader.records(f"{grouped(_SQL['last_outcomes'])} LIMIT 20"),
+        few_likes=_FEW_LIKES,
+        findings=found,
+        growth_curves=_curves,
+        last_runs=lambda: _runs(query("runs")),
+        names=names,
+        parts={titles[audience]: [*some] for audience, some in groupby(sections, lambda each: each.audience)},
+        posts_per_account=_POSTS_PER_ACCOUNT,
+        published=reader.published,
+        release=release,
+        share=query("share")[0],
+        totals=query("totals")[0],
+    )
+    return Report(f"{MARK}{html}\n", reader.at, actions)

@@ -12,7 +12,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.reporting.page.page import MARK, make
-from flows.reporting.page.reader import Scope
+from flows.reporting.reader import Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ def test_an_unrelated_file_is_reported_in_one_line(run_cli: Cli, command: str) -
 
 
 @pytest.mark.usefixtures("environment")
-def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_table_of_them(run_cli: Cli) -> None:
+def test_status_shows_the_last_runs_warnings_and_refuses_a_snapshot_without_their_table(run_cli: Cli) -> None:
     assert run_cli("sync")[0] == 0
     with duckdb.connect("data/warehouse.duckdb") as db:
         db.execute(
@@ -159,13 +159,15 @@ def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_ta
             " 'Check the key.', true FROM core.runs"
         )
     assert run_cli("publish")[0] == 0
-    assert "! 30 accounts are missing. Fix: Check the key." in run_cli("status")[1]
+    assert "✖ 30 accounts are missing. Fix: Check the key." in run_cli("status")[1]
     [warning] = json.loads(run_cli("status", "--json")[1])["warnings"]
     assert (warning["code"], warning["count"], warning["makes_partial"]) == ("accounts_missing", 30, True)
     with duckdb.connect("data/analytics.duckdb") as db:
         db.execute("DROP VIEW run_warnings")
-    assert json.loads(run_cli("status", "--json")[1])["warnings"] == []
-    assert run_cli("status")[0] == run_cli("runs")[0] == 0
+    code, _, err = run_cli("status")
+    assert code == 1
+    assert err.strip().endswith("Fix: publish a new one with `gramhouse publish`.")
+    assert run_cli("runs")[0] == 0
 
 
 @pytest.mark.usefixtures("environment")

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from flows.cli.commands.status import report
-from flows.cli.output.incremental_status import incremental_lines
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
 from tests.cli_runner import Cli
@@ -70,9 +69,8 @@ async def test_the_status_shows_the_age_of_scans_and_lists_gaps(
     assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)
     [gap] = found["gaps"]
     assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
-    lines = list(incremental_lines(found | {"gaps": [gap | dict.fromkeys(_INSTANTS, START)]}))
-    assert lines[0].endswith("posts of 1 account: oldest recent scan 4 h ago, oldest full scan 1 d 4 h ago")
-    assert "gap in posts of user_2 (api_forbidden)" in lines[1]
-    overdue = [{"ig_username": "user_2", "complete_at": START}]
-    [_, line, _] = incremental_lines(found | {"full_overdue": overdue, "gaps": [gap | dict.fromkeys(_INSTANTS, START)]})
-    assert "full_overdue: the last full scan of user_2 was 2026-03-01 02:15 UTC" in line
+    text = StringIO()
+    with redirect_stdout(text):
+        report(settings, START + timedelta(days=1, hours=4))
+    assert "posts of 1 account: oldest recent scan 4 h ago, oldest full scan 1 d 4 h ago" in text.getvalue()
+    assert "! 1 scan ended early and left a gap, which the next scan reads (user_2)." in text.getvalue()

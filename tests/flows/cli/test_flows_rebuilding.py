@@ -101,7 +101,7 @@ def test_a_new_mapping_is_applied_without_asking_the_api(run_cli: CliRunner, san
     assert not json.loads(run_cli("sync", "--json")[0])["mapping_pending"]
     Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
     sandbox.day = 1
-    assert "run `gramhouse rebuild` to apply the current one" in run_cli("sync")[0]
+    assert "Fix: `gramhouse rebuild` applies the current one." in run_cli("sync")[0]
     asked = len(sandbox.log.entries)
     out = run_cli("rebuild")[0]
     items, of_somebody = owners()

@@ -20,11 +20,12 @@ from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.config.errors import TrackerUnreachable
 from flows.config.settings import Settings, load
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.resources import open_resources
 from flows.engine.run_request import RunRequest
 from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from models.selection import Selection
 from tests.cli_runner import Cli
@@ -116,8 +117,8 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     assert [each["ig_username"] for each in found["undecided"]] == ["user_1", "user_2", "user_3"]
     assert {each["surface"] for each in found["undecided"]} == {"stories"}
     text = " ".join(_message(capsys, timedelta(hours=37)).split())
-    assert "no items of user_1, user_2, user_3 were marked as removed or expired since" in text
-    assert "Fix: see `gramhouse quarantine`" in text
+    assert "no missing items of 3 accounts were marked as removed or expired since" in text
+    assert "rejected records (user_1, user_2, user_3). Fix: `gramhouse quarantine` lists them" in text
 
 
 async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:

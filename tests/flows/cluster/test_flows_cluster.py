@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,12 +13,15 @@ from flows.cluster.batch_log import BatchLog, Entry
 from flows.cluster.batch_spec import batch_prefix
 from flows.cluster.stop_mark import StopMark, encode_stop, stop_key
 from flows.config.errors import ClusterLost
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunResources
 from models.runs import OutcomeKind, RunState
 from tests.flows.cluster.fake_cluster import DyingStore, FakeCluster, open_cluster_resources
 from tests.flows.fake_api import FakeApi, Refusal, account_of, cursor_of, is_posts, open_run_resources, request, rows
 from tests.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from flows.reporting.run_report import RunReport
 
 pytestmark = pytest.mark.anyio
 

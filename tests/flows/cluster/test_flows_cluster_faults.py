@@ -14,7 +14,8 @@ from connectors.source.endpoints import ApiRequest
 from connectors.store.object_store import ObjectStore
 from connectors.store.repeating import RepeatingStore
 from flows.cluster.batch_log import Entry, decode
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
+from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from tests.flows.cluster.fake_cluster import DyingStore, FakeCluster, open_cluster_resources
 from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, request, rows

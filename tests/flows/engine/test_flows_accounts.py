@@ -11,13 +11,12 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import OtherService
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.exit_code import EXIT_OF, ExitCode
-from flows.reporting.headline import verdict
-from flows.reporting.report import to_json
-from flows.reporting.summary import Summary, summarize
+from flows.reporting.report import sentence, to_json
+from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from models.selection import Selection
 from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request, rows, uuid
@@ -68,10 +67,6 @@ async def stored(folder: Path, service: FakeApi, query: str) -> list[tuple[Any, 
         return await rows(resources, query)
 
 
-def summary(report: RunReport) -> Summary:
-    return summarize(report.snapshot, report.run_id, resumed_runs=(), now=report.started_at)
-
-
 async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_reports_it(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(12))
     assert (await synced(tmp_path, service, day=0)).state is RunState.COMPLETE
@@ -93,10 +88,9 @@ async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_reports_it(tm
         service,
         "SELECT state, error_code, accounts_missing FROM core.runs ORDER BY started_at DESC LIMIT 1",
     ) == [("partial", "accounts_missing", 6)]
-    page = summary(report)
-    assert verdict(page) == "Partial: 6 accounts missing"
-    assert "6 of 12 known accounts are missing" in markdown(page)
-    (event,) = [event for event in events(page) if event.name == "gramhouse.accounts"]
+    assert sentence(report).startswith("6 of 12 known accounts are missing from the catalogue")
+    assert "6 of 12 known accounts are missing" in markdown(report)
+    (event,) = [event for event in events(report) if event.name == "gramhouse.accounts"]
     assert (event.labels["gramhouse.missing"], event.labels["gramhouse.removed"]) == ("yes", "no")
     assert event.payload["missing"] == 6
 
@@ -111,10 +105,9 @@ async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_repor
     assert (report.state, report.accounts_missing, report.accounts_removed) == (RunState.COMPLETE, 0, 6)
     (warning,) = report.warnings
     assert (warning.code, warning.count) == ("accounts_removed", 6)
-    page = summary(report)
-    assert "**6 accounts marked removed**" in markdown(page)
-    assert "(6 removed)" in events(page)[0].payload["sentence"]
-    (event,) = [event for event in events(page) if event.name == "gramhouse.accounts"]
+    assert "6 accounts were marked as removed" in markdown(report)
+    assert "(6 removed)" in events(report)[0].payload["sentence"]
+    (event,) = [event for event in events(report) if event.name == "gramhouse.accounts"]
     assert (event.labels["gramhouse.missing"], event.payload["removed"]) == ("no", 6)
 
 

@@ -14,9 +14,10 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order, parse_options
 from flows.config.settings import load
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunResources
 from flows.reporting.dry_run import Forecast, described, forecast
+from flows.reporting.run_report import RunReport
 from models.partition import Surface
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection, SelectionError

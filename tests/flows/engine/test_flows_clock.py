@@ -11,9 +11,10 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import delete_old
+from flows.reporting.run_report import RunReport
 from models.runs import RunState, RunWarning
 from models.selection import Selection
 from tests.clocks import VirtualClock

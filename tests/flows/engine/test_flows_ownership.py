@@ -11,10 +11,11 @@ import pytest
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.output.sync_report import show
-from flows.engine.pipeline import NOT_REPLACED, RunReport, run_sync
+from flows.engine.pipeline import NOT_REPLACED, run_sync
 from flows.orchestration import notify as telling
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.report import to_json
+from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from models.selection import Selection
 from tests.cli_runner import Cli

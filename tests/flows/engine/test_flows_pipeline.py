@@ -24,12 +24,13 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine import steps
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunResources
 from flows.reporting.exit_code import EXIT_OF, ExitCode
-from flows.reporting.headline import verdict
+from flows.reporting.findings import findings
+from flows.reporting.reader import Reader
 from flows.reporting.report import outcomes, sentence, state_name, to_json
-from flows.reporting.summary import summarize
+from flows.reporting.run_report import RunReport, last_report
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
 from tests.clocks import START, VirtualClock
@@ -105,7 +106,9 @@ async def report(tmp_path: Path) -> RunReport:
 
 async def test_a_report_in_words(report: RunReport) -> None:
     assert sentence(report) == (
-        "2 accounts listed, 4 pages landed; media: 3 new; partitions: 3 complete, 2 skipped; requests: 4."
+        "1 access token newly expired (user_2). Fix: the owner must reconnect the account; the next"
+        " sync then fetches its media. sync 2026-03-01 02:15 UTC: 2 accounts listed; 4 pages, 5 records landed;"
+        " media: 3 new; scans: 3 complete, 2 skipped; requests: 4."
     )
     assert state_name(report) == "Completed with expired accounts"
     assert state_name(replace(report, expired=0)) == "Completed"
@@ -185,10 +188,11 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
             ("partial", "accounts_missing", "30 accounts are missing.")
         ]
     assert json.loads(to_json(report))["warnings"] == [asdict(missing), asdict(noted)]
-    assert sentence(report).endswith("30 accounts are missing. 2 values could not be cast.")
-    found = summarize(report.snapshot, report.run_id, resumed_runs=(), now=report.started_at)
-    assert found.warnings == (missing, noted)
-    assert verdict(found) == "Partial: 30 accounts missing"
+    assert sentence(report).startswith("30 accounts are missing. Fix: Check the key. sync ")
+    with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
+        last = last_report(Reader(snapshot))
+    assert last is not None
+    assert (last.run_id, last.warnings, findings(last)) == (report.run_id, report.warnings, findings(report))
 
 
 class _WithoutTimes(FakeApi):

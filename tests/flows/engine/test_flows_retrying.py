@@ -11,9 +11,9 @@ from prefect.client.schemas.objects import StateType
 from connectors.source.errors import CLIENT_ERRORS, RULES, Disposition, Failure, is_transient
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
-from flows.engine.pipeline import RunReport
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
 from flows.orchestration.flow_run import awaiting_retry, final_state
+from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
@@ -49,6 +49,7 @@ REPORT = RunReport(
     restarted=0,
     mapping_pending=False,
     started_at=NOW,
+    as_of=NOW,
     seconds=9.0,
     snapshot=Path("analytics.duckdb"),
     snapshot_bytes=0,
@@ -212,7 +213,7 @@ def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
     state = awaiting_retry(ended(CATALOGUE), Retry(1, 3, 300.0, "connection_failed"), now=NOW)
     assert (state.type, state.name) == (StateType.SCHEDULED, "AwaitingRetry")
     assert state.state_details.scheduled_time == NOW + timedelta(minutes=5)
-    assert str(state.message).startswith("Retry 1 of 3 in 5 min (connection_failed). 0 accounts listed")
+    assert str(state.message).startswith("Retry 1 of 3 in 5 min (connection_failed). The account catalogue failed")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
                 outcomes=Tally({OutcomeKind.COMPLETE: 9}),
                 warnings=(RunWarning("accounts_missing", 30, "30 are missing.", "Check.", makes_partial=True),),
             ),
-            ("COMPLETED", "Partial", "30 accounts missing"),
+            ("COMPLETED", "Partial", "30 are missing. Fix: Check"),
         ),
     ],
 )
@@ -240,7 +241,7 @@ def test_the_state_type_of_a_partial_run_follows_its_outcomes_with_a_reason(
 ) -> None:
     state = final_state(report)
     assert (state.type.value, state.name) == shown[:2]
-    assert str(state.message).startswith(f"Partial: {shown[2]}. ")
+    assert str(state.message).startswith(shown[2])
 
 
 def test_a_complete_run_is_completed_and_a_failed_one_failed() -> None:

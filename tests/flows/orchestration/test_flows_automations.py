@@ -24,20 +24,16 @@ from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, descr
 from flows.orchestration.flow_run import LEFT
 from flows.orchestration.schedules import PLANS
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
-from flows.reporting.summary import Drift, Field, Tokens, Truncated
-from models.runs import RunState
-from tests.flows.summaries import fresh, run, summary, tokens
+from flows.reporting.exit_code import EXIT_OF
+from tests.flows.reports import fields, report, stale, tokens
 
 PARTIAL = "gramhouse.run.partial"
 BLOCKS = (UUID(int=1), UUID(int=2))
-TOLD = {event.name: event for state in RunState for event in events(
-    summary(
-        run=run(state=state),
-        tokens=Tokens(newly=tokens("anna")),
-        freshness=(fresh(overdue=1),),
-        drift=Drift(Truncated(1, (Field("media", "/mood", "VARCHAR"),))),
-    )
-)}  # fmt: skip
+TOLD = {
+    event.name: event
+    for state in EXIT_OF
+    for event in events(report({"expired": tokens("anna"), "new_fields": fields("/mood"), **stale("ben")}, state=state))
+}
 
 
 def _by_name() -> dict[str, dict[str, Any]]:

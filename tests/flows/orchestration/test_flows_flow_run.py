@@ -12,11 +12,11 @@ from connectors.warehouse.storage.holder import hold
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.engine.pipeline import RunReport
 from flows.engine.run_context import Counters
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.flow_run import Watcher, tracked
 from flows.publish import publish
+from flows.reporting.run_report import RunReport
 from flows.sync import sync
 from tests.prefect_api import ask
 from tests.security.canary import holding
@@ -79,9 +79,7 @@ async def test_the_state_of_the_flow_run_shows_problems_that_need_a_person(
 
     await run(sync, SyncOptions(rebind=True, accept_removals=True))
     assert shown(tracker)[0] == "COMPLETED"
-    (page,) = [
-        found["data"] for found in ask(tracker, "artifacts/filter") if "7 accounts marked removed" in str(found["data"])
-    ]
+    (page,) = [found["data"] for found in ask(tracker, "artifacts/filter") if "(7 removed)" in str(found["data"])]
     assert "--accept-removals was given" in page
 
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "wrong-canary-8c1")

@@ -156,11 +156,8 @@ async def test_an_error_of_reporting_is_logged(
         report = await run_sync(request(tmp_path), resources)
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
         await notify(report)
-        report.snapshot.unlink()
-        await notify(report)
-    away, gone = caplog.messages
+    [away] = caplog.messages
     assert away == "Prefect did not receive the run's page (away); the run is recorded in the warehouse."
-    assert "There is no snapshot" in gone
     # The events of the first run were sent before its artifact failed.
     assert server.emitted[0] == "gramhouse.run.complete"
 

@@ -3,16 +3,15 @@
 import json
 from dataclasses import asdict
 
-from flows.engine.retrying import Retry
+from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from flows.reporting.events import events, failure_event
-from flows.reporting.summary import Drift, Field, OutcomeCount, Tokens, Truncated
 from flows.reporting.words import code, plain
 from models.runs import OutcomeKind, RunState, RunWarning
-from tests.flows.summaries import HOSTILE, START, failure, fresh, hostile, run, summary, tokens
+from tests.flows.reports import HOSTILE, START, failure, fields, hostile, report, stale, tokens
 
 
 def test_a_run_without_problems_emits_one_event() -> None:
-    [message] = events(summary())
+    [message] = events(report())
     assert message.name == "gramhouse.run.complete"
     assert message.labels == {
         "prefect.resource.id": "gramhouse.run.run-1",
@@ -21,27 +20,28 @@ def test_a_run_without_problems_emits_one_event() -> None:
         "gramhouse.scope": "everything",
         "gramhouse.state": "complete",
     }
-    assert message.payload["sentence"].startswith("Complete: nothing needs attention. The sync")
-    assert (message.payload["items"], message.payload["failure_groups"]) == (12_000, [])
+    assert message.payload["sentence"].startswith("sync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages, 12,000")
+    assert (message.payload["items"], message.payload["added"], message.payload["findings"]) == (12_000, 40, [])
 
 
 def test_the_scope_label_distinguishes_full_from_partial_runs() -> None:
-    asked = (run(), run(selection="stories"), run(kind="backfill", selection="anna: posts"))
-    scopes = [events(summary(run=each))[0].labels["gramhouse.scope"] for each in asked]
+    asked = (report(), report(selected="stories"), report(kind="backfill", selected="anna: posts"))
+    scopes = [events(each)[0].labels["gramhouse.scope"] for each in asked]
     assert scopes == ["everything", "some", "chosen"]
 
 
 def test_tokens_are_reported_with_names_and_labels() -> None:
-    _, message = events(summary(tokens=Tokens(tokens("anna", "ben", total=30), tokens("carl"), tokens("dora"))))
+    expired = [*tokens("anna", "ben"), *tokens("dora", is_new=False)]
+    _, message = events(report({"expired": expired, "renewed": tokens("carl")}))
     assert message.name == "gramhouse.tokens"
     labels = {name: message.labels[f"gramhouse.{name}"] for name in ("newly_expired", "recovered", "still_expired")}
     assert labels == {"newly_expired": "yes", "recovered": "yes", "still_expired": "yes"}
     assert message.payload["sentence"] == (
-        "30 accounts newly expired: anna, ben and 28 more. Their owners must reconnect"
-        " them; the next sync then fetches their media. Active again: carl. Still expired: 1 account."
+        "3 access tokens expired, 2 of them newly (anna, ben, dora). Fix: the owner must reconnect the account; the"
+        " next sync then fetches its media. 1 access token renewed: syncs fetch the media again (carl)."
     )
     assert message.payload["newly_expired"] == {
-        "total": 30,
+        "total": 2,
         "accounts": [
             {"account_id": "id of anna", "ig_username": "anna"},
             {"account_id": "id of ben", "ig_username": "ben"},
@@ -50,81 +50,80 @@ def test_tokens_are_reported_with_names_and_labels() -> None:
 
 
 def test_tokens_that_were_expired_before_match_no_alarm() -> None:
-    _, message = events(summary(tokens=Tokens(still=tokens("dora"))))
+    _, message = events(report({"expired": tokens("dora", is_new=False)}))
     assert (message.labels["gramhouse.newly_expired"], message.labels["gramhouse.recovered"]) == ("no", "no")
-    assert message.payload["sentence"] == "Still expired: 1 account."
+    assert message.payload["sentence"].startswith("1 access token expired (dora). Fix: ")
 
 
-def test_a_sentence_names_twenty_and_the_payload_all_that_are_known() -> None:
-    _, message = events(summary(tokens=Tokens(newly=tokens(*(f"user_{n}" for n in range(50)), total=60))))
-    assert "user_19 and 40 more." in message.payload["sentence"]
+def test_a_sentence_names_twenty_and_the_payload_fifty() -> None:
+    run, message = events(report({"expired": tokens(*(f"user_{n}" for n in range(60)))}))
+    assert "user_19 and 40 more)." in message.payload["sentence"]
+    assert message.payload["newly_expired"]["total"] == 60
     assert len(message.payload["newly_expired"]["accounts"]) == 50
+    assert len(run.payload["findings"][0]["accounts"]) == 50
 
 
-def test_a_partial_run_lists_fixable_problems_first() -> None:
-    put_off = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START)
-    failed = failure(OutcomeKind.NOT_FOUND, "http_404", scans=2, detail="Gone.", examples=())
-    [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Truncated(2, (put_off, failed))))
+def test_a_partial_run_begins_with_what_a_person_can_fix() -> None:
+    deferred = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START)
+    failed = failure(OutcomeKind.NOT_FOUND, "http_404", scans=2, detail="Gone.")
+    [message] = events(report(state=RunState.PARTIAL, failure_groups=(deferred, failed)))
     assert message.name == "gramhouse.run.partial"
-    assert " First: 2 scans not found, http_404: Gone. Fix: check whether the account" in message.payload["sentence"]
+    assert message.payload["sentence"].startswith(
+        "2 scans not found (http_404, correlation id TRACE): Gone (anna). Fix: check whether the account is still"
+    )
+    assert "9 scans deferred until 2026-03-01 02:15:00 UTC (rate_limited," in message.payload["sentence"]
     first, second = message.payload["failure_groups"]
     assert (first["outcome"], first["correlation_id"], first["resume_after"]) == (
         "deferred",
         "TRACE",
         "2026-03-01T02:15:00+00:00",
     )
-    assert (second["scans"], second["correlation_id"], second["resume_after"]) == (2, "", None)
-    [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Truncated(1, (put_off,))))
-    assert message.payload["sentence"].endswith(" First: 9 scans deferred, rate_limited: No.")
+    assert (second["scans"], second["resume_after"]) == (2, None)
 
 
-def test_the_event_of_a_run_has_its_warnings_and_names_those_that_make_it_partial() -> None:
+def test_a_message_has_three_findings_at_most() -> None:
+    groups = tuple(failure(OutcomeKind.DENIED, f"code_{number}") for number in range(6))
+    [message] = events(report(state=RunState.PARTIAL, failure_groups=groups))
+    assert "code_2" in message.payload["sentence"]
+    assert "code_3" not in message.payload["sentence"]
+    assert " And 3 more findings. sync 2026-03-01 02:15 UTC: " in message.payload["sentence"]
+
+
+def test_the_event_of_a_run_has_its_warnings_and_the_counts_of_resumed_runs() -> None:
     missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
     noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
-    [event] = events(summary(warnings=(missing, noted)))
-    assert event.payload["warnings"] == [asdict(missing), asdict(noted) | {"hint": ""}]
-    assert event.payload["sentence"].endswith(" 30 accounts are missing. Fix: Check the key.")
-
-
-def test_a_failed_run_is_reported_as_failed() -> None:
-    lost = (OutcomeCount("", OutcomeKind.FAILED, 1),)
-    [message] = events(summary(run=run(state=RunState.FAILED), outcomes=lost))
-    assert message.name == "gramhouse.run.failed"
-    assert message.payload["sentence"].startswith("Failed: 1 scan failed.")
+    resumed = RunCounts("run-0", "sync", RunState.INTERRUPTED, START, 30, 1200, 0, MergeStats(added=9))
+    event, *_ = events(report(warnings=(missing, noted), resumed=(resumed,)))
+    assert event.payload["warnings"] == [asdict(missing), asdict(noted)]
+    assert event.payload["sentence"].startswith("30 accounts are missing. Fix: Check the key.")
+    [before] = event.payload["resumed"]
+    assert (before["run_id"], before["pages"], before["added"]) == ("run-0", 30, 9)
 
 
 def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
-    failed = summary(
-        run=run(state=RunState.FAILED),
-        outcomes=(OutcomeCount("", OutcomeKind.FAILED, 1),),
-        tokens=Tokens(newly=tokens("anna")),
-        freshness=(fresh(overdue=2),),
-    )
-    message = events(failed, Retry(1, 3, 300.0, "connection_failed"))
+    data = {"expired": tokens("anna"), **stale("ben")}
+    failed = report(data, state=RunState.FAILED, failure_groups=(failure(OutcomeKind.FAILED, "timeout"),))
+    message = events(failed, "Retry 1 of 3 in 5 min (timeout)")
     assert [each.name for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
-    assert (
-        message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (connection_failed). Failed: 1 scan failed.")
-    )
+    assert message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 access token newly expired")
     assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
 
 
 def test_stale_surfaces_are_reported_by_name() -> None:
-    _, message = events(summary(freshness=(fresh(overdue=2), fresh("stories"))))
+    _, message = events(report(stale("anna", "ben")))
     assert message.name == "gramhouse.stale"
     assert message.labels["gramhouse.posts"] == "yes"
     assert "gramhouse.stories" not in message.labels
-    assert message.payload["sentence"] == "No completed scan within 1 d 12 h: posts of 2 accounts."
+    assert message.payload["sentence"].startswith("2 of 100 accounts: posts not refreshed within 1 d 12 h;")
     assert message.payload["overdue"] == {"posts": 2}
 
 
 def test_drift_is_reported_with_the_fields() -> None:
-    new = Truncated(3, (Field("media", "/mood", "VARCHAR"),))
-    retyped = Truncated(1, (Field("media", "/views", "VARCHAR"),))
-    _, message = events(summary(drift=Drift(new, retyped)))
+    _, message = events(report({"new_fields": fields("/mood"), "retyped_fields": fields("/views")}))
     assert message.name == "gramhouse.drift"
     assert (message.labels["gramhouse.new"], message.labels["gramhouse.retyped"]) == ("yes", "yes")
-    assert message.payload["sentence"] == ("New fields: /mood and 2 more. Fields with a changed type: /views.")
-    _, message = events(summary(drift=Drift(retyped=retyped)))
+    assert message.payload["sentence"] == ("1 new field: /mood (VARCHAR). 1 retyped field: /views (VARCHAR).")
+    _, message = events(report({"retyped_fields": fields("/views")}))
     assert (message.labels["gramhouse.new"], message.payload["new"]) == ("no", [])
 
 
@@ -149,7 +148,13 @@ def test_external_values_contain_no_mentions_links_or_templates() -> None:
 
 def test_each_name_is_reported_once_at_most() -> None:
     names = [message.name for message in events(hostile())]
-    assert sorted(names) == ["gramhouse.drift", "gramhouse.run.partial", "gramhouse.tokens"]
+    assert sorted(names) == [
+        "gramhouse.accounts",
+        "gramhouse.drift",
+        "gramhouse.run.partial",
+        "gramhouse.stale",
+        "gramhouse.tokens",
+    ]
 
 
 def test_text_from_outside_in_a_code_span_and_in_a_message() -> None:

@@ -149,7 +149,7 @@ def test_failures_are_grouped_with_the_largest_group_first(rig: Rig) -> None:
         outcome(OutcomeKind.SKIPPED, Partition("media", BEN, "stories")),
     )
     with rig.connection.begin():
-        assert failure_groups_of(rig.connection, "r") == (
+        assert failure_groups_of(rig.connection, "r", now=at(0)) == (
             FailureGroup(
                 OutcomeKind.DEFERRED,
                 "rate_limited",

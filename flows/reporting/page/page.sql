@@ -1,12 +1,5 @@
--- The queries of the report. Variables: made_at (when the snapshot was made), since (the first midnight of the time axes,
--- UTC), surfaces, is_everything (all accounts are covered), and the limits few_likes and posts_per_account.
--- `chosen` has the ids of the accounts that the report covers.
-
--- name: fresh
-CREATE TEMP TABLE fresh AS
-SELECT account_id, ig_username, surface, complete_at, outcome, error_code, resume_after, last_tried_at, stale_at,
-    coalesce(stale_at < getvariable('made_at'), false) AS is_stale
-FROM freshness WHERE account_id IN (FROM chosen) AND surface IN getvariable('surfaces')
+-- The queries of the report. The variables are those of Reader, and: since (the first midnight of the time axes, UTC), and
+-- the limits few_likes and posts_per_account.
 
 -- name: days
 -- The days of the time axes. A day without a complete or partial run has no data: it is a gap, not zero.
@@ -25,13 +18,12 @@ FROM (
 SELECT
     (SELECT count(*) FROM accounts WHERE removed_at IS NULL AND account_id IN (FROM chosen)) AS accounts,
     count(*) FILTER (surface = 'posts') AS posts, count(*) FILTER (surface = 'stories') AS stories
-FROM media WHERE removed_at IS NULL AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen)
+FROM media SEMI JOIN (SELECT account_id FROM accounts WHERE removed_at IS NULL) USING (account_id)
+WHERE removed_at IS NULL AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen)
 
 -- name: share
 -- Expired tokens do not count.
-SELECT count(stale_at) AS scans, count(*) FILTER (stale_at IS NOT NULL AND NOT is_stale) AS fresh,
-    count(*) FILTER (is_stale) AS stale, count(DISTINCT account_id) FILTER (is_stale) AS stale_accounts
-FROM fresh
+SELECT count(stale_at) AS scans, count(*) FILTER (stale_at IS NOT NULL AND NOT is_overdue) AS fresh FROM fresh
 
 -- name: expired
 SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total FROM expired_accounts
@@ -52,36 +44,6 @@ QUALIFY row_number() OVER (
 ) <= 20
 ORDER BY f.complete_at NULLS FIRST, f.ig_username, f.surface
 
--- name: warnings
-SELECT detail, hint, makes_partial FROM run_warnings
-WHERE run_id = (SELECT arg_max(run_id, seq) FROM runs WHERE kind <> 'totals') ORDER BY makes_partial DESC, code
-
--- name: quarantine
-SELECT reason, count(*) AS records, max(last_seen_at) AS last_at,
-    any_value(correlation_id ORDER BY last_seen_at DESC) AS correlation_id
-FROM quarantine
-WHERE (getvariable('is_everything') OR account_id = '' OR account_id IN (FROM chosen))
-  AND (surface = '' OR surface IN getvariable('surfaces'))
-GROUP BY reason ORDER BY records DESC, reason LIMIT 20
-
--- name: retyped
--- Only changes found by a later run than the first one with this field: until then the field is new.
-SELECT resource, path, type, last_type_change_at FROM fields AS f
-WHERE last_type_change_at >= getvariable('made_at') - INTERVAL 7 DAY
-  AND EXISTS (FROM runs AS r WHERE r.started_at > f.first_seen_at AND r.started_at <= f.last_type_change_at)
-ORDER BY last_type_change_at DESC, resource, path LIMIT 20
-
--- name: cooldowns
--- The accounts, and the catalogue with an empty name, whose last scans a cooldown of more than a day deferred.
-SELECT coalesce(any_value(a.ig_username), '') AS ig_username, max(o.resume_after) AS until
-FROM (
-    SELECT account_id, unnest(arg_max({'outcome': outcome, 'resume_after': resume_after}, r.seq))
-    FROM run_outcomes JOIN runs AS r USING (run_id) GROUP BY resource, account_id, surface
-) AS o LEFT JOIN accounts AS a USING (account_id)
-WHERE o.outcome = 'deferred' AND o.resume_after > getvariable('made_at') + INTERVAL 1 DAY AND a.removed_at IS NULL
-  AND (o.account_id IN (FROM chosen) OR o.account_id = '')
-GROUP BY o.account_id ORDER BY ig_username
-
 -- name: last_outcomes
 -- The outcomes of the last 30 runs. The catalogue does not count as an account.
 SELECT o.* REPLACE (nullif(o.account_id, '') AS account_id) FROM run_outcomes AS o
@@ -89,7 +51,7 @@ SEMI JOIN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMI
 WHERE (o.account_id IN (FROM chosen) AND o.surface IN getvariable('surfaces')) OR o.resource = 'accounts'
 
 -- name: ages
-SELECT s.surface, b.label, count(f.account_id) AS scans, count(*) FILTER (f.is_stale) AS stale,
+SELECT s.surface, b.label, count(f.account_id) AS scans, count(*) FILTER (f.is_overdue) AS stale,
     count(f.account_id) FILTER (f.stale_at IS NULL) AS expired,
     scans / greatest(max(scans) OVER (PARTITION BY s.surface), 1) AS share,
     CASE WHEN stale > 0 THEN 'trouble' WHEN b.hours IS NULL OR expired = scans THEN 'waiting' ELSE 'c2' END AS style
@@ -107,7 +69,7 @@ GROUP BY s.surface, b.hours, b.label HAVING scans > 0 OR b.hours IS NOT NULL ORD
 
 -- name: oldest
 SELECT ig_username, surface, complete_at, coalesce(outcome, 'none yet') AS outcome,
-    CASE WHEN stale_at IS NULL THEN 'token expired' WHEN is_stale THEN 'stale' ELSE 'fresh' END AS state
+    CASE WHEN stale_at IS NULL THEN 'token expired' WHEN is_overdue THEN 'stale' ELSE 'fresh' END AS state
 FROM fresh ORDER BY complete_at NULLS FIRST, ig_username, surface LIMIT 10
 
 -- name: runs

@@ -5,7 +5,7 @@ import pytest
 
 from connectors.warehouse.storage.statements import statements
 
-BEGUN = statements("flows.reporting.summary")["begun"]
+BEGUN = statements("flows.reporting.run_report")["begun"]
 
 # run, hour of its start, state
 RUNS = [
@@ -39,5 +39,7 @@ def test_events_that_were_not_reported_are_reported_by_the_next_run(runs: list[s
             "INSERT INTO runs VALUES (?, ?, 'sync', make_timestamptz(2026, 3, 1, ?, 0, 0, 'UTC'), ?)",
             [[seq, *run] for seq, run in enumerate(RUNS, 1) if run[1] <= now],
         )
-        found = db.execute(f"SELECT date_part('hour', timezone('UTC', since)) FROM ({BEGUN})", [runs]).fetchone()
+        db.execute(f"SET VARIABLE runs = {runs}")
+        db.execute(BEGUN)
+        found = db.execute("SELECT date_part('hour', timezone('UTC', getvariable('begun')))").fetchone()
     assert found == (hour,)

@@ -1,0 +1,115 @@
+"""Queries of a snapshot for some accounts and surfaces, as of a time."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
+from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.storage.quoting import literal
+from flows.config.errors import SettingsError
+from models.partition import Surface
+
+Audience = Literal["operator", "analyst", "both"]
+Record = dict[str, Any]
+
+# In display order; a run scans stories first.
+SURFACES: tuple[Surface, ...] = ("posts", "stories")
+
+WEEKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a report covers: `accounts` by name or id (empty: all), and the number of weeks on its time axes."""
+
+    accounts: tuple[str, ...] = ()
+    surfaces: tuple[Surface, ...] = SURFACES
+    weeks: int = WEEKS
+    audience: Audience = "both"
+
+
+EVERYTHING = Scope()
+
+_FRESH = """
+CREATE TEMP TABLE fresh AS
+SELECT *, coalesce(stale_at < getvariable('stale_before'), false) AS is_overdue
+FROM freshness WHERE account_id IN (FROM chosen) AND surface IN getvariable('surfaces')
+"""
+
+
+class Reader:
+    """Runs queries in an open snapshot.
+
+    The queries refer to the variables `made_at` (the time as of which they answer), `stale_after` (seconds),
+    `stale_before` (what is stale at this time, by the snapshot's own limit, is stale), `surfaces` and `is_everything`,
+    and to the temporary tables `chosen`, the ids of the accounts that are covered, and `fresh`, their rows of the view
+    `freshness` with the column `is_overdue`.
+
+    Raises QueryError if this version cannot read the snapshot, and SettingsError if it lacks an account of the scope.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        scope: Scope = EVERYTHING,
+        *,
+        now: datetime | None = None,
+        stale_after: float | None = None,
+    ) -> None:
+        """Answer as of `now`, or the time of the snapshot. `stale_after`, in seconds, overrides the snapshot's."""
+        self.scope = scope
+        self._snapshot = snapshot
+        [self.published] = self.records("FROM published")
+        self.at: datetime = now or self.published["snapshot_at"]
+        usual = self.published["stale_after"]
+        self.stale_after: float = usual if stale_after is None else stale_after
+        self.set(
+            made_at=self.at,
+            stale_after=self.stale_after,
+            stale_before=self.at + timedelta(seconds=usual - self.stale_after),
+            surfaces=scope.surfaces,
+            is_everything=not scope.accounts,
+        )
+        self.records("CREATE TEMP TABLE chosen AS SELECT account_id FROM accounts")
+        if scope.accounts:
+            self.set(chosen=self._ids(scope.accounts))
+            self.records("DELETE FROM chosen WHERE account_id NOT IN getvariable('chosen')")
+        self.records(_FRESH)
+
+    def _ids(self, wanted: Sequence[str]) -> list[str]:
+        named = self.records("SELECT account_id, ig_username FROM accounts")
+        found = {each[key]: each["account_id"] for each in named for key in ("account_id", "ig_username")}
+        for each in wanted:
+            if each not in found:
+                near = difflib.get_close_matches(each, found, n=1)
+                meant = f"did you mean {near[0]}?" if near else "`gramhouse accounts` lists them."
+                message = f"--account: the snapshot has no account {each!r}; {meant}"
+                raise SettingsError(message)
+        return sorted({found[each] for each in wanted})
+
+    def set(self, **variables: object) -> None:
+        """Set variables of queries."""
+        # Literals, because DuckDB imports numpy for the first parameter in a process, which takes seconds.
+        for name, value in variables.items():
+            self.records(f"SET VARIABLE {name} = {_literal(value)}")
+
+    def records(self, query: str) -> list[Record]:
+        """Return a query's rows."""
+        return self._snapshot.query(query).records()
+
+    def failure_groups(self, outcomes: str) -> tuple[FailureGroup, ...]:
+        """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause."""
+        return failure_groups(lambda query, values: self._snapshot.query(query, values).rows, outcomes, now=self.at)
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, datetime):
+        return f"TIMESTAMPTZ '{value.isoformat()}'"
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(_literal, value))}]::VARCHAR[]"
+    return "NULL" if value is None else str(value)

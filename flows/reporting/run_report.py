@@ -1,0 +1,139 @@
+"""The report of a run: its row of `runs`, its outcomes, and what the published snapshot says about the data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from pathlib import Path
+
+from connectors.source.errors import Failure
+from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
+from connectors.warehouse.runs.failure_groups import FailureGroup
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.statements import statements
+from flows.reporting.reader import Reader, Record
+from models.checkpoint import RunKind
+from models.incremental import OVERDUE
+from models.runs import OutcomeKind, RunState, RunWarning, Tally
+
+_SQL = statements(__name__)
+
+Data = Mapping[str, Sequence[Record]]
+"""The rows of queries of run_report.sql, by the name of the query."""
+
+_NAMES = (
+    "expired",
+    "renewed",
+    "freshness",
+    "stale",
+    "undecided",
+    "recent",
+    "full_overdue",
+    "gaps",
+    "quarantine",
+    "new_fields",
+    "retyped_fields",
+    "outcomes",
+    "last_runs",
+)
+
+NO_DATA: Data = dict.fromkeys(_NAMES, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunReport:
+    """The result of a run. `seconds` is its duration on the monotonic clock.
+
+    `pages`, `items` and `media` count what this run landed; `resumed` has the counts of the interrupted runs that it
+    resumed or merged pages of, oldest first. `requests` is the number of requests, retries included.
+
+    `mapping_pending`: the media are still read with another mapping than that of the settings. `expired` is the number
+    of accounts whose access token must be renewed.
+
+    `data` is what the snapshot says, `as_of` a time. It is NO_DATA, and `snapshot_bytes` is None, if the file at the
+    snapshot's path is not a snapshot of this warehouse and was not replaced; there is a warning in this case.
+    `snapshot_url` is the bucket in which the snapshot was published, and `report` the HTML report if it was renewed.
+    """
+
+    run_id: str
+    kind: RunKind
+    selected: str | None
+    reason: str | None
+    state: RunState
+    started_at: datetime
+    accounts: int
+    accounts_removed: int
+    accounts_missing: int
+    outcomes: Tally
+    pages: int
+    items: int
+    media: MergeStats
+    requests: int
+    failure_groups: tuple[FailureGroup, ...]
+    warnings: tuple[RunWarning, ...]
+    stopped_by: Failure | None = None
+    resumed_runs: tuple[str, ...] = ()
+    resumed: tuple[RunCounts, ...] = ()
+    restarted: int = 0
+    expired: int = 0
+    mapping_pending: bool = False
+    seconds: float = 0.0
+    snapshot: Path = Path()
+    snapshot_url: str | None = None
+    snapshot_bytes: int | None = None
+    report: Path | None = None
+    data: Data = field(default_factory=lambda: NO_DATA)
+    as_of: datetime
+
+    @property
+    def scope(self) -> str:
+        """Return the run's coverage for alerts: `everything`, `some` (surfaces) or `chosen` (accounts)."""
+        if self.kind == "sync":
+            return "everything" if self.selected is None else "some"
+        return "chosen"
+
+
+def _data(reader: Reader, runs: Sequence[str], run_id: str | None) -> Data:
+    """Return what a snapshot says about the data. Findings are new since the first of `runs` began.
+
+    With a `run_id`, only accounts that this run scanned or skipped can have an expired token.
+    """
+    reader.set(runs=runs, run_id=run_id, overdue=OVERDUE)
+    reader.records(_SQL["begun"])
+    return {name: reader.records(_SQL[name]) for name in _NAMES}
+
+
+def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
+    """Return what a snapshot says, as of `now`, after the first of `runs`, which resumed the others.
+
+    Raises SnapshotMissing, WarehouseUnusable and QueryError.
+    """
+    with open_snapshot(snapshot) as opened:
+        return _data(Reader(opened, now=now), runs, runs[0])
+
+
+def last_report(reader: Reader) -> RunReport | None:
+    """Return the report of the last run in a snapshot, with the last failure of each partition; None without a run."""
+    for run in reader.records(_SQL["last_run"]):
+        kinds = {OutcomeKind(each["outcome"]): each["scans"] for each in reader.records(_SQL["tally"])}
+        data = _data(reader, [run["run_id"]], None)
+        return RunReport(
+            run_id=run["run_id"],
+            kind=run["kind"],
+            selected=run["selection"],
+            reason=run["reason"],
+            state=RunState(run["state"]),
+            started_at=run["started_at"],
+            accounts=run["accounts"] or 0,
+            accounts_removed=run["accounts_removed"] or 0,
+            accounts_missing=run["accounts_missing"] or 0,
+            outcomes=Tally(kinds),
+            pages=run["pages"] or 0,
+            items=run["items"] or 0,
+            media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
+            requests=run["requests"] or 0,
+            failure_groups=reader.failure_groups(_SQL["last_outcomes"]),
+            warnings=tuple(RunWarning(**each) for each in reader.records(_SQL["warnings"])),
+            data=data,
+            as_of=reader.at,
+        )
+    return None

@@ -1,0 +1,124 @@
+-- What a snapshot says about a run and the data. The variables are those of Reader, and: runs (this run, and those that it
+-- resumed), run_id (only the accounts of this run can have an expired token; NULL: all accounts).
+
+-- name: begun
+-- Interrupted runs reported nothing, so the next run that ends also reports what they found.
+SET VARIABLE begun = (
+    SELECT min(started_at) FROM runs
+    WHERE list_contains(getvariable('runs'), run_id) OR seq > (
+        SELECT coalesce(max(seq), 0) FROM runs
+        WHERE state IN ('complete', 'partial', 'failed') AND kind IN ('sync', 'backfill')
+          AND seq < (SELECT seq FROM runs WHERE run_id = getvariable('runs')[1])
+    )
+)
+
+-- name: last_run
+SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 1
+
+-- name: last_runs
+SELECT *, epoch(ended_at) - epoch(started_at) AS seconds FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 14
+
+-- name: tally
+SELECT outcome, count(*) AS scans FROM run_outcomes
+WHERE run_id = (SELECT arg_max(run_id, seq) FROM runs WHERE kind <> 'totals') GROUP BY outcome
+
+-- name: outcomes
+SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = getvariable('runs')[1]
+GROUP BY ALL ORDER BY surface, outcome
+
+-- name: warnings
+SELECT code, count, detail, hint, makes_partial FROM run_warnings WHERE run_id = getvariable('runs')[1]
+ORDER BY makes_partial DESC, code
+
+-- name: last_outcomes
+-- The outcome of each partition in the last run that scanned it, of any kind.
+SELECT o.account_id, o.surface, unnest(arg_max({
+    'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail, 'ended_at': o.ended_at,
+    'correlation_id': o.correlation_id, 'resume_after': o.resume_after
+}, r.seq))
+FROM run_outcomes AS o JOIN runs AS r USING (run_id) LEFT JOIN accounts AS a USING (account_id)
+WHERE a.removed_at IS NULL AND (
+    o.resource = 'accounts' OR (o.account_id IN (FROM chosen) AND o.surface IN getvariable('surfaces'))
+)
+GROUP BY o.resource, o.account_id, o.surface
+
+-- name: expired
+-- Newest first, because older ones have been reported before.
+SELECT account_id, ig_username, token_expired_since AS since, media_as_of,
+    coalesce(token_expired_since >= getvariable('begun'), false) AS is_new
+FROM expired_accounts
+WHERE account_id IN (FROM chosen) AND (
+    getvariable('run_id') IS NULL
+    OR account_id IN (SELECT account_id FROM run_outcomes WHERE run_id = getvariable('run_id'))
+)
+ORDER BY token_expired_since DESC, ig_username, account_id
+
+-- name: renewed
+SELECT n.account_id, any_value(a.ig_username) AS ig_username, n.valid_from AS since
+FROM account_status_history AS n
+JOIN account_status_history AS o ON o.account_id = n.account_id AND o.valid_to = n.valid_from
+JOIN accounts AS a ON a.account_id = n.account_id AND a.removed_at IS NULL
+WHERE n.account_id IN (FROM chosen) AND n.status = 'active' AND n.valid_to IS NULL
+  AND n.valid_from >= getvariable('begun') AND o.status = 'token_expired'
+GROUP BY ALL ORDER BY ig_username, n.account_id
+
+-- name: freshness
+-- An account with an expired token cannot be scanned: it has no stale_at, and is counted separately.
+SELECT
+    surface,
+    count(stale_at) AS accounts,
+    count(complete_at) FILTER (stale_at IS NOT NULL AND NOT is_overdue) AS fresh,
+    count(*) FILTER (is_overdue) AS stale,
+    count(stale_at) FILTER (complete_at IS NULL) AS never,
+    count(*) FILTER (stale_at IS NULL) AS expired,
+    min(greatest(complete_at, recent_at)) FILTER (stale_at IS NOT NULL) AS oldest,
+    greatest(
+        epoch(getvariable('stale_before')) - epoch(min(stale_at)) + getvariable('stale_after'), 0
+    )::BIGINT AS age_seconds,
+    getvariable('stale_after') AS stale_after
+FROM fresh GROUP BY surface ORDER BY surface
+
+-- name: stale
+SELECT account_id, ig_username, surface, complete_at, outcome, error_code, resume_after FROM fresh
+WHERE is_overdue ORDER BY stale_at, ig_username, surface
+
+-- name: undecided
+-- Accounts whose scans could not mark removals because of rejected records, for longer than the limit of stale.
+SELECT account_id, ig_username, surface, removals_undecided_since FROM fresh
+WHERE removals_undecided_since < getvariable('made_at') - to_seconds(getvariable('stale_after'))
+ORDER BY removals_undecided_since, ig_username, surface
+
+-- name: recent
+-- For accounts with recent scans after a full one: the greatest ages, in seconds, of both kinds of scans.
+SELECT
+    surface, count(*) AS accounts, epoch(getvariable('made_at')) - epoch(min(recent_at)) AS recent,
+    epoch(getvariable('made_at')) - epoch(min(complete_at)) AS complete
+FROM fresh WHERE recent_at IS NOT NULL AND stale_at IS NOT NULL GROUP BY surface ORDER BY surface
+
+-- name: full_overdue
+-- Accounts whose full scans a budget has deferred for more than `overdue` intervals.
+SELECT f.account_id, f.ig_username, f.complete_at FROM fresh AS f CROSS JOIN published AS p
+WHERE f.recent_at IS NOT NULL AND f.stale_at IS NOT NULL
+  AND f.complete_at < getvariable('made_at') - to_seconds(getvariable('overdue') * p.full_refresh_every)
+ORDER BY f.complete_at, f.ig_username
+
+-- name: gaps
+SELECT g.*, a.ig_username FROM gaps AS g LEFT JOIN accounts AS a USING (account_id)
+WHERE g.account_id IN (FROM chosen) ORDER BY g.since, g.surface
+
+-- name: quarantine
+SELECT reason, count(*) AS records FROM quarantine
+WHERE (getvariable('is_everything') OR account_id = '' OR account_id IN (FROM chosen))
+  AND (surface = '' OR surface IN getvariable('surfaces'))
+GROUP BY reason ORDER BY records DESC, reason
+
+-- name: new_fields
+-- Nothing is reported for the first run with media, in which every field is new.
+SELECT resource, path, type FROM fields
+WHERE first_seen_at >= getvariable('begun') AND EXISTS (FROM media WHERE first_seen_at < getvariable('begun'))
+ORDER BY resource, path
+
+-- name: retyped_fields
+SELECT resource, path, type FROM fields
+WHERE first_seen_at < getvariable('begun') AND last_type_change_at >= getvariable('begun')
+ORDER BY resource, path

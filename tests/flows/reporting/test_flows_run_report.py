@@ -1,0 +1,237 @@
+"""What the report of a run says about the data, read from real snapshots."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.runs.failure_groups import Example, FailureGroup
+from connectors.warehouse.storage.errors import SnapshotMissing
+from flows.engine.pipeline import run_sync
+from flows.reporting.artifact import markdown
+from flows.reporting.events import events
+from flows.reporting.reader import Record
+from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
+from models.runs import OutcomeKind, RunState
+from models.selection import Selection
+from tests.clocks import START
+from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, open_run_resources, request, uuid
+from tests.flows.reports import HOSTILE
+
+pytestmark = pytest.mark.anyio
+
+DAY = 86_400.0
+
+
+@dataclass
+class Named(FakeApi):
+    """A fake API with other account names, and with more fields in its items."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        items = super()._items(request, params)
+        if request.operation != "accounts.list":
+            return [item | self.more for item in items]
+        for number, name in self.names.items():
+            items[number - 1]["ig_username"] = name
+        return items
+
+
+async def _syncs(folder: Path, service: FakeApi, *changes: Callable[[], None]) -> list[RunReport]:
+    """Make each change and run a sync after it, 24 hours apart."""
+    reports = []
+    async with open_run_resources(folder, service, page_size=50) as resources:
+        for day, change in enumerate(changes):
+            service.clock.passed = max(service.clock.passed, day * DAY)
+            change()
+            reports.append(await run_sync(request(folder), resources))
+    return reports
+
+
+def _read(report: RunReport, *, hours: float = 0.0, resumed: tuple[str, ...] | None = None) -> Data:
+    runs = [report.run_id, *(report.resumed_runs if resumed is None else resumed)]
+    return read_data(report.snapshot, runs, now=report.started_at + timedelta(hours=hours))
+
+
+def _names(rows: Sequence[Record], **where: object) -> list[str]:
+    return [row["ig_username"] for row in rows if row.items() >= where.items()]
+
+
+def _nothing() -> None: ...
+
+
+async def test_a_first_run(tmp_path: Path) -> None:
+    [report] = await _syncs(tmp_path, FakeApi(accounts=3, posts=2, expired=frozenset({2})), _nothing)
+    assert (report.state, report.scope, report.as_of) == (RunState.COMPLETE, "everything", START)
+    data = report.data
+    assert data["outcomes"] == [
+        {"surface": "", "outcome": "complete", "scans": 1},
+        {"surface": "posts", "outcome": "complete", "scans": 2},
+        {"surface": "posts", "outcome": "skipped", "scans": 1},
+        {"surface": "stories", "outcome": "complete", "scans": 2},
+        {"surface": "stories", "outcome": "skipped", "scans": 1},
+    ]
+    assert data["expired"] == [
+        {"account_id": uuid(2), "ig_username": "user_2", "since": START, "media_as_of": None, "is_new": True}
+    ]
+    # In the first run every field is new, so none is reported.
+    assert [data[name] for name in ("renewed", "stale", "new_fields", "retyped_fields")] == [[], [], [], []]
+    names = ("surface", "accounts", "fresh", "stale", "never", "expired")
+    counted = [[each[name] for name in names] for each in data["freshness"]]
+    assert counted == [["posts", 2, 2, 0, 0, 1], ["stories", 2, 2, 0, 0, 1]]
+    assert data["freshness"][0]["oldest"] == START
+    [last] = data["last_runs"]
+    assert (last["run_id"], last["accounts"], last["items"], last["added"]) == (report.run_id, 3, 7, 4)
+    assert (last["started_at"], last["seconds"]) == (START, 0.0)
+
+
+async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
+    service = FakeApi(accounts=4)
+
+    def expire(*numbers: int) -> Callable[[], None]:
+        return lambda: setattr(service, "expired", frozenset(numbers))
+
+    reports = await _syncs(tmp_path, service, expire(1), expire(1, 3), expire(1, 4), expire(1, 4))
+    found = reports[3].data
+    assert _names(found["expired"], is_new=True) == _names(found["renewed"]) == []
+    assert _names(found["expired"]) == ["user_4", "user_1"]
+    assert [run["run_id"] for run in found["last_runs"]] == [report.run_id for report in reversed(reports)]
+
+    # The report of the third day's run does not contain later changes.
+    found = reports[2].data
+    assert _names(found["expired"], is_new=True) == ["user_4"]
+    assert _names(found["expired"], is_new=False) == ["user_1"]
+    [recovered] = found["renewed"]
+    assert (recovered["ig_username"], recovered["since"]) == ("user_3", START + timedelta(days=2))
+    assert found["expired"][0]["media_as_of"] == START + timedelta(days=1)
+
+    # An interrupted run reports nothing: the run that resumes it does.
+    found = _read(reports[2], resumed=(reports[1].run_id, reports[0].run_id))
+    assert _names(found["expired"]) == _names(found["expired"], is_new=True) == ["user_4", "user_1"]
+
+
+async def test_a_backfill_reports_the_tokens_of_its_own_accounts(tmp_path: Path) -> None:
+    service = FakeApi(accounts=4, expired=frozenset({1, 2}))
+    await _syncs(tmp_path, service, _nothing)
+    async with open_run_resources(tmp_path, service, page_size=50) as resources:
+        chosen = replace(request(tmp_path), selection=Selection(accounts=("user_1", "user_3")))
+        report = await run_sync(chosen, resources)
+    assert _names(report.data["expired"]) == ["user_1"]
+
+
+def _trouble(request: ApiRequest) -> Refusal | None:
+    if is_posts(request, 1) or is_posts(request, 2):
+        return Refusal(403, "api_forbidden")
+    if is_posts(request, 3):
+        return Refusal(429, "rate_limited", retry_after=7200)
+    return None
+
+
+async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path: Path) -> None:
+    service = FakeApi(accounts=3)
+    reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
+    report = reports[1]
+    assert report.state is RunState.PARTIAL
+    denied, deferred = report.failure_groups
+    assert denied == FailureGroup(
+        OutcomeKind.DENIED,
+        "api_forbidden",
+        2,
+        2,
+        None,
+        "No.",
+        (Example("user_1", "posts", CORRELATION_ID, uuid(1)), Example("user_2", "posts", CORRELATION_ID, uuid(2))),
+        ("user_1", "user_2"),
+    )
+    assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ("user_3",))
+    assert deferred.resume_after is not None
+    assert timedelta(hours=2) <= deferred.resume_after - START - timedelta(days=1) < timedelta(hours=3)
+    found = _read(report, hours=13)
+    assert [(f["surface"], f["fresh"], f["stale"], f["never"]) for f in found["freshness"]] == [
+        ("posts", 0, 3, 0),
+        ("stories", 3, 0, 0),
+    ]
+    assert _names(found["stale"], surface="posts") == ["user_1", "user_2", "user_3"]
+    later = replace(report, data=found)
+    assert [event.name for event in events(later)] == ["gramhouse.run.partial", "gramhouse.stale"]
+    assert _read(report, hours=11)["stale"] == []
+
+
+async def test_who_was_never_scanned_is_overdue_only_when_known_for_long(tmp_path: Path) -> None:
+    service = FakeApi(accounts=2, failure=_trouble)
+    [report] = await _syncs(tmp_path, service, _nothing)
+    posts = _read(report, hours=1)["freshness"][0]
+    assert [posts[name] for name in ("accounts", "fresh", "stale", "never", "oldest")] == [2, 0, 0, 2, None]
+    assert _read(report, hours=40)["freshness"][0]["stale"] == 2
+
+
+async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
+    service = FakeApi(failure=lambda _: Refusal(401, "api_unauthorized"))
+    [report] = await _syncs(tmp_path, service, _nothing)
+    assert report.state is RunState.FAILED
+    assert report.failure_groups[0].examples == (Example("", "", CORRELATION_ID),)
+    assert f"The account catalogue failed (api_unauthorized, correlation id {CORRELATION_ID}): No" in markdown(report)
+    assert "check the API key" in markdown(report)
+    assert report.data["freshness"] == []
+
+
+async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -> None:
+    service = Named(accounts=2)
+    reports = await _syncs(
+        tmp_path,
+        service,
+        lambda: service.more.update(level=1),
+        lambda: service.more.update(level="high", mood="calm"),
+        _nothing,
+    )
+    assert reports[1].data["new_fields"] == [{"resource": "media", "path": "/mood", "type": "VARCHAR"}]
+    assert [change["path"] for change in reports[1].data["retyped_fields"]] == ["/level"]
+    assert reports[2].data["new_fields"] == reports[2].data["retyped_fields"] == []
+
+
+async def test_long_lists_are_counted_and_truncated(tmp_path: Path) -> None:
+    service = FakeApi(accounts=70, posts=1, expired=frozenset(range(1, 61)))
+    [report] = await _syncs(tmp_path, service, _nothing)
+    assert len(report.data["expired"]) == 60
+    assert len(markdown(report)) < 5_000
+
+
+async def test_hostile_names_are_rejected_and_hostile_fields_are_shown_as_text(tmp_path: Path) -> None:
+    service = Named(accounts=len(HOSTILE) + 1, posts=1)
+
+    def turn() -> None:
+        service.names.update(enumerate(HOSTILE, 1))
+        service.more.update(dict.fromkeys(HOSTILE, "x"))
+
+    reports = await _syncs(tmp_path, service, _nothing, turn)
+    report = reports[1]
+    assert report.media.quarantined == len(HOSTILE)
+    assert len(report.data["new_fields"]) == len(HOSTILE)
+    page = markdown(report)
+    assert "/![x](https:~1~1evil.example~1i.png) (VARCHAR)" in page
+    # The page has exactly its own headings: external text adds none.
+    assert page.count("\n### ") == page.count("\n#") == 6
+    [drift] = [event for event in events(report) if event.name == "gramhouse.drift"]
+    assert "«!channel»" in drift.payload["sentence"]
+    assert not any(sign in drift.payload["sentence"] for sign in ("<", "{", "@", "`", "["))
+
+
+async def test_a_snapshot_that_is_gone_since_costs_only_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        message = "There is no snapshot"
+        raise SnapshotMissing(message)
+
+    monkeypatch.setattr("flows.engine.pipeline.read_data", gone)
+    said: list[str] = []
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
+        report = await run_sync(request(tmp_path), resources, say=said.append)
+    assert (report.state, report.data) == (RunState.COMPLETE, NO_DATA)
+    assert said == ["The snapshot that was published cannot be read: There is no snapshot"]

@@ -1,0 +1,121 @@
+"""Reports of runs for tests, and hostile texts that must not be interpreted as markup."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.runs.failure_groups import Example, FailureGroup
+from flows.reporting.reader import Record
+from flows.reporting.run_report import NO_DATA, RunReport
+from models.runs import OutcomeKind, RunState, RunWarning, Tally
+
+START = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+
+HOSTILE = (
+    "a|b",
+    "`whoami`",
+    "``",
+    "[click](https://evil.example)",
+    "<script>alert(1)</script>",
+    "<!channel>",
+    "line\n## break\r\n| a | b |",
+    "\u202etxt.exe",
+    "\x1b[31mred",
+    "{{ secret }}",
+    "@everyone *loud* ~gone~",
+    "https://evil.example/x",
+    "\\",
+    "back\\`slash\\",
+    "![x](https://evil.example/i.png)",
+    "```mermaid",
+)
+
+REPORT = RunReport(
+    run_id="run-1",
+    kind="sync",
+    selected=None,
+    reason=None,
+    state=RunState.COMPLETE,
+    started_at=START,
+    as_of=START,
+    seconds=2520.0,
+    accounts=100,
+    accounts_removed=0,
+    accounts_missing=0,
+    outcomes=Tally({OutcomeKind.COMPLETE: 100}),
+    pages=300,
+    items=12_000,
+    media=MergeStats(added=40, changed=7),
+    requests=0,
+    failure_groups=(),
+    warnings=(),
+    snapshot=Path("analytics.duckdb"),
+    snapshot_bytes=1,
+)
+
+
+def report(data: dict[str, list[Record]] | None = None, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunReport
+    """Return the report of a run without problems, with these rows about the data and other changes."""
+    outcomes = [{"surface": "posts", "outcome": "complete", "scans": 100}]
+    return replace(REPORT, data={**NO_DATA, "outcomes": outcomes, "last_runs": [run()], **(data or {})}, **changes)
+
+
+def run(**changes: Any) -> Record:  # noqa: ANN401 - columns of `runs`
+    """Return a row of the last runs."""
+    row = {"kind": "sync", "selection": None, "state": "complete", "started_at": START, "seconds": 2520.0}
+    return {**row, "items": 12_000, "added": 40, "changed": 7, **changes}
+
+
+def tokens(*names: str, is_new: bool = True) -> list[Record]:
+    """Return rows of accounts whose token expired or was renewed."""
+    return [{"account_id": f"id of {name}", "ig_username": name, "since": START, "is_new": is_new} for name in names]
+
+
+def fields(*paths: str) -> list[Record]:
+    """Return rows of fields."""
+    return [{"resource": "media", "path": path, "type": "VARCHAR"} for path in paths]
+
+
+def failure(outcome: OutcomeKind, error_code: str = "api_forbidden", **changes: Any) -> FailureGroup:  # noqa: ANN401
+    example = Example("anna", "posts", "TRACE")
+    return replace(FailureGroup(outcome, error_code, 1, 1, None, "No.", (example,), ("anna",)), **changes)
+
+
+def fresh(surface: str = "posts", **changes: Any) -> Record:  # noqa: ANN401
+    """Return a row of the freshness of a surface."""
+    row = {"surface": surface, "accounts": 100, "fresh": 100, "stale": 0, "never": 0, "expired": 3, "oldest": START}
+    return {**row, "age_seconds": 90_000, "stale_after": 129_600, **changes}
+
+
+def stale(*names: str, surface: str = "posts") -> dict[str, list[Record]]:
+    """Return rows that say that the posts or stories of these accounts are stale."""
+    rows = [{"account_id": name, "ig_username": name, "surface": surface} for name in names]
+    return {"freshness": [fresh(surface, stale=len(names), age_seconds=172_800)], "stale": rows}
+
+
+def hostile() -> RunReport:
+    """A report in which every text from outside is hostile."""
+    return report(
+        {
+            "expired": tokens(*HOSTILE),
+            "renewed": tokens(*HOSTILE),
+            "new_fields": fields(*HOSTILE),
+            "retyped_fields": fields(*HOSTILE),
+            "quarantine": [{"reason": text, "records": 1} for text in HOSTILE],
+            "last_runs": [run(selection=text) for text in HOSTILE],
+            **stale(*HOSTILE),
+        },
+        kind="backfill",
+        selected=HOSTILE[2],
+        reason=HOSTILE[3],
+        state=RunState.PARTIAL,
+        outcomes=Tally({OutcomeKind.FAILED: 40}),
+        failure_groups=tuple(
+            failure(kind, text, detail=text, examples=(Example(text, "posts", text),), usernames=(text,))
+            for text in HOSTILE
+            for kind in (OutcomeKind.FAILED, OutcomeKind.DEFERRED)
+        ),
+        warnings=(RunWarning("accounts_missing", 30, " ".join(HOSTILE), " ".join(HOSTILE), makes_partial=True),),
+    )
