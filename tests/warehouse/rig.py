@@ -175,7 +175,10 @@ class Rig:
 
 
 def unpack(folder: Path) -> Path:
-    """Unpack what 0.2.0 left after a kill: its warehouse, raw store, segment and snapshot; return the warehouse."""
+    """Unpack what 0.2.0 left after a kill: its warehouse, raw store, segment and snapshot; return the warehouse.
+
+    It was written with the code of that release by fixtures/write.py, which the history has (8a25073).
+    """
     with tarfile.open(Path(__file__).parent / "fixtures" / "warehouse_0.2.0.tar.xz") as archive:
         archive.extractall(folder, filter="data")
     return folder / "warehouse.duckdb"

@@ -3,8 +3,6 @@
 import errno
 import os
 import shutil
-import struct
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -138,33 +136,6 @@ def test_only_complete_landings_of_a_torn_segment_are_staged(path: Path) -> None
             left.unlink()
     assert sorted(lengths.values()) == list(lengths.values())
     assert set(lengths.values()) == {0, 1, 2, 3}
-
-
-OLDER_NAMES = {
-    b'"scan_id":': b'"walk_id":',
-    b'"run_kind":': b'"lane":',
-    b'"rejected":': b'"set_aside":',
-    b'"state": "scanning"': b'"state": "walking"',
-}
-
-
-def as_version_1(data: bytes) -> bytes:
-    """A segment as the first releases wrote it."""
-    line, begin = data[: data.index(b"\n") + 1], data.index(b"\n") + 1
-    written = [line.replace(b"segment 2", b"segment 1")]
-    while begin < len(data):
-        seq, *lengths = struct.unpack_from("<Q5I", data, begin + 4)
-        begin += 4 + struct.calcsize("<Q5I")
-        parts = []
-        for length in lengths:
-            part = data[begin : begin + length]
-            begin += length
-            for new, old in OLDER_NAMES.items():
-                part = part.replace(new, old)
-            parts.append(part)
-        rest = struct.pack("<Q5I", seq, *map(len, parts)) + b"".join(parts)
-        written.append(struct.pack("<I", zlib.crc32(rest)) + rest)
-    return b"".join(written)
 
 
 @pytest.mark.parametrize("place", [30, 60, -1])

@@ -167,15 +167,6 @@ def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig:
     assert listed(rig, 60, [0]) == 3
 
 
-def test_several_catalogues_in_one_merge_are_judged_one_after_the_other(rig: Rig) -> None:
-    listed(rig, 0, range(60))
-    for hour, numbers in ((24, range(30)), (36, range(30)), (48, range(29))):
-        scan = Scan(CATALOGUE, f"c{hour}", at(hour))
-        rig.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
-    assert merged(rig) == 31
-    assert missing(rig) == 0
-
-
 def test_a_scan_that_was_interrupted_is_judged_at_its_end_alone(rig: Rig) -> None:
     listed(rig, 0, range(60))
     scan = Scan(CATALOGUE, "c", at(24))
@@ -226,12 +217,3 @@ def test_an_account_that_leaves_and_returns_keeps_the_gap_in_its_history(rig: Ri
     assert rig.row(f"SELECT status, status_since, removed_at FROM core.accounts WHERE account_id = '{uuid(19)}'") == (
         "active", end(48), None,
     )  # fmt: skip
-
-
-def test_gaps_are_the_same_in_any_batches(rig: Rig) -> None:
-    for hour, count in ((0, 20), (24, 19), (48, 20), (72, 19), (96, 20)):
-        scan = Scan(CATALOGUE, f"c{hour}", at(hour))
-        rig.land(scan.page(accounts(*range(count)), at(hour) + timedelta(minutes=1), last=True))
-    assert merged(rig) == 2
-    assert [status for status, *_ in history(rig, 19)] == ["active", "removed", "active", "removed", "active"]
-    assert [until for *_, until in history(rig, 19)] == [end(24), end(48), end(72), end(96), None]

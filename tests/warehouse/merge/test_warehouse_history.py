@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.storage.connection import Connection
-from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, at, emptied
+from tests.warehouse.rig import POSTS, Item, Rig, Row, Scan, at, emptied
 
 COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"
 
@@ -34,36 +34,9 @@ def versions(rig: Rig) -> list[tuple[datetime, datetime, Item]]:
     return [(since, until, json.loads(payload)) for _, since, until, payload in stored_versions(rig)]
 
 
-def test_a_changed_count_makes_no_new_version(rig: Rig) -> None:
-    days(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 2}, {"caption": "a", "likes": 2})
-    assert versions(rig) == []
-    assert rig.rows(COUNTS) == [("like_count", 1, seen(0)), ("like_count", 2, seen(24))]
-    assert rig.row("SELECT like_count, changed_at, content_changed_at FROM core.media") == (2, seen(24), seen(0))
-
-
-def test_changed_content_makes_a_new_version_and_no_new_count(rig: Rig) -> None:
-    days(rig, {"caption": "a", "likes": 1}, {"caption": "b", "likes": 1}, {"caption": "c", "likes": 1})
-    assert versions(rig) == [
-        (seen(0), seen(24), {"id": "1", "caption": "a", "likes": 1}),
-        (seen(24), seen(48), {"id": "1", "caption": "b", "likes": 1}),
-    ]
-    assert rig.rows(COUNTS) == [("like_count", 1, seen(0))]
-    assert rig.row("SELECT changed_at, content_changed_at FROM core.media") == (seen(48), seen(48))
-
-
-def test_a_version_is_kept_as_it_was_last_written(rig: Rig) -> None:
-    days(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 9}, {"caption": "b", "likes": 9})
-    assert versions(rig) == [(seen(0), seen(48), {"id": "1", "caption": "a", "likes": 9})]
-
-
 def test_a_list_that_moves_to_another_field_is_a_new_version(rig: Rig) -> None:
     days(rig, {"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
     assert [item for _, _, item in versions(rig)] == [{"id": "1", "a": [7], "b": [1]}, {"id": "1", "a": [7]}]
-
-
-def test_content_that_comes_back_is_a_version_again(rig: Rig) -> None:
-    days(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "a"})
-    assert [(since, until) for since, until, _ in versions(rig)] == [(seen(0), seen(24)), (seen(24), seen(48))]
 
 
 @pytest.mark.parametrize(
@@ -79,12 +52,6 @@ def test_a_new_signature_is_not_a_change(rig: Rig, before: Item, after: Item) ->
     days(rig, before, after)
     assert versions(rig) == []
     assert rig.value("SELECT changed_at FROM core.media") == seen(0)
-
-
-def test_a_new_signature_with_a_new_count_makes_no_new_version(rig: Rig) -> None:
-    days(rig, {"url": "https://x/1?oe=A", "likes": 1}, {"url": "https://x/1?oe=B", "likes": 2})
-    assert versions(rig) == []
-    assert rig.row("SELECT media_url, content_changed_at FROM core.media") == ("https://x/1?oe=B", seen(0))
 
 
 @pytest.mark.parametrize(
@@ -126,23 +93,6 @@ def test_fields_that_are_content_make_a_version(rig: Rig, before: Item, after: I
     assert [item for *_, item in versions(rig)] == [{"id": "1", **before}]
 
 
-def test_a_missing_count_is_null_until_it_returns(rig: Rig) -> None:
-    days(rig, {"likes": 5, "saves": 7}, {"saves": 7}, {"saves": 7}, {"likes": 5, "saves": 7}, {"likes": None})
-    assert rig.rows(COUNTS) == [
-        ("like_count", 5, seen(0)),
-        ("saves", 7, seen(0)),
-        ("like_count", None, seen(24)),
-        ("like_count", 5, seen(72)),
-        ("like_count", None, seen(96)),
-        ("saves", None, seen(96)),
-    ]
-
-
-def test_an_item_without_a_numeric_count_has_no_metric(rig: Rig) -> None:
-    days(rig, {"caption": "a"}, {"caption": "b", "likes": "many"})
-    assert rig.rows(COUNTS) == []
-
-
 def test_a_count_found_later_begins_at_its_first_sighting(rig: Rig) -> None:
     days(rig, {"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
     assert rig.rows(COUNTS) == [
@@ -165,14 +115,6 @@ def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[obj
     assert one == other
 
 
-def test_counts_are_kept_for_each_item(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2", "likes": 2}])
-    rig.scan(STORIES, "s", 1, [{"id": "1", "likes": 3}])
-    rig.scan(POSTS, "q", 24, [{"id": "1", "likes": 1}, {"id": "2", "likes": 4}])
-    query = "SELECT surface, media_id, value FROM core.media_metrics ORDER BY observed_at, media_id"
-    assert rig.rows(query) == [("posts", "1", 1), ("posts", "2", 2), ("stories", "1", 3), ("posts", "2", 4)]
-
-
 def test_an_item_that_returns_unchanged_has_one_history(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
     rig.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
@@ -184,41 +126,10 @@ def test_an_item_that_returns_unchanged_has_one_history(rig: Rig) -> None:
     assert (versions(rig), rig.rows(COUNTS)) == ([], [("like_count", 1, seen(0))])
 
 
-def test_a_version_is_valid_until_its_item_returns_changed(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}, {"id": "2"}, {"id": "3"}])
-    rig.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
-    rig.scan(POSTS, "r", 48, [{"id": "1", "caption": "b"}, {"id": "2"}, {"id": "3"}])
-    assert versions(rig) == [(seen(0), seen(48), {"id": "1", "caption": "a"})]
-
-
 def test_both_occurrences_of_an_item_on_one_page_are_kept(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
     assert versions(rig) == [(seen(0), seen(0), {"id": "1", "caption": "a", "likes": 1})]
     assert sorted(rig.rows(COUNTS), key=repr) == [("like_count", 1, seen(0)), ("like_count", 2, seen(0))]
-
-
-def test_several_changes_in_one_merge_are_all_kept(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}])
-    scan = Scan(POSTS, "q", at(24))
-    for hour, (caption, likes) in enumerate([("a", 2), ("b", 2), ("b", 3), ("b", 3), ("a", 4)], 24):
-        rig.land(scan.page([{"id": "1", "caption": caption, "likes": likes}], at(hour)))
-    rig.merge()
-    assert [(since, until, item["caption"], item["likes"]) for since, until, item in versions(rig)] == [
-        (seen(0), at(25), "a", 2),
-        (at(25), at(28), "b", 3),
-    ]
-    assert [row[1:] for row in rig.rows(COUNTS)] == [(1, seen(0)), (2, at(24)), (3, at(26)), (4, at(28))]
-    assert rig.row("SELECT caption, content_changed_at FROM core.media") == ("a", at(28))
-
-
-@pytest.mark.parametrize("after", [{"caption": "a", "likes": 2}, {"caption": "b", "likes": 1}])
-def test_a_row_from_before_there_was_history_is_compared_by_its_payload(rig: Rig, after: Item) -> None:
-    days(rig, {"caption": "a", "likes": 1})
-    rig.do("UPDATE core.media SET payload_hash = NULL")
-    rig.scan(POSTS, "next", 24, [{"id": "1", **after}])
-    changed = after["caption"] != "a"
-    assert [item for *_, item in versions(rig)] == [{"id": "1", "caption": "a", "likes": 1}] * changed
-    assert rig.value("SELECT content_changed_at FROM core.media") == (seen(24) if changed else seen(0))
 
 
 # The expected result, in plain Python.

@@ -1,11 +1,7 @@
-import ast
 import json
-import re
-from pathlib import Path
 
 import pytest
 
-import connectors.warehouse
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from tests.warehouse.rig import ANNA, BEN, POSTS, T0, Rig, Row, Scan, account, at
@@ -21,61 +17,6 @@ def page_at(hour: float) -> object:
 
 def names(rig: Rig) -> list[Row]:
     return rig.rows("SELECT account_id, ig_username, removed_at IS NOT NULL FROM core.accounts ORDER BY account_id")
-
-
-def test_new_accounts_land_with_their_first_period(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account(), account(BEN, name="ben", status="token_expired")])
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    assert rig.rows(f"{STATE} ORDER BY account_id") == [
-        ("active", page_at(0), page_at(0), page_at(0), None),
-        ("token_expired", page_at(0), page_at(0), page_at(0), None),
-    ]
-    assert rig.rows(HISTORY) == [("active", page_at(0), None), ("token_expired", page_at(0), None)]
-
-
-def test_a_renamed_account_keeps_its_row_and_its_first_sight(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account()])
-    rig.catalogue("c2", 24, [account(name="anna.bakes")])
-    assert names(rig) == [(ANNA, "anna.bakes", False)]
-    assert rig.row(STATE) == ("active", page_at(0), page_at(0), page_at(24), None)
-    assert rig.rows(HISTORY) == [("active", page_at(0), None)]
-
-
-def test_every_change_of_status_closes_a_period_and_opens_one(rig: Rig) -> None:
-    for day, status in enumerate(["active", "token_expired", "token_expired", "active"]):
-        rig.catalogue(f"c{day}", 24 * day, [account(status=status)])
-    assert rig.rows(HISTORY) == [
-        ("active", page_at(0), page_at(24)),
-        ("token_expired", page_at(24), page_at(72)),
-        ("active", page_at(72), None),
-    ]
-    assert rig.row(STATE)[:2] == ("active", page_at(72))
-
-
-def test_several_changes_inside_one_merge_leave_every_period(rig: Rig) -> None:
-    rig.catalogue("c0", 0, [account()])
-    for day, status in enumerate(["token_expired", "token_expired", "active", "token_expired"], 1):
-        rig.land(Scan(CATALOGUE, f"c{day}", at(24 * day)).page([account(status=status)], at(24 * day)))
-    rig.merge()
-    assert rig.rows(HISTORY) == [
-        ("active", page_at(0), at(24)),
-        ("token_expired", at(24), at(72)),
-        ("active", at(72), at(96)),
-        ("token_expired", at(96), None),
-    ]
-    assert rig.row(STATE)[:3] == ("token_expired", at(96), page_at(0))
-
-
-def test_a_status_that_came_and_went_inside_one_merge_leaves_the_present_one_open(rig: Rig) -> None:
-    rig.catalogue("c0", 0, [account()])
-    for day, status in enumerate(["token_expired", "active"], 1):
-        rig.land(Scan(CATALOGUE, f"c{day}", at(24 * day)).page([account(status=status)], at(24 * day)))
-    rig.merge()
-    assert rig.rows(HISTORY) == [
-        ("active", page_at(0), at(24)),
-        ("token_expired", at(24), at(48)),
-        ("active", at(48), None),
-    ]
 
 
 @pytest.mark.parametrize("pages", [[[0, 1]], [[0], [1]]], ids=["one page", "two pages"])
@@ -106,41 +47,6 @@ def test_the_same_record_rejected_twice_in_one_merge_is_quarantined_at_its_first
     rig.land(scan.page([7, account(), 7], at(1), rejected=asides), scan.page([7], at(1), rejected=asides[1:]))
     assert rig.merge().quarantined == 1
     assert rig.row("SELECT page, position FROM core.quarantine") == (1, 0)
-
-
-def test_only_a_complete_scan_of_the_catalogue_marks_accounts_removed(rig: Rig) -> None:
-    both = [account(), account(BEN, name="ben")]
-    rig.catalogue("c1", 0, both)
-    rig.catalogue("c2", 24, [account()], last=False)
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    rig.scan(POSTS, "p", 25, [])
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    rig.catalogue("c3", 48, [account()])
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", True)]
-    assert rig.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(48)
-
-
-def test_removal_keeps_the_instant_at_which_it_was_first_missed(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    for day in (1, 2):
-        rig.catalogue(f"d{day}", 24 * day, [account()])
-    assert rig.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(24)
-
-
-def test_an_account_that_returns_is_there_again_even_if_the_scan_breaks_off(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    rig.catalogue("c2", 24, [account()])
-    rig.catalogue("c3", 48, [account(BEN, name="ben")], last=False)
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    assert rig.value(f"SELECT first_seen_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(0)
-
-
-def test_a_scan_resumed_over_merges_removes_nothing_that_an_earlier_merge_listed(rig: Rig) -> None:
-    scan = Scan(CATALOGUE, "c", T0)
-    for number, who in enumerate([account(), account(BEN, name="ben")]):
-        rig.land(scan.page([who], at(number), last=number == 1))
-        rig.merge()
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
 
 
 def test_an_empty_page_merges(rig: Rig) -> None:
@@ -307,19 +213,3 @@ def test_an_account_that_returns_in_a_record_rejected_has_its_gap_closed(rig: Ri
         ("active", at(49), None),
     ]
     assert rig.value(f"SELECT status_since FROM core.accounts WHERE account_id = '{BEN}'") == at(49)
-
-
-MERGE = (
-    "merge/merge.py", "merge/accounts.py", "merge/item_rows.py", "merge/history.py", "merge/media.py",
-    "merge/comparing.py", "merge/removal.py", "merge/account_removal.py", "merge/run_counts.py", "merge/quarantine.py",
-    "merge/schema_evolution.py", "ingest/cells.py", "ingest/columns.py", "ingest/records.py", "raw/parts.py",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MERGE)
-def test_no_statement_of_a_merge_parses_json(name: str) -> None:
-    source = (Path(connectors.warehouse.__file__).parent / name).read_text()
-    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
-    assert not [
-        text for text in texts if isinstance(text, str) and re.search(r"\bjson_\w+\(|from_json|->>|::JSON", text)
-    ]

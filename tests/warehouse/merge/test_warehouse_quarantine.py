@@ -50,28 +50,6 @@ def test_other_content_another_surface_and_another_reason_are_other_records(rig:
     assert len(held(rig)) == 4
 
 
-def test_batching_of_pages_does_not_change_quarantine(rig: Rig) -> None:
-    for day in range(3):
-        scan = Scan(POSTS, f"w{day}", at(24 * day))
-        rig.land(scan.page([item(day)], at(24 * day), last=True))
-    rig.merge()
-    assert held(rig) == [(at(0), at(48))]
-
-
-def test_rows_of_an_older_gramhouse_become_one_when_the_record_comes_again(rig: Rig) -> None:
-    for day in range(3):
-        rig.scan(POSTS, f"w{day}", 24 * day, [item(day, f"v{day}"), item(day, "other")])
-    # In older versions each sync added a row for every count and signature.
-    rig.do("UPDATE core.quarantine SET payload = replace(payload, 'v1', 'v0'), digest = NULL")
-    assert len(held(rig)) == 4
-    rig.scan(POSTS, "x", 96, [item(9, "v0")])
-    assert held(rig, "payload ->> 'caption', seen_at, last_seen_at") == [
-        ("other", minute(0), minute(48)),
-        ("v0", minute(0), minute(96)),
-        ("v2", minute(48), minute(48)),
-    ]
-
-
 def test_a_new_mapping_changes_which_rejected_items_are_the_same_record(rig: Rig) -> None:
     rig.scan(POSTS, "w", 0, [{"caption": "a", "mood": 1}, {"caption": "a", "mood": 2}])
     assert len(held(rig)) == 2

@@ -3,14 +3,12 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from connectors.warehouse.maintenance.housekeeping import delete_runs
 from connectors.warehouse.merge.run_counts import LISTED, NAMES, MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger
 from models.partition import CATALOGUE
 from models.runs import RunState
-from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, account, at
+from tests.warehouse.rig import POSTS, Rig, Scan, account, at
 
 _NAMED = ", ".join(NAMES)
 
@@ -36,23 +34,6 @@ def items(*ids: object, **more: object) -> list[dict[str, object]]:
     return [{"id": str(one), **more} for one in ids]
 
 
-def test_pages_of_two_runs_in_one_merge_are_counted_separately(rig: Rig) -> None:
-    scan = Scan(POSTS, "w", at(0), run_id="a")
-    rig.land(scan.page([*items(1, 2), {"caption": "no id"}], at(0)))
-    scan.run_id = "b"
-    rig.land(scan.page([*items(2, caption="changed"), *items(3)], at(1), last=True))
-    assert rig.merge() == MergeStats(added=3, changed=1, quarantined=1)
-    assert counted(rig) == {
-        "a": {"pages": 1, "items": 3, "added": 2, "quarantined": 1},
-        "b": {"pages": 1, "items": 2, "added": 1, "changed": 1},
-    }
-
-
-def test_the_catalogue_counts_pages_and_records(rig: Rig) -> None:
-    rig.catalogue("c", 0, [account()], [])
-    assert counted(rig) == {"run-1": {"pages": 2, "items": 1}}
-
-
 def test_a_removal_belongs_to_the_run_that_completed_the_scan(rig: Rig) -> None:
     rig.scan(POSTS, "w", 0, items(1, 2, 3))
     scan = Scan(POSTS, "x", at(24), run_id="cut short")
@@ -62,27 +43,6 @@ def test_a_removal_belongs_to_the_run_that_completed_the_scan(rig: Rig) -> None:
     rig.merge()
     assert counted(rig)["cut short"] == {"pages": 1, "items": 1}
     assert counted(rig)["completes"] == {"pages": 1, "items": 1, "removed": 1}
-
-
-def test_an_expired_story_and_one_that_returns(rig: Rig) -> None:
-    rig.scan(STORIES, "w", 0, items(1))
-    for number, run_id in enumerate(("misses", "sees"), 1):
-        scan = Scan(STORIES, run_id, at(30 * number), run_id=run_id)
-        rig.land(scan.page(items(*[1] * (number - 1), caption="other"), at(30 * number), last=True))
-        rig.merge()
-    assert counted(rig)["misses"] == {"pages": 1, "expired": 1}
-    assert counted(rig)["sees"] == {"pages": 1, "items": 1, "returned": 1}
-
-
-@pytest.mark.parametrize("merge_each", [True, False])
-def test_batching_of_pages_does_not_change_counts(rig: Rig, *, merge_each: bool) -> None:
-    scan = Scan(POSTS, "w", at(0))
-    for number, caption in enumerate("abba"):
-        rig.land(scan.page(items(1, caption=caption), at(number), last=number == 3))
-        if merge_each:
-            rig.merge()
-    rig.merge()
-    assert counted(rig) == {"run-1": {"pages": 4, "items": 4, "added": 1, "changed": 2}}
 
 
 def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:

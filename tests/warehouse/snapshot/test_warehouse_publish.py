@@ -218,33 +218,6 @@ def test_it_can_be_attached_beside_others_under_another_name(rig: Rig, snapshot:
             db.execute(f"FROM theirs.{view.name}").fetchall()
 
 
-def test_freshness_has_the_last_complete_scan_and_the_last_outcome(rig: Rig, snapshot: Path) -> None:
-    fill(rig)
-    put(rig, snapshot)
-    found = ask(
-        snapshot, "SELECT account_id, surface, complete_at, outcome, last_tried_at FROM freshness ORDER BY 1, 2"
-    )
-    scans = {
-        (a, s): t
-        for r, a, s, t in ask(snapshot, "SELECT resource, account_id, surface, complete_at FROM completed_scans")
-        if r == "media"
-    }
-    outcomes = ask(snapshot, "SELECT account_id, surface, outcome, ended_at FROM run_outcomes WHERE resource = 'media'")
-    last: dict[tuple[str, str], tuple[datetime, str]] = {}
-    for account_id, surface, kind, ended_at in outcomes:
-        known = last.get((account_id, surface))
-        last[account_id, surface] = max((ended_at, kind), known) if known else (ended_at, kind)
-    listed = {row[0] for row in ask(snapshot, "SELECT account_id FROM accounts WHERE removed_at IS NULL")}
-    assert found == sorted(
-        (account_id, surface, scans.get((account_id, surface)), kind, ended_at)
-        for account_id in listed
-        for surface in ("posts", "stories")
-        for ended_at, kind in [last.get((account_id, surface), (None, None))]
-    )
-    assert [row[3] for row in found] == ["complete", None, "skipped", None]
-    assert ask(snapshot, "SELECT bool_and(stale_for = now() - complete_at) FROM freshness") == [(True,)]
-
-
 def test_freshness_has_the_outcome_of_the_last_run_of_any_kind(rig: Rig, snapshot: Path) -> None:
     def run(run_id: str, kind: str, selection: str | None, hour: float, **outcomes: OutcomeKind) -> None:
         with rig.connection.begin():
@@ -350,14 +323,6 @@ def test_a_folder_in_place_of_the_draft_is_reported_and_the_old_snapshot_stays(k
     assert put(kept, snapshot) > 0
 
 
-def test_a_folder_in_place_of_the_snapshot_is_reported(kept: Rig, snapshot: Path) -> None:
-    snapshot.mkdir(parents=True)
-    (snapshot / "precious").touch()
-    check_refused(kept, snapshot)
-    assert names_in(snapshot) == ["precious"]
-    kept.scan(POSTS, "p", 0, [{"id": "1"}])
-
-
 def test_a_file_in_place_of_the_folder_is_reported(kept: Rig, snapshot: Path) -> None:
     snapshot.parent.touch()
     check_refused(kept, snapshot)
@@ -416,12 +381,6 @@ def test_the_warehouse_stays_locked_against_other_programs(kept: Rig, snapshot: 
     for _ in range(2):
         put(kept, snapshot)
         assert not opens_for_writing(path)
-
-
-def test_the_warehouse_can_be_opened_for_writing_after_it_is_closed(path: Path, snapshot: Path) -> None:
-    with connect(path) as connection:
-        put(connection, snapshot)
-    assert opens_for_writing(path)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])

@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -420,34 +420,6 @@ def test_every_column_has_its_comment(db: DuckDBPyConnection) -> None:
         assert columns == list(view.columns.items())
 
 
-def test_cadence_of_accounts_with_one_no_or_simultaneous_posts(db: DuckDBPyConnection) -> None:
-    accounts = [account("anna"), account("ben"), account("carl"), account("gone", removed_at=ago(1))]
-    ben = [item("ben", "posts", "1", ago(7)), item("ben", "posts", "2", None)]
-    anna = [
-        post("1", ago(1)),
-        post("2", ago(1), removed_at=NOW, removal="removed"),
-        post("3", ago(4)),
-        post("4", ago(90)),
-    ]
-    elsewhere = [item("ben", "stories", "1", ago(0)), item("gone", "posts", "1", ago(1))]
-    fill(
-        db,
-        world(accounts=accounts, media=[*ben, *anna, *elsewhere], completed_scans=[scan("anna", "posts", ago(0, 2))]),
-    )
-    assert ask(db, "FROM posting_cadence") == [
-        ("anna", "name of anna", 4, 3, 3, 3, 0.75, 3.0, ago(1), 1.0, ago(0, 2)),
-        ("ben", "name of ben", 1, 0, 1, 1, 0.25, None, ago(7), 7.0, None),
-        ("carl", "name of carl", 0, 0, 0, 0, 0.0, None, None, None, None),
-    ]
-
-
-def test_the_median_gap_uses_recent_posts_only(db: DuckDBPyConnection) -> None:
-    late = [post(f"late {n}", ago(n if n <= 10 else 10 + 3 * (n - 10))) for n in range(21)]
-    early = [post(f"early {n}", ago(100 + 50 * n)) for n in range(30)]
-    fill(db, world(accounts=[account("anna")], media=late + early))
-    assert ask(db, "SELECT posts, median_days_between_posts FROM posting_cadence") == [(51, 2.0)]
-
-
 @pytest.mark.parametrize(
     ("posts", "every", "silent", "stale"),
     [(4, 1, 60, False), (5, 1, 7, False), (5, 1, 7.1, True), (5, 10, 30, False), (5, 10, 30.1, True), (5, 0, 8, True)],
@@ -458,133 +430,3 @@ def test_an_account_that_stopped_posting_is_stale(
     media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
     fill(db, world(accounts=[account("anna")], media=media, completed_scans=[scan("anna", "posts", ago(0, 36))]))
     assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
-
-
-def test_an_account_that_is_not_scanned_is_stale_for_one_reason_only(db: DuckDBPyConnection) -> None:
-    silent = [post(str(n), ago(100 + n)) for n in range(9)]
-    accounts = [
-        account("anna"),
-        account("ben"),
-        account("carl", status="token_expired"),
-        account("dora", status="token_expired"),
-    ]
-    scans = [scan("anna", "posts", ago(0, 37)), scan("ben", "stories", NOW), scan("dora", "posts", NOW)]
-    fill(db, world(accounts=accounts, media=silent, completed_scans=scans))
-    assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
-        ("anna", "not_scanned"),
-        ("ben", "never_scanned"),
-        ("carl", "token_expired"),
-    ]
-
-
-def test_engagement_with_a_count_that_falls_vanishes_and_returns(db: DuckDBPyConnection) -> None:
-    counts = [(ago(5), 100), (ago(4), 90), (ago(3), None), (ago(2), 120), (ago(1), None)]
-    fill(
-        db,
-        world(
-            accounts=[account("anna", removed_at=ago(1))],
-            media=[post("1", ago(5, 1))],
-            media_metrics=[count("1", moment, value) for moment, value in counts],
-        ),
-    )
-    assert ask(db, "FROM engagement_by_day") == [
-        ("anna", "name of anna", date(2026, 3, 7), 100, None, 1),
-        ("anna", "name of anna", date(2026, 3, 8), -10, None, 0),
-        ("anna", "name of anna", date(2026, 3, 10), 30, None, 0),
-    ]
-    growth = ("like_count", 100, ago(5), 120, ago(2), ago(1), 20, 5.0, 100, None)
-    assert ask(db, "FROM post_growth") == [("anna", "name of anna", "1", ago(5, 1), *growth)]
-
-
-def test_growth_before_the_first_observation_is_not_a_gain(db: DuckDBPyConnection) -> None:
-    media = [post("old", ago(20)), post("just too old", ago(3)), post("new", ago(2, 23)), post("undated", None)]
-    first = [count(row["media_id"], ago(1), 10, "comments_count") for row in media]
-    fill(db, world(media=media, media_metrics=[*first, count("old", ago(0), 13, "comments_count")]))
-    assert ask(db, "SELECT day, comments_gained FROM engagement_by_day WHERE comments_gained IS NOT NULL") == [
-        (date(2026, 3, 11), 10),
-        (date(2026, 3, 12), 3),
-    ]
-
-
-def test_growth_after_a_day_and_a_week_needs_observations_at_that_time(db: DuckDBPyConnection) -> None:
-    media = [
-        post("watched", ago(10)),
-        post("found late", ago(10)),
-        post("too young", ago(0, 20)),
-        post("gone", ago(10), last_seen_at=ago(8, 23)),
-        post("hidden", ago(10)),
-    ]
-    counts = [
-        count("watched", ago(10), 0),
-        count("watched", ago(9), 7),
-        count("watched", ago(3), 9),
-        count("watched", ago(2, 23), 11),
-        count("found late", ago(8), 5),
-        count("too young", ago(0, 19), 3),
-        count("gone", ago(9, 23), 2),
-        count("hidden", ago(9, 23), 2),
-        count("hidden", ago(9, 1), None),
-    ]
-    fill(db, world(media=media, media_metrics=counts))
-    assert ask(db, "SELECT media_id, value_24h, value_7d FROM post_growth") == [
-        ("found late", None, 5),
-        ("gone", 2, None),
-        ("hidden", None, None),
-        ("too young", None, None),
-        ("watched", 7, 9),
-    ]
-
-
-def test_stories_are_counted_by_how_they_ended(db: DuckDBPyConnection) -> None:
-    scanned_at = ago(0, 2)
-    old = ago(0, 30)
-    fates: list[dict[str, Any]] = [
-        {"last_seen_at": scanned_at},
-        {"removed_at": NOW, "removal": "expired"},
-        {"removed_at": NOW, "removal": "removed"},
-        {"removed_at": NOW, "removal": "removed"},
-    ]
-    stories = [item("anna", "stories", f"old {n}", old, **fate) for n, fate in enumerate(fates)]
-    young: list[tuple[str, float, datetime]] = [
-        ("in the last complete scan", 20, scanned_at),
-        ("at 24 hours", 24, scanned_at),
-        ("missed by the last complete scan", 20, ago(0, 2.5)),
-        ("after the last complete scan", 1, ago(0, 1)),
-    ]
-    stories += [item("anna", "stories", name, ago(0, hours), last_seen_at=seen) for name, hours, seen in young]
-    stories.append(item("anna", "stories", "undated", None, first_seen_at=ago(0, 10), last_seen_at=scanned_at))
-    stories.append(item("ben", "stories", "of an unfinished scan", ago(0, 20), last_seen_at=ago(0, 1)))
-    # A complete scan of another partition confirms nothing.
-    scans = [scan("anna", "stories", scanned_at), scan("anna", "posts", NOW), scan("ben", "posts", ago(0, 2))]
-    fill(db, world(media=stories, completed_scans=scans))
-    assert ask(db, "FROM stories_by_day") == [
-        ("anna", "name of anna", date(2026, 3, 10), 4, 0, 1, 2, 1),
-        ("anna", "name of anna", date(2026, 3, 11), 4, 2, 0, 0, 2),
-        ("anna", "name of anna", date(2026, 3, 12), 1, 1, 0, 0, 0),
-        ("ben", "name of ben", date(2026, 3, 11), 1, 0, 0, 0, 1),
-    ]
-
-
-def test_the_best_hour_is_relative_to_each_account(db: DuckDBPyConnection) -> None:
-    monday, tuesday = datetime(2026, 2, 2, 9, tzinfo=UTC), datetime(2026, 2, 3, 18, 59, tzinfo=UTC)
-    anna = [post(str(n), monday, like_count=likes) for n, likes in enumerate((300, 400))]
-    anna += [
-        post("evening", tuesday, like_count=100),
-        post("young", ago(7), like_count=0, last_seen_at=ago(0, 0.5)),
-        post("hidden", monday),
-    ]
-    ben = [item("ben", "posts", "1", monday, like_count=1), item("ben", "posts", "2", tuesday, like_count=3)]
-    unliked = [item("carl", "posts", "1", monday, like_count=0)]
-    fill(db, world(media=anna + ben + unliked))
-    assert ask(db, "FROM best_hour") == [(1, 9, 3, 2, 1.0), (2, 18, 2, 2, round((1 / 3 + 3 / 2) / 2, 6))]
-    assert ask(db, "SELECT * EXCLUDE (ig_username) FROM best_hour_by_account WHERE weekday IS NULL") == [
-        ("anna", None, 18, 1, 100.0, round(1 / 3, 6)),
-        ("anna", None, 9, 2, 350.0, round(7 / 6, 6)),
-        ("ben", None, 18, 1, 3.0, 1.5),
-        ("ben", None, 9, 1, 1.0, 0.5),
-    ]
-    assert ask(db, "SELECT weekday, posts FROM best_hour_by_account WHERE hour IS NULL AND account_id = 'anna'") == [
-        (1, 2),
-        (2, 1),
-    ]
-    assert ask(db, "SELECT media_id, relative_likes FROM post_performance WHERE account_id = 'carl'") == [("1", None)]
