@@ -4,26 +4,12 @@ import re
 
 from models.schema.json_types import Keys
 
-_INDEX = re.compile(r"[0-9]+")
-_NAMEABLE = re.compile(r'[^"\\*]+')
 _PLAIN = re.compile(r"\$(?:\.[^.\[\]\"*]+)+")
 
 
 def to_pointer(keys: Keys) -> str:
     """Return the JSON Pointer that leads to the value under these keys."""
     return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
-
-
-def through_objects(pointer: str) -> str:
-    """Return a path for DuckDB that does not index lists: DuckDB's /a/0 also matches an element of a list at /a.
-
-    The result is $."a"."0" in this example. A pointer is returned unchanged if it has no numeric key, or a key that
-    DuckDB cannot write in this way (with a quote, a backslash, an asterisk, or empty).
-    """
-    keys = to_keys(pointer)
-    if any(_INDEX.fullmatch(key) for key in keys) and all(map(_NAMEABLE.fullmatch, keys)):
-        return "$" + "".join(f'."{key}"' for key in keys)
-    return pointer
 
 
 def to_keys(path: str) -> Keys:

@@ -16,7 +16,6 @@ _TAKEN = SCHEMAS | {
     "published_snapshot",
     "old_warehouse",
     "new_warehouse",
-    "gramhouse_before_rebuild",
 }
 
 # DuckDB renames a database with one of these names, but only if the name is in lower case.
