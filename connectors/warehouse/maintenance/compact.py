@@ -16,7 +16,7 @@ from connectors.warehouse.maintenance.housekeeping import newest
 from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
 from connectors.warehouse.storage.connection import attach_draft, connect, explain
-from connectors.warehouse.storage.durable import discard, sync
+from connectors.warehouse.storage.durable import discard, is_duckdb, sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.quoting import literal, quoted
@@ -29,8 +29,7 @@ _ROW = "whole_row_of_it"
 
 _log = logging.getLogger(__name__)
 
-# The position of the magic bytes in a DuckDB file, and the prefix of the files to which DuckDB spills.
-_MAGIC = slice(8, 12)
+# The prefix of the files to which DuckDB spills.
 _SPILLED = "duckdb_temp_"
 
 _KEPT = "The warehouse is unchanged."
@@ -137,15 +136,6 @@ def _draft_of(warehouse: Path) -> Path:
     return warehouse.with_name(f".{warehouse.name}.compacted")
 
 
-def _is_a_draft(file: Path) -> bool:
-    """Return whether a file was written by DuckDB, perhaps not completely; symbolic links are not."""
-    if file.is_symlink() or not file.is_file():
-        return False
-    with file.open("rb") as opened:
-        head = opened.read(_MAGIC.stop)
-    return not head or head[_MAGIC] == b"DUCK"
-
-
 def remove_left_over(warehouse: Path) -> None:
     """Remove the draft and the spill folder of a killed compaction; other files with these names are kept.
 
@@ -154,7 +144,8 @@ def remove_left_over(warehouse: Path) -> None:
     draft = _draft_of(warehouse.resolve())
     spill = _beside(draft, ".tmp")
     try:
-        if _is_a_draft(draft):
+        # DuckDB may not have written anything to it yet.
+        if draft.is_file() and not draft.is_symlink() and (not draft.stat().st_size or is_duckdb(draft)):
             discard(draft)
             _log.warning("Removed %s: the copy of an interrupted compaction.", draft)
         if (

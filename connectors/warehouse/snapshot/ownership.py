@@ -9,15 +9,12 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage.connection import Connection, warehouse_id
-from connectors.warehouse.storage.durable import discard, logs
+from connectors.warehouse.storage.durable import discard, is_duckdb, logs
 from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.quoting import literal
 
 # The name under which a snapshot is attached for reading.
 PUBLISHED = "published_snapshot"
-
-# The position of the magic bytes in a DuckDB file.
-_MAGIC = slice(8, 12)
 
 _FIX = "check GRAMHOUSE_SNAPSHOT; if it is correct, move that file away"
 _FIX_OF_ANOTHER = (
@@ -56,15 +53,10 @@ def file_refusal(snapshot: Path) -> Refusal | None:
         why = "is not a regular file"
     else:
         try:
-            with snapshot.open("rb") as opened:
-                head = opened.read(_MAGIC.stop)
+            if not is_duckdb(snapshot):
+                why = "is not a DuckDB file" if snapshot.stat().st_size else "is an empty file"
         except OSError as error:
             why = f"cannot be read ({error.strerror})"
-        else:
-            if not head:
-                why = "is an empty file"
-            elif head[_MAGIC] != b"DUCK":
-                why = "is not a DuckDB file"
     return None if why is None else Refusal(f"{snapshot} {why} and is not replaced.")
 
 

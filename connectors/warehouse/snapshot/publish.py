@@ -11,7 +11,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.parts import store_of
 from connectors.warehouse.snapshot.contents import relations
-from connectors.warehouse.snapshot.draft import Signature, complete
+from connectors.warehouse.snapshot.draft import complete
 from connectors.warehouse.snapshot.file_copy import copy_file
 from connectors.warehouse.snapshot.ownership import PUBLISHED, refusal
 from connectors.warehouse.snapshot.stored_views import store_views
@@ -119,14 +119,20 @@ def publish(
         with on_all_cores(db):
             with connection.begin():
                 store_views(connection, relations(connection))
-                own, raw = warehouse_id(connection), store_of(connection).folder.resolve()
+                raw_folder = store_of(connection).folder.resolve()
+                published = {
+                    "snapshot_at": at,
+                    "version": version,
+                    "stale_after": stale_after.total_seconds(),
+                    "warehouse_id": warehouse_id(connection),
+                    "full_refresh_every": full_refresh_every.total_seconds(),
+                }
             _write_all(connection)
-            signature = Signature(at, version, stale_after, full_refresh_every, own, raw)
 
             def write() -> None:
                 discard(draft)
                 copy_file(connection.file.fileno(), draft)
-                complete(connection, draft, signature)
+                complete(db, draft, published, raw_folder)
 
             try:
                 in_enough_memory(db, write)

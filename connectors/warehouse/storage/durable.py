@@ -30,6 +30,12 @@ def open_without_symlinks(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
+def is_duckdb(file: Path) -> bool:
+    """Return whether a file has the magic bytes of a DuckDB file. Raises OSError."""
+    with file.open("rb") as opened:
+        return opened.read(12)[8:] == b"DUCK"
+
+
 def discard(file: Path) -> None:
     """Remove a DuckDB file, if it exists, and the logs next to it. Raises OSError."""
     for left_over in (file, *logs(file)):
