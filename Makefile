@@ -23,7 +23,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up test check lint types imports unit essential long dist simulate compat format dictionary notebook prefect-yaml screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up test check lint types imports unit essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -189,9 +189,6 @@ dictionary: $(VENV)/.runtime ## Generate docs/data-dictionary.md from the declar
 notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of sandbox data and update its charts.
 	rm -rf data/notebook && $(BIN)/python -m tests.handoff.days data/notebook
 	GRAMHOUSE_SNAPSHOT=data/notebook/analytics.duckdb $(BIN)/python docs/notebooks/run.py docs/notebooks
-
-prefect-yaml: $(VENV)/.runtime ## Write the deployments of deployments/prefect.yaml from the plans of `gramhouse up`.
-	$(BIN)/python -m flows.orchestration.deployments deployments/prefect.yaml
 
 screenshots: $(VENV)/.runtime ## Take the screenshots for docs/operations.md again; needs Chromium.
 	@$(BIN)/python docs/screenshots/take.py

@@ -16,7 +16,7 @@ from flows.orchestration.processes import free_port, prefect
 def prefect_server(home: Path) -> Iterator[str]:
     """Run a Prefect server with its data in `home`; yield the URL of its API."""
     port = free_port()
-    with prefect(home, port) as server:
+    with prefect(home, port, home.parent / "report.html") as server:
         server.wait()
         yield f"http://127.0.0.1:{port}/api"
 

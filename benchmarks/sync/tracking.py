@@ -19,7 +19,7 @@ from statistics import median
 from benchmarks.api.server_process import start_server
 from benchmarks.api.synthetic_api import Style
 from flows.config.settings import environment
-from flows.orchestration.processes import PREFECT_QUIET, free_port, prefect
+from flows.orchestration.processes import free_port, local_prefect, prefect
 
 
 def _sync(folder: Path, env: dict[str, str]) -> tuple[float, dict[str, object]]:
@@ -40,23 +40,14 @@ def _sync(folder: Path, env: dict[str, str]) -> tuple[float, dict[str, object]]:
 
 def measure(folder: Path, accounts: int, posts: int, rounds: int) -> dict[str, object]:
     """Return the seconds of direct and tracked syncs, for accounts with `posts` posts each."""
-    prefect_port, prefect_home = free_port(), folder / "prefect"
+    home, port = folder / "prefect", free_port()
     with (
         start_server(accounts, posts, style=Style.SPACED) as api,
-        prefect(prefect_home, prefect_port) as prefect_server,
+        prefect(home, port, folder / "report.html") as server,
     ):
-        prefect_server.wait()
-        direct = {
-            "GRAMHOUSE_BASE_URL": api.url,
-            "GRAMHOUSE_API_KEY": "any",
-            "PREFECT_API_URL": "",
-        }
-        tracked = {
-            **direct,
-            **PREFECT_QUIET,
-            "PREFECT_API_URL": f"http://127.0.0.1:{prefect_port}/api",
-            "PREFECT_HOME": str(prefect_home.resolve()),
-        }
+        server.wait()
+        direct = {"GRAMHOUSE_BASE_URL": api.url, "GRAMHOUSE_API_KEY": "any", "PREFECT_API_URL": ""}
+        tracked = {**direct, **local_prefect(home, port)}
         times: dict[str, list[float]] = {"direct": [], "tracked": []}
         report: dict[str, object] = {}
         for round_number in range(rounds):

@@ -24,7 +24,10 @@ from typing import Any
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
-from flows.orchestration.processes import free_port, sandbox
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.orchestration.processes import free_port
 
 HERE = Path(__file__).parent
 KEY = "sandbox-demo-key"
@@ -124,22 +127,18 @@ def until(true: Callable[[], bool]) -> None:
 @contextmanager
 def rig(folder: Path) -> Iterator[Rig]:
     """Start the sandbox, and `gramhouse up` as a user does: with settings only."""
-    api, port = free_port(), free_port()
+    port = free_port()
     own = {name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))}
-    settings = {
-        "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api}",
-        "GRAMHOUSE_API_KEY": KEY,
-        "GRAMHOUSE_PREFECT_PORT": str(port),
-    }
+    settings = {"GRAMHOUSE_API_KEY": KEY, "GRAMHOUSE_PREFECT_PORT": str(port)}
     log = folder / "up.log"
     # Five simulated days, of which none is in the future.
-    first = datetime.now(UTC) - timedelta(days=4)
-    with sandbox(folder, api, "--first-day", f"{first:%Y-%m-%d}") as server, log.open("wb") as file:
-        server.wait()
+    first = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0) - timedelta(days=4)
+    sandbox = Sandbox(SandboxSettings(first_day=int(first.timestamp())))
+    with in_thread(sandbox) as api, log.open("wb") as file:
         up = subprocess.Popen(
             [sys.executable, "-m", "flows.cli", "up"],
             cwd=folder,
-            env={**own, **settings},
+            env={**own, **settings, "GRAMHOUSE_BASE_URL": api},
             stdout=file,
             stderr=subprocess.STDOUT,
         )
@@ -147,7 +146,7 @@ def rig(folder: Path) -> Iterator[Rig]:
             until(lambda: up.poll() is not None or b"Stop with Ctrl-C" in log.read_bytes())
             if up.poll() is not None:
                 sys.exit(log.read_text(encoding="utf-8"))
-            yield Rig(settings["GRAMHOUSE_BASE_URL"], f"http://127.0.0.1:{port}")
+            yield Rig(api, f"http://127.0.0.1:{port}")
         finally:
             up.terminate()
             up.wait()

@@ -74,11 +74,6 @@ class RunOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     expert: Annotated[ExpertOptions, Field(title="Expert options")] = ExpertOptions()
-    # Counted by the automation that restarts a crashed run; Prefect refuses a run beyond the limit.
-    restarts: Annotated[
-        int,
-        Field(title="Restarts", description="How often this run crashed and was restarted, at most 3.", ge=0, le=3),
-    ] = 0
 
     def chosen(self) -> dict[str, object]:
         """Return the settings of this run by name; None: as configured."""

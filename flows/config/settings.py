@@ -402,6 +402,11 @@ def no_proxy() -> str:
     return ",".join([*filter(None, [hosts]), "127.0.0.1", "localhost"])
 
 
+def set_environment(values: Map[str, str]) -> None:
+    """Set variables of this process, which Prefect reads when it is imported, and which its child processes inherit."""
+    os.environ.update(values, PYTHONSAFEPATH="1")
+
+
 def environment(**changes: str) -> dict[str, str]:
     """Return this process's environment with changes, for a Python process that it starts.
 

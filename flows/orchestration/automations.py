@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
 from importlib import resources
 from typing import Any
 from uuid import UUID
@@ -11,9 +10,8 @@ from uuid import UUID
 import yaml
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.events import emit_event
-from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger
+from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import ObjectNotFound
-from prefect.settings import get_current_settings
 
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -21,8 +19,6 @@ from flows.config.settings import Settings, load
 WATCH_BEGAN = "gramhouse.watch.began"
 
 _NOTIFY = "send-notification"
-_HEARTBEAT = "prefect.flow-run.heartbeat"
-_BEATS = 6
 
 
 def described() -> list[dict[str, Any]]:
@@ -31,30 +27,15 @@ def described() -> list[dict[str, Any]]:
     return list(yaml.safe_load(text))
 
 
-def notifies(automation: dict[str, Any]) -> bool:
-    """Return whether an automation sends a notification."""
-    return any(action["type"] == _NOTIFY for action in automation["actions"])
-
-
 def addressed(automation: dict[str, Any], blocks: Sequence[UUID]) -> AutomationCore | None:
     """Return an automation that notifies every block, or None if it has no action left."""
-    actions = [
-        sent
-        for action in automation["actions"]
-        for sent in (
-            [{**action, "block_document_id": block} for block in blocks] if action["type"] == _NOTIFY else [action]
-        )
-    ]
+    actions = []
+    for action in automation["actions"]:
+        if action["type"] == _NOTIFY:
+            actions += [{**action, "block_document_id": block} for block in blocks]
+        else:
+            actions.append(action)
     return AutomationCore.model_validate({**automation, "actions": actions}) if actions else None
-
-
-def patient(automation: AutomationCore, frequency: float | None) -> AutomationCore:
-    """Return an automation adjusted so that it does not treat runs with this heartbeat interval (seconds) as dead."""
-    trigger = automation.trigger
-    if frequency is None or not isinstance(trigger, EventTrigger) or _HEARTBEAT not in trigger.after:
-        return automation
-    within = max(trigger.within, timedelta(seconds=_BEATS * frequency))
-    return automation.model_copy(update={"trigger": trigger.model_copy(update={"within": within})})
 
 
 def _comparable_fields(automation: AutomationCore) -> dict[str, Any]:
@@ -63,18 +44,13 @@ def _comparable_fields(automation: AutomationCore) -> dict[str, Any]:
     return AutomationCore.model_validate(automation.model_dump()).model_dump(exclude={"enabled"})
 
 
-def _name_of(block: str) -> tuple[str, str]:
-    slug, _, name = block.partition("/")
+async def _block(client: PrefectClient, wanted: str) -> UUID:
+    slug, _, name = wanted.partition("/")
     if not slug or not name:
         message = (
-            f"GRAMHOUSE_NOTIFY: {block!r} is not a block. Fix: write its type and name, such as slack-webhook/on-call."
+            f"GRAMHOUSE_NOTIFY: {wanted!r} is not a block. Fix: write its type and name, such as slack-webhook/on-call."
         )
         raise SettingsError(message)
-    return slug, name
-
-
-async def _block(client: PrefectClient, wanted: str) -> UUID:
-    slug, name = _name_of(wanted)
     try:
         found = await client.read_block_document_by_name(name, slug, include_secrets=False)
     except ObjectNotFound:
@@ -91,48 +67,27 @@ async def _block(client: PrefectClient, wanted: str) -> UUID:
     return found.id
 
 
-async def _apply_one(client: PrefectClient, wanted: AutomationCore, present: Automation | None) -> str | None:
-    if present is None:
-        await client.create_automation(wanted)
-        return "created"
-    if _comparable_fields(present) == _comparable_fields(wanted):
-        return None
-    await client.update_automation(present.id, wanted.model_copy(update={"enabled": present.enabled}))
-    return "updated"
-
-
-def _watch(automation: AutomationCore) -> None:
-    """Start the timer of an automation that fires if an event does not happen."""
-    if isinstance(automation.trigger, EventTrigger) and WATCH_BEGAN in automation.trigger.after:
-        emit_event(
-            event=WATCH_BEGAN,
-            resource={
-                "prefect.resource.id": "gramhouse.watch",
-                "prefect.resource.name": automation.name,
-                "gramhouse.scope": "everything",
-            },
-        )
-
-
 async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Sequence[UUID]) -> list[str]:
-    name = automation["name"]
-    wanted = addressed(automation, blocks)
-    # Names are not unique on a server. One automation is ours; others were created manually from the same file.
+    """Make the automations of a name one that equals the file's, or none; return the change, if any."""
+    name, wanted = automation["name"], addressed(automation, blocks)
+    # Names are not unique on a server: others may have been created manually from the same file.
     present = await client.read_automations_by_name(name)
-    became = None
-    if wanted is not None:
-        wanted = patient(wanted, get_current_settings().flows.heartbeat_frequency)
-        essence = _comparable_fields(wanted)
-        present.sort(key=lambda each: _comparable_fields(each) != essence)
-        became = await _apply_one(client, wanted, present[0] if present else None)
-    if wanted is not None and became is not None:
-        _watch(wanted)
-    superfluous = present if wanted is None else present[1:]
+    kept = next((each for each in present if wanted and _comparable_fields(each) == _comparable_fields(wanted)), None)
+    superfluous = [each for each in present if each is not kept]
+    became = "duplicates removed" if kept else "removed"
+    if wanted and not kept:
+        became = "updated" if present else "created"
+        if any(not each.enabled for each in present):
+            wanted = wanted.model_copy(update={"enabled": False})
+        await client.create_automation(wanted)
+        if WATCH_BEGAN in automation["trigger"].get("after", ()):
+            # Starts the timer of an automation that fires if an event does not happen.
+            emit_event(
+                event=WATCH_BEGAN, resource={"prefect.resource.id": "gramhouse.watch", "gramhouse.scope": "everything"}
+            )
     for each in superfluous:
         await client.delete_automation(each.id)
-    if became is None and superfluous:
-        became = "removed" if wanted is None else "duplicates removed"
-    return [f"{name}: {became}"] if became else []
+    return [f"{name}: {became}"] if superfluous or (wanted and not kept) else []
 
 
 async def apply(settings: Settings) -> list[str]:
@@ -144,13 +99,15 @@ async def apply(settings: Settings) -> list[str]:
     """
     changes = []
     async with get_client() as client:
+        notifying = []
         for automation in described():
-            if not notifies(automation):
+            if any(action["type"] == _NOTIFY for action in automation["actions"]):
+                notifying.append(automation)
+            else:
                 changes += await _keep(client, automation, ())
         blocks = [await _block(client, wanted) for wanted in dict.fromkeys(settings.notify)]
-        for automation in described():
-            if notifies(automation):
-                changes += await _keep(client, automation, blocks)
+        for automation in notifying:
+            changes += await _keep(client, automation, blocks)
     return changes
 
 

@@ -1,99 +1,73 @@
-"""The plans of `gramhouse up` as Prefect deployments, and as the lines of deployments/prefect.yaml."""
+"""The deployments of `gramhouse up`. deployments/prefect.yaml has the same ones for work pools."""
 
-import sys
-from collections.abc import Iterator, Mapping
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
-from prefect import Flow
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
+from prefect.flows import load_flow_from_entrypoint
 from prefect.schedules import Cron
 from prefect.types.entrypoint import EntrypointType
 
 from flows.config.settings import Settings
-from flows.orchestration.schedules import PATIENCE, PLANS, Plan
 
-TAG = "gramhouse"
+if TYPE_CHECKING:
+    from prefect import Flow
 
+# How long runs that are due at the same time wait for each other, in seconds.
+_BUSY_WAIT = 6 * 3600
 
-def _flow(name: str) -> Flow[..., Any]:
-    module, _, attribute = name.partition(":")
-    found = getattr(import_module(module), attribute)
-    if not isinstance(found, Flow):
-        message = f"{name} is not a flow"
-        raise TypeError(message)
-    return found
-
-
-def _schedule(plan: Plan, settings: Settings) -> Mapping[str, Any]:
-    if plan.when is None:
-        return {}
-    return {"schedule": Cron(getattr(settings, plan.when), timezone=settings.time_zone)}
-
-
-async def _deployment(plan: Plan, settings: Settings) -> RunnerDeployment:
-    busy_wait = settings.busy_wait if "busy_wait" in settings.model_fields_set else PATIENCE
-    # By module, not by file, so that an installed package runs whichever folder `up` was started in.
-    return await _flow(plan.flow).ato_deployment(
-        name=plan.name,
-        description=plan.description,
-        tags=[TAG],
-        parameters={"options": plan.run_options(busy_wait)},
-        enforce_parameter_schema=True,
-        entrypoint_type=EntrypointType.MODULE_PATH,
-        **_schedule(plan, settings),
-    )
+# Of several runs that were missed while nothing served the deployment, one starts, and Prefect cancels the others.
+_ONE_AT_A_TIME = ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.CANCEL_NEW)
 
 
 async def deployments(settings: Settings) -> list[RunnerDeployment]:
     """Return all deployments, in the order in which they are shown. They are not applied yet."""
-    return [await _deployment(plan, settings) for plan in PLANS]
-
-
-_BEGIN = "\ndeployments:\n"
-
-
-def _as_yaml(plan: Plan, settings: Settings) -> dict[str, Any]:
-    schedule = plan.when and {
-        "slug": plan.name,
-        "cron": getattr(settings, plan.when),
-        "timezone": settings.time_zone,
-    }
-    return {
-        "name": plan.name,
-        "description": plan.description,
-        # By module, not by file, so that the installed package runs in every folder and container.
-        "entrypoint": plan.flow.replace(":", "."),
-        "parameters": {"options": plan.run_options(PATIENCE)},
-        "schedules": [schedule] if schedule else [],
-    }
-
-
-def _lines(settings: Settings) -> Iterator[str]:
-    for plan in PLANS:
-        text = yaml.safe_dump(_as_yaml(plan, settings), sort_keys=False, width=110)
-        yield "\n".join(["  - <<: *code", *(f"    {line}" for line in text.splitlines())])
-
-
-def with_deployments(text: str, settings: Settings) -> str:
-    """Return the text of a prefect.yaml with the deployments of these settings.
-
-    Raises ValueError if the text has no `deployments:`.
-    """
-    before, begin, _ = text.partition(_BEGIN)
-    if not begin:
-        message = "it has no line `deployments:`"
-        raise ValueError(message)
-    return before + begin + "\n\n".join(_lines(settings)) + "\n"
-
-
-def main() -> None:
-    """Rewrite the file named by the first argument."""
-    path = Path(sys.argv[1])
-    path.write_text(with_deployments(path.read_text(encoding="utf-8"), Settings()), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    wait = {"busy_wait": settings.busy_wait if "busy_wait" in settings.model_fields_set else _BUSY_WAIT}
+    nightly, stories = (Cron(cron, timezone=settings.time_zone) for cron in (settings.nightly, settings.stories))
+    on_request: dict[str, Any] = {}
+    plans = (
+        (
+            "nightly",
+            "flows.sync.sync",
+            "Syncs everything the API key can see into the warehouse and publishes a snapshot.",
+            {"expert": wait},
+            {"schedule": nightly, "concurrency_limit": _ONE_AT_A_TIME},
+        ),
+        (
+            "stories",
+            "flows.sync.sync",
+            "Scans stories only. They expire after 24 hours, so this runs several times a day.",
+            {"surfaces": ["stories"], "expert": wait},
+            {"schedule": stories, "concurrency_limit": _ONE_AT_A_TIME},
+        ),
+        (
+            "backfill",
+            "flows.backfill.backfill",
+            "Scans the partitions you choose again from their first page. Runs on request.",
+            {"expert": wait},
+            on_request,
+        ),
+        (
+            "publish",
+            "flows.publish.publish",
+            "Merges landed pages and publishes a new snapshot, without API requests. Runs on request.",
+            wait,
+            on_request,
+        ),
+    )
+    made = []
+    for name, entrypoint, description, options, more in plans:
+        flow: Flow[..., Any] = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
+        made.append(
+            await flow.ato_deployment(
+                name=name,
+                description=description,
+                tags=["gramhouse"],
+                parameters={"options": options},
+                enforce_parameter_schema=True,
+                # By module, not by file, so that an installed package runs whichever folder `up` was started in.
+                entrypoint_type=EntrypointType.MODULE_PATH,
+                **more,
+            )
+        )
+    return made

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -120,7 +121,10 @@ T = TypeVar("T")
 # The event that the process of a flow run ends, but not the run. It is used in deployments/automations.yaml.
 LEFT = "gramhouse.flow-run.left"
 
-_INTERRUPTED = "Stopped from outside. Saved pages are kept; run it again to resume."
+_INTERRUPTED = "Stopped from outside. Saved pages are kept; "
+
+# Later than `gramhouse up` needs to stop, so that it does not start the run again before.
+_RESUMED_AFTER = timedelta(minutes=1)
 
 
 def final_state(report: RunReport) -> State[RunReport]:
@@ -158,13 +162,27 @@ _ASKED_WRONGLY = (SelectionError, SnapshotMissing)
 
 
 def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
-    """Make a signal cancel `doing`. Prefect's own SIGTERM handler would raise in whichever code is running."""
+    """Make a signal cancel `doing`, once. Prefect's own SIGTERM handler would raise in whichever code is running."""
     if watcher is not None:
         watcher.begun()
         return
-    # Handlers can only be set in the main thread.
-    with suppress(RuntimeError, ValueError):
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, doing.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Handlers can only be set in the main thread.
+        with suppress(RuntimeError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(number, lambda: doing.cancelling() or doing.cancel())
+
+
+async def _end_with_parent(doing: asyncio.Task[Any]) -> None:
+    """Cancel `doing` when the process that started this one was killed, and end this process when it has closed.
+
+    Prefect would repeat its reports for minutes, and confuse the run if it has been started again by then.
+    """
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 - nothing to await
+        await asyncio.sleep(1)
+    doing.cancel()
+    await asyncio.wait([doing])
+    os._exit(1)
 
 
 async def _interrupted() -> State[Any]:
@@ -173,9 +191,11 @@ async def _interrupted() -> State[Any]:
         async with get_client() as client:
             state = (await client.read_flow_run(flow_run.id)).state
         if state is not None and state.is_cancelling():
-            return Cancelled(message=_INTERRUPTED)
-    # With its standard name, by which an automation recognizes a run to restart.
-    return Crashed(message=_INTERRUPTED)
+            return Cancelled(message=f"{_INTERRUPTED}run it again to resume.")
+        if deployment.id:
+            resumed = datetime.now(UTC) + _RESUMED_AFTER
+            return AwaitingRetry(scheduled_time=resumed, message=f"{_INTERRUPTED}it is resumed by itself.")
+    return Crashed(message=f"{_INTERRUPTED}run it again to resume.")
 
 
 async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
@@ -200,6 +220,7 @@ async def _end_of(work: Coroutine[Any, Any, State[T]]) -> State[T]:
     watcher = watching.get()
     doing = asyncio.ensure_future(work)
     _listen(doing, watcher)
+    parent_watch = asyncio.create_task(_end_with_parent(doing))
     try:
         return await doing
     except asyncio.CancelledError as error:
@@ -217,6 +238,8 @@ async def _end_of(work: Coroutine[Any, Any, State[T]]) -> State[T]:
         _save_end(watcher, error)
         await notify_failure(f"{type(error).__name__}: {error}")
         raise
+    finally:
+        parent_watch.cancel()
 
 
 def _save_end(watcher: Watcher | None, error: BaseException) -> None:

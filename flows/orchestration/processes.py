@@ -1,19 +1,20 @@
-"""Child processes that a command starts on this machine, and stops again."""
+"""Prefect's server as a child process of `up` and `demo`."""
 
 import http.client
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.config.settings import environment, no_proxy
+
+# The path at which the server shows the HTML report.
+REPORT_PATH = "/gramhouse/report"
 
 _PATIENCE = 90.0
 _GRACE = 10.0
@@ -23,22 +24,9 @@ _LAST_LINES = 3
 # The last line of a Python traceback.
 _ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
 
-# Without these, Prefect would send telemetry, and a killed run would only be noticed after many minutes.
-PREFECT_QUIET = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-    # By default, its log lines have a time but no date.
-    "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
-}
-
 
 class ProcessError(Exception):
     """A process did not start, or ended unexpectedly; the message has the last lines of its log."""
-
-
-class GivenUp(Exception):  # noqa: N818 - cancelled by the user, not an error
-    """The wait was cancelled by the user."""
 
 
 def free_port() -> int:
@@ -71,114 +59,47 @@ def answers(port: int, path: str) -> bool:
         connection.close()
 
 
-def relevant_lines(lines: Sequence[str]) -> Sequence[str]:
-    """Return the most useful lines of a log: the last error with a message, or else the last few lines."""
-    errors = [line for line in lines if _ERROR.match(line)]
-    return errors[-1:] or [line for line in lines if line][-_LAST_LINES:]
+def local_prefect(home: Path, port: int) -> dict[str, str]:
+    """Return the environment of a Prefect server on this machine, and of its clients; without it, telemetry is sent."""
+    return {
+        "PREFECT_HOME": str(home.resolve()),
+        "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+        # Every user of this machine can reach it there, but no other machine.
+        "PREFECT_SERVER_API_HOST": "127.0.0.1",
+        "PREFECT_SERVER_API_PORT": str(port),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
+        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+        # In seconds. A killed run is noticed after six of them (deployments/automations.yaml).
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+        # By default, its log lines have a time but no date.
+        "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
+    }
 
 
 @dataclass(frozen=True, slots=True)
-class ChildProcess:
-    """A started process. `is_up` tests whether it is ready; `grace` is how long it may take to end, in seconds."""
+class PrefectServer:
+    """A started server; its output is in `log`."""
 
-    name: str
+    port: int
     log: Path
     process: subprocess.Popen[bytes]
-    is_up: Callable[[], bool]
-    grace: float = _GRACE
 
-    def wait(self, given_up: Callable[[], bool] = lambda: False) -> None:
-        """Wait until it is up. Raises ProcessError if it ended or takes too long, and GivenUp."""
+    def wait(self) -> None:
+        """Wait until it is up. Raises ProcessError if it ended or takes too long."""
         until = time.monotonic() + _PATIENCE
-        while not self.is_up():
-            if given_up():
-                raise GivenUp
+        while not answers(self.port, "/api/health"):
             if self.process.poll() is not None or time.monotonic() > until:
-                what = "did not start"
-                raise self._error(what)
+                raise self.error("did not start")  # noqa: EM101
             time.sleep(_PAUSE)
 
-    def ended_error(self) -> ProcessError:
-        """Return the exception for a process that ended, with the last lines of its log."""
-        return self._error(f"ended with code {self.process.returncode}")
-
-    def _error(self, what: str) -> ProcessError:
+    def error(self, what: str) -> ProcessError:
+        """Return an exception with the most useful lines of the log: the last error, or else the last few lines."""
         lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        output = " / ".join(relevant_lines(lines)) or "nothing"
-        return ProcessError(f"{self.name} {what}. The end of {self.log}: {output}")
-
-    def stop(self) -> None:
-        """End the process, first with SIGTERM, then with SIGKILL, and all processes of its group."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(self.grace)
-        with suppress(ProcessLookupError):
-            if self.process.poll() is not None:
-                self._stop_orphans()
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def _stop_orphans(self) -> None:
-        until = time.monotonic() + _GRACE
-        os.killpg(self.process.pid, signal.SIGTERM)
-        while time.monotonic() < until:
-            os.killpg(self.process.pid, 0)
-            time.sleep(_PAUSE)
-
-
-@contextmanager
-def process(
-    name: str,
-    arguments: Sequence[str],
-    *,
-    is_up: Callable[[], bool],
-    log: Path,
-    env: Mapping[str, str],
-    grace: float = _GRACE,
-    holds: Sequence[int] = (),
-) -> Iterator[tuple[ChildProcess, int]]:
-    """Start `python -m ...` in a separate session, writing to a log file; stop it when the block ends.
-
-    The process also ends when all processes are gone that have the yielded descriptor open: this one, and those that
-    inherit the descriptor through their `holds`. This does not wait until it is up, so that several processes can start
-    concurrently.
-    """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        parent_watch, write_end = os.pipe()
-        stack.callback(os.close, write_end)
-        with suppress(FileNotFoundError):
-            # The old log is kept, so that the cause of a crash can still be found after a restart.
-            log.replace(log.with_name(log.name + ".old"))
-        with log.open("wb") as file:
-            process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-m", "flows.orchestration.parent_watch", str(parent_watch), *arguments],
-                stdout=file,
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.STDOUT,
-                env=environment(**env),
-                start_new_session=True,
-                pass_fds=(parent_watch, *holds),
-            )
-        os.close(parent_watch)
-        started = ChildProcess(name, log, process, is_up, grace)
-        stack.callback(started.stop)
-        yield started, write_end
-
-
-@contextmanager
-def _server(
-    name: str, arguments: list[str], *, port: int, health: str, log: Path, env: Mapping[str, str]
-) -> Iterator[ChildProcess]:
-    with process(name, arguments, is_up=lambda: answers(port, health), log=log, env=env) as (started, _):
-        yield started
-
-
-def sandbox(folder: Path, port: int, *options: str) -> AbstractContextManager[ChildProcess]:
-    """Start the sandbox on a port."""
-    arguments = ["flows.cli", "sandbox", "--port", str(port), *options]
-    return _server("the sandbox", arguments, port=port, health="/openapi.json", log=folder / "sandbox.log", env={})
+        errors = [line for line in lines if _ERROR.match(line)]
+        output = " / ".join(errors[-1:] or [line for line in lines if line][-_LAST_LINES:]) or "nothing"
+        return ProcessError(f"Prefect's server {what}. The end of {self.log}: {output}")
 
 
 def private(folder: Path) -> None:
@@ -188,29 +109,36 @@ def private(folder: Path) -> None:
         folder.chmod(0o700)
 
 
-def prefect_environment(folder: Path, port: int) -> dict[str, str]:
-    """Return the environment of a Prefect server that keeps its data in a folder and makes no outside requests."""
-    return {
-        **PREFECT_QUIET,
-        "NO_PROXY": no_proxy(),
-        "PREFECT_HOME": str(folder.resolve()),
-        # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
-        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-        # Every user of this machine can reach it there, but no other machine.
-        "PREFECT_SERVER_API_HOST": "127.0.0.1",
-        "PREFECT_SERVER_API_PORT": str(port),
-    }
+@contextmanager
+def prefect(home: Path, port: int, report: Path, env: Mapping[str, str] | None = None) -> Iterator[PrefectServer]:
+    """Start a Prefect server on a port, with its data in a folder, and stop it when the block ends.
 
-
-def prefect_arguments(report: Path) -> list[str]:
-    """Return the arguments after `python -m` that start a Prefect server, which also shows the HTML report."""
-    return ["flows.orchestration.server", str(report.resolve())]
-
-
-def prefect(folder: Path, port: int) -> AbstractContextManager[ChildProcess]:
-    """Start a Prefect server on a port, with its data in a folder. The report is next to this folder."""
-    private(folder)
-    arguments = prefect_arguments(folder.parent / "report.html")
-    env = prefect_environment(folder, port)
-    log = folder / "server.log"
-    return _server("the Prefect server", arguments, port=port, health="/api/health", log=log, env=env)
+    It also shows the HTML report, and ends with this process, even if this process is killed. This does not wait until
+    the server is up, so that other processes can start concurrently.
+    """
+    private(home)
+    log = home / "server.log"
+    with suppress(FileNotFoundError):
+        # Kept, so that the cause of a crash can still be found after a restart.
+        log.replace(log.with_name(log.name + ".old"))
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-m", "flows.orchestration.server", str(report.resolve())],
+            env=environment(NO_PROXY=no_proxy(), **local_prefect(home, port), **(env or {})),
+            # It ends when this pipe is closed.
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C must not end it before the flow runs.
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            yield PrefectServer(port, log, process)
+        finally:
+            process.terminate()
+            try:
+                process.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()

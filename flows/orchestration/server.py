@@ -3,8 +3,11 @@
 Run it as `python -m flows.orchestration.server REPORT`, with host and port in PREFECT_SERVER_API_HOST and _PORT.
 """
 
+import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,7 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from flows.orchestration.schedules import REPORT_PATH
+from flows.orchestration.processes import REPORT_PATH
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -83,8 +86,16 @@ def answer(report: Path) -> Response:
     return Response(page, media_type="text/html; charset=utf-8", headers=_HEADERS)
 
 
+def _end_with_parent() -> None:
+    """Wait for the end of standard input, a pipe from the process that started this one, and then stop the server."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def serve(report: Path) -> None:
-    """Run the server until a signal ends it."""
+    """Run the server until a signal ends it, or the process that started it is gone."""
+    threading.Thread(target=_end_with_parent, name="end-with-parent", daemon=True).start()
     settings = get_current_settings()
     api = settings.server.api
     public = urlsplit(settings.server.ui.api_url or "")
@@ -105,6 +116,8 @@ def serve(report: Path) -> None:
         ws_ping_interval=api.websocket_ping_interval,
         ws_ping_timeout=api.websocket_ping_timeout,
         log_level=settings.server.logging_level.lower(),
+        # Open pages of the UI would keep it from ending.
+        timeout_graceful_shutdown=3,
     )
 
 

@@ -1,25 +1,34 @@
-"""The process that serves the deployments. `gramhouse up` starts it next to Prefect's server, and stops it."""
+"""Serves the deployments with Prefect's runner: the main part of `gramhouse up`."""
 
 import asyncio
+import os
 import signal
-import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from uuid import UUID
 
-from prefect.client.orchestration import PrefectClient, get_client
+import psutil
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import State, StateType
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
+from prefect.states import Cancelled, Scheduled
 
-from flows.config.errors import SettingsError, TrackerUnreachable
-from flows.config.settings import Settings, load
+from flows.config.errors import SettingsError
+from flows.config.settings import Settings
 from flows.orchestration.automations import apply
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.deployments import deployments
 from flows.orchestration.flow_run import check_tracker
-from flows.orchestration.interruptions import end_runs, mark_dead, start_missed_runs
-from flows.orchestration.schedules import NOTE, READY
+from flows.orchestration.processes import PrefectServer
 
 # Seconds between polls. The server is on this machine, usually for us alone, so it may be polled often.
 _ASK_EVERY = 3.0
@@ -27,52 +36,16 @@ _ASK_EVERY = 3.0
 # One nightly run, one stories run, and a few backfills that wait for the writer lock.
 _RUNS_AT_ONCE = 8
 
-_PAUSE = 0.1
+# Seconds. A flow run needs up to ten to close its warehouse.
+_PATIENCE = 12.0
+_PAUSE = 0.2
 
 
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def _print_line(line: str) -> None:
-    _say(f"{NOTE}{line}")
-
-
-async def _run_until(runner: Runner, stop: asyncio.Event, client: PrefectClient, served: dict[str, UUID]) -> None:
-    serving = asyncio.create_task(runner.start())
-    # When it starts, the runner installs its own SIGTERM handler, which would end its runs one after the other.
-    await asyncio.sleep(0)
-    _listen(stop)
-    # The runner has only an attribute for this, and nothing to await.
-    while not runner.started and not serving.done():  # noqa: ASYNC110
-        await asyncio.sleep(_PAUSE)
-    if runner.started:
-        _say(READY)
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if serving.done():
-        stopping.cancel()
-        await serving
-        return
-    try:
-        await end_runs(client, served.values(), _say)
-    finally:
-        serving.cancel()
-        with suppress(asyncio.CancelledError):
-            await serving
-
-
-def _listen(stop: asyncio.Event) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-
-
-async def _as_left(client: PrefectClient, wanted: RunnerDeployment) -> RunnerDeployment:
+async def _as_left(wanted: RunnerDeployment) -> RunnerDeployment:
     """Keep a deployment paused that a user paused in the UI: serving would resume it."""
     try:
-        present = await client.read_deployment_by_name(f"{wanted.flow_name}/{wanted.name}")
+        async with get_client() as client:
+            present = await client.read_deployment_by_name(f"{wanted.flow_name}/{wanted.name}")
     except ObjectNotFound:
         return wanted
     wanted.paused = present.paused
@@ -82,46 +55,77 @@ async def _as_left(client: PrefectClient, wanted: RunnerDeployment) -> RunnerDep
     return wanted
 
 
-async def serve(settings: Settings, *, alone: bool) -> None:
-    """Serve the deployments until a signal arrives; running flow runs are then ended, and marked as interrupted.
+async def _resume_killed_runs(deployments: list[UUID]) -> None:
+    """Schedule the runs again that are shown as under way: their processes ended with the last serving process."""
+    under_way = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.CANCELLING])
+    async with get_client() as client:
+        killed = await client.read_flow_runs(
+            deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=deployments)),
+            flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=under_way)),
+        )
+        for run in killed:
+            state: State[None] = Scheduled(
+                name="Interrupted", message="Its process was killed. Saved pages are kept; it is resumed by itself."
+            )
+            if run.state_type is StateType.CANCELLING:
+                state = Cancelled(message="Its process was killed before it was cancelled. Saved pages are kept.")
+            await client.set_flow_run_state(run.id, state)
 
-    `alone`: no other process serves them, so runs that are marked as running at the start are dead.
+
+async def _end_flow_runs() -> None:
+    """End all flow runs, which are children of this process; each schedules itself again (flow_run.py)."""
+    children = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            # Prefect's server has a process group of its own.
+            if os.getpgid(child.pid) == os.getpgrp():
+                child.terminate()
+                children.append(child)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            # psutil's own wait would take the exit codes, which the runner needs.
+            while any(child.is_running() for child in children):  # noqa: ASYNC110 - nothing to await
+                await asyncio.sleep(_PAUSE)
+
+
+async def serve(
+    settings: Settings, server: PrefectServer | None, ready: Callable[[Sequence[RunnerDeployment], list[str]], None]
+) -> None:
+    """Serve the deployments until a signal arrives. `server` is the Prefect server that this process started, if any.
+
+    `ready` is called with the deployments, and with warnings for the user. Raises TrackerUnreachable, and ProcessError
+    if the server ends.
     """
-    stop = asyncio.Event()
     await check_tracker()
+    notes = []
     try:
-        for line in await apply(settings):
-            _say(line)
+        await apply(settings)
     except SettingsError as error:
         # The user can still create the block, for which the server must continue to run.
-        _print_line(str(error))
+        notes.append(str(error))
+    # Makes the UI show the form of this block type.
+    await ApiCredentials.register_type_and_schema()
     # Schedules stay active when this ends: the server ends as well, or another process serves them.
     runner = Runner(name="gramhouse", limit=_RUNS_AT_ONCE, query_seconds=_ASK_EVERY, pause_on_shutdown=False)
-    async with get_client() as client:
-        # Makes the UI show the form of this block type.
-        await ApiCredentials.register_type_and_schema()
-        wanted = [await _as_left(client, each) for each in await deployments(settings)]
-        served = {each.name: await runner.aadd_deployment(each) for each in wanted}
-        if alone:
-            await mark_dead(client, served.values(), _print_line)
-        switched_on = {
-            each.name: served[each.name]
-            for each in wanted
-            if not each.paused and any(schedule.active for schedule in each.schedules or ())
-        }
-        await start_missed_runs(client, switched_on, datetime.now(UTC), _print_line)
-        await _run_until(runner, stop, client, served)
-
-
-def main(arguments: list[str]) -> int:
-    """Serve the deployments of the settings; return the exit code."""
-    try:
-        asyncio.run(serve(load(), alone="--alone" in arguments))
-    except (SettingsError, TrackerUnreachable) as error:
-        _say(str(error))
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    served = [await _as_left(each) for each in await deployments(settings)]
+    ids = [await runner.aadd_deployment(each) for each in served]
+    if server is not None:
+        await _resume_killed_runs(ids)
+    ready(served, notes)
+    serving = asyncio.create_task(runner.start())
+    # When it starts, the runner installs its own SIGTERM handler, which would cancel its runs.
+    await asyncio.sleep(0)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # With nohup, this must survive the end of its terminal.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
+    while not (stop.is_set() or serving.done() or (server and server.process.poll() is not None)):  # noqa: ASYNC110
+        await asyncio.sleep(_PAUSE)
+    await _end_flow_runs()
+    serving.cancel()
+    with suppress(asyncio.CancelledError):
+        await serving
+    if server is not None and server.process.poll() is not None:
+        raise server.error(f"ended with code {server.process.returncode}")  # noqa: EM102

@@ -29,7 +29,7 @@ from flows.cli.app import app
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
-from flows.orchestration.deployments import deployments, with_deployments
+from flows.orchestration.deployments import deployments
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"
@@ -158,6 +158,8 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
             one.parameters,
             one.tags,
             [_cron(found.schedule) for found in one.schedules or []],
+            one.concurrency_limit,
+            one.concurrency_options and one.concurrency_options.collision_strategy.value,
         )
         for one in asyncio.run(deployments(Settings()))
     }
@@ -168,6 +170,8 @@ def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch
             one["parameters"],
             one["tags"],
             [(schedule["cron"], schedule["timezone"]) for schedule in one["schedules"]],
+            one.get("concurrency_limit", {}).get("limit"),
+            one.get("concurrency_limit", {}).get("collision_strategy"),
         )
         for one in DEPLOYMENTS
     }
@@ -180,13 +184,6 @@ def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(chosen: dic
     assert nightly.parameters["options"]["expert"]["busy_wait"] == waits
 
 
-def test_prefect_yaml_is_generated() -> None:
-    text = (HERE / "prefect.yaml").read_text(encoding="utf-8")
-    assert text == with_deployments(text, Settings()), "`make prefect-yaml` writes it"
-    with pytest.raises(ValueError, match="deployments:"):
-        with_deployments("name: gramhouse\n", Settings())
-
-
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
 def test_deploying_asks_no_question(deployment: dict[str, Any]) -> None:
     """On a terminal, Prefect prompts for each of these that is missing; None and [] are valid values."""
@@ -195,7 +192,6 @@ def test_deploying_asks_no_question(deployment: dict[str, Any]) -> None:
     assert deployment["tags"] == ["gramhouse"]
     assert deployment["work_pool"]["name"] == "gramhouse"
     assert deployment["enforce_parameter_schema"] is True
-    assert "concurrency_limit" not in deployment, "the warehouse's own lock is the guard"
 
 
 # The Dockerfile

@@ -125,7 +125,7 @@ def test_the_key_is_written_nowhere_though_everything_fails(
     port = free_port()
     key_file = tmp_path / "key"
     key_file.write_text(f"{CANARY}-all\n")
-    with prefect(home, port) as server:
+    with prefect(home, port, home.parent / "report.html") as server:
         # All the ways in which a scan can fail in one run; slow ones are retried for seconds.
         slow = [rig.start("direct", "sync", "-v", GRAMHOUSE_API_KEY_FILE=str(key_file))]
         _direct(rig)

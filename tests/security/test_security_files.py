@@ -120,7 +120,7 @@ def test_prefects_home_is_private(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         # It need not start successfully: its folder is created before.
-        with prefect(home, free_port()):
+        with prefect(home, free_port(), tmp_path / "report.html"):
             pass
     finally:
         os.umask(before)

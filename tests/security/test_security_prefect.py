@@ -33,7 +33,7 @@ def port(home: Path) -> Iterator[int]:
     port = free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_SERVER_UI_API_URL", f"{PUBLIC}/api")
-        with prefect(home, port) as server:
+        with prefect(home, port, home.parent / "report.html") as server:
             server.wait()
             yield port
 

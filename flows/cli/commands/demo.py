@@ -3,8 +3,8 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +22,7 @@ from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
 from flows.engine.clock import SystemClock
-from flows.orchestration.processes import PREFECT_QUIET, ProcessError, free_port, prefect, sandbox
+from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 
@@ -79,25 +79,23 @@ def _next_day(snapshot: Path, now: datetime) -> tuple[int, datetime]:
 
 @contextmanager
 def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]]:
-    api, tracker = free_port(), free_port()
-    with ExitStack() as stack, err.status("[dim]starting the sandbox API and a Prefect server …[/]"):
-        started = [
-            stack.enter_context(sandbox(folder, api, "--day", str(day), "--first-day", f"{first:%Y-%m-%d}")),
-            stack.enter_context(prefect(folder / "prefect", tracker)),
-        ]
-        for server in started:
+    from connectors.sandbox.http.app import Sandbox
+    from connectors.sandbox.http.serve import in_thread
+    from connectors.sandbox.settings import SandboxSettings
+
+    at_two = datetime(first.year, first.month, first.day, 2, tzinfo=UTC)
+    sandbox, port = Sandbox(SandboxSettings(day=day, first_day=int(at_two.timestamp()))), free_port()
+    home, report = folder / "prefect", folder / "report.html"
+    with in_thread(sandbox) as api, prefect(home, port, report) as server:
+        with err.status("[dim]starting the sandbox API and a Prefect server …[/]"):
             server.wait()
-        servers = stack.pop_all()
-    with servers:
         yield {
-            **PREFECT_QUIET,
-            "PREFECT_HOME": str((folder / "prefect").resolve()),
-            "PREFECT_API_URL": f"http://127.0.0.1:{tracker}/api",
-            "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api}",
+            **local_prefect(home, port),
+            "GRAMHOUSE_BASE_URL": api,
             "GRAMHOUSE_API_KEY": DEMO_KEY,
             "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
             "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
-            "GRAMHOUSE_REPORT": str(folder / "report.html"),
+            "GRAMHOUSE_REPORT": str(report),
         }
 
 

@@ -85,7 +85,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
         assert one["tags"] == ["gramhouse"]
         assert one["work_pool_name"] == "gramhouse"
         assert one["pull_steps"] == []
-        assert one["concurrency_limit"] is None
+        assert bool(one["concurrency_options"]) == bool(one["schedules"])
         assert one["job_variables"]["working_dir"] == str(pool.operator.folder)
 
     pool.operator.sync()

@@ -3,10 +3,12 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,6 +26,7 @@ from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
+STOP = "Stop with Ctrl-C"
 SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
 
 # Scheduled runs would disturb the tests, so they are due at least six hours from now, not in an hour of a time change.
@@ -48,23 +51,30 @@ class Up:
     def home(self) -> Path:
         return self.operator.folder / "prefect"
 
+    @property
+    def log(self) -> Path:
+        return self.operator.folder / "up.log"
+
     def begin(self) -> list[str]:
         """Start `gramhouse up`; return its output up to the line that says how to stop it."""
-        self.process = self.operator.start("up", "--port", str(self.port))
-        assert self.process.stdout is not None
-        output = []
-        for line in self.process.stdout:
-            output.append(line.rstrip())
-            if "Stop with Ctrl-C" in line:
-                return output
-        _, err = self.process.communicate()
-        raise AssertionError(err)
+        with self.log.open("wb") as log:
+            self.process = process = subprocess.Popen(
+                [sys.executable, "-m", "flows.cli", "up", "--port", str(self.port)],
+                env=self.operator.environment(),
+                cwd=Path(__file__).parents[3],
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
+        wait_until(lambda: process.poll() is not None or STOP in self.log.read_text(), "gramhouse up")
+        assert process.poll() is None, self.log.read_text()
+        return self.log.read_text().partition(STOP)[0].splitlines()
 
     def end(self, number: signal.Signals) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=TIMEOUT)
-        assert "Traceback" not in out + err
+        self.process.wait(TIMEOUT)
+        assert "Traceback" not in self.log.read_text()
         return self.process.returncode
 
     def ask(self, path: str, document: object = None, method: str = "POST") -> Any:  # noqa: ANN401 - any JSON
@@ -94,6 +104,14 @@ class Up:
         for pid in self.flow_runs():
             os.kill(pid, signal.SIGKILL)
 
+    def kill(self) -> None:
+        """Kill every process at the same time, as a power failure does."""
+        for pid in self.children():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait(TIMEOUT)
+
     def under_way(self, deployment: str, **document: object) -> str:
         """Start a run and wait until it scans media, which takes long; return its id."""
         wait_until(lambda: not self.flow_runs(), "the last run's process to end")
@@ -107,10 +125,10 @@ class Up:
         wanted = {"deployments": {"name": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
         return list(self.ask("/flow_runs/filter", wanted))
 
-    def restarted(self, deployment: str) -> set[str]:
-        """Return the runs that an automation started."""
-        makers = {each["id"]: each["created_by"] or {} for each in self.runs_of(deployment)}
-        return {run for run, maker in makers.items() if maker.get("type") == "AUTOMATION"}
+    def states(self, run: str) -> list[str]:
+        """Return the names of a run's states, from the first one in which it was started."""
+        names = [state["name"] for state in self.ask(f"/flow_run_states/?flow_run_id={run}", method="GET")]
+        return names[names.index("Running") :] if "Running" in names else []
 
     def children(self) -> list[int]:
         """Return every process of this `up`, found by PREFECT_HOME in its environment."""
@@ -142,10 +160,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         try:
             yield made
         finally:
-            if made.process is not None:
-                made.process.kill()
-                made.process.communicate()
-            wait_until(lambda: not made.children(), "the children to follow")
+            made.kill()
 
 
 def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
@@ -243,39 +258,29 @@ def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
     assert up.operator.inside(last) == [("interrupted", "Stopped by a signal.")]
 
 
-def test_a_killed_run_is_noticed_and_started_again(up: Up) -> None:
+def test_a_killed_run_is_started_again_and_resumes(up: Up) -> None:
     run = up.under_way("stories")
-    assert not up.restarted("stories")
-    up.kill_runs()
-    wait_until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
-    wait_until(lambda: bool(up.restarted("stories")), "the automation")
     up.service.faults()
-    [again] = up.restarted("stories")
-    made = up.ended(again)
-    assert made["state_type"] == "COMPLETED"
-    assert made["parameters"]["options"] == {**up.run(run)["parameters"]["options"], "restarts": 1}
-    assert made["parameters"]["options"]["surfaces"] == ["stories"]
+    up.kill_runs()
+    wait_until(lambda: up.states(run)[-1:] == ["Completed"], "the run to be started again")
+    started = [name for name in up.states(run) if name not in {"Pending", "Submitting"}]
+    assert started == ["Running", "Crashed", "AwaitingRetry", "Running", "Completed"]
     # Prefect drops log lines while its database is busy, so check in the warehouse that the run was resumed.
-    runs = up.operator.inside("SELECT run_id, state, resumes, detail, started_at, ended_at FROM core.runs ORDER BY seq")
-    killed = [run_id for run_id, _, _, detail, *_ in runs if detail and detail.startswith("The process ended before")]
-    assert [state for _, state, resumed, *_ in runs if resumed in killed] == ["complete"], runs
+    runs = up.operator.inside("SELECT run_id, state, resumes, detail FROM core.runs ORDER BY seq")
+    killed = [run_id for run_id, _, _, detail in runs if detail and detail.startswith("The process ended before")]
+    assert [state for _, state, resumed, _ in runs if resumed in killed] == ["complete"], [found[1:] for found in runs]
 
 
-def test_a_run_that_always_crashes_is_not_started_for_ever(up: Up) -> None:
-    run = up.under_way("stories", parameters={"options": {"surfaces": ["stories"], "restarts": 3}})
-    before = up.restarted("stories")
+def test_a_run_that_crashes_again_soon_is_not_started_for_ever(up: Up) -> None:
+    run = up.under_way("stories")
     up.kill_runs()
-    wait_until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
-    wanted = {"filter": {"event": {"name": ["prefect.automation.action.failed"]}}}
-
-    def refusals() -> list[str]:
-        failed = up.ask("/events/filter", wanted)["events"]
-        return [each["payload"]["reason"] for each in failed if each["payload"]["action_type"] == "run-deployment"]
-
-    wait_until(lambda: bool(refusals()), "Prefect's refusal")
-    assert all("4 is greater than the maximum of 3" in reason for reason in refusals())
-    assert before == up.restarted("stories")
+    wait_until(lambda: up.states(run).count("Running") == 2, "the run to be started again")
+    up.kill_runs()
+    wait_until(lambda: up.states(run).count("Crashed") == 2, "the runner to notice")
     up.service.faults()
+    # Something that takes longer than the automation, which started the run again within a second before.
+    assert up.ended(up.trigger("publish"))["state_type"] == "COMPLETED"
+    assert (up.run(run)["state_name"], up.run(run)["run_count"]) == ("Crashed", 2)
 
 
 def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> None:
@@ -317,38 +322,56 @@ def test_a_wrong_key_is_not_retried(up: Up) -> None:
 
 def test_sigterm_ends_all_processes_and_interrupts_the_run(up: Up) -> None:
     up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
-    up.under_way("nightly")
+    run = up.under_way("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 600}}})
     began = time.monotonic()
     assert up.end(signal.SIGTERM) == 0
     assert time.monotonic() - began < 20
-    wait_until(lambda: not up.children(), "the children to follow")
-    assert up.operator.inside("SELECT state FROM core.runs ORDER BY started_at DESC LIMIT 1") == [("interrupted",)]
+    assert up.children() == []
+    [(stopped, state)] = up.operator.inside("SELECT run_id, state FROM core.runs ORDER BY seq DESC LIMIT 1")
+    assert state == "interrupted"
     up.service.faults()
 
-
-def test_missed_and_interrupted_runs_are_made_up_for_once(up: Up) -> None:
-    with prefect(up.home, up.port) as server:
+    with prefect(up.home, up.port, up.operator.folder / "report.html") as server:
         server.wait()
+        waiting = up.run(run)
+        assert (waiting["state_type"], waiting["state_name"]) == ("SCHEDULED", "AwaitingRetry")
+        assert "it is resumed by itself" in waiting["state"]["message"]
         now = datetime.now(UTC)
         window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
         up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)
-        runs = up.runs_of("nightly")
-        missed = [each["id"] for each in runs if each["state_type"] == "SCHEDULED"][:4]
-        assert [each["state_type"] for each in runs if each["state_name"] == "Interrupted"] == ["CANCELLED"]
-    output = up.begin()
-    assert len([line for line in output if "was interrupted; starting it again." in line]) == 1
-    assert [up.run(each)["state_name"] for each in missed] == ["Missed"] * 4
+        missed = [each["id"] for each in up.runs_of("nightly")][:4]
+    up.begin()
+    assert sorted(up.ended(each)["state_name"].split()[0] for each in missed) == [*["Cancelled"] * 3, "Completed"]
+    assert up.ended(run)["state_type"] == "COMPLETED"
+    assert up.operator.inside(f"SELECT state FROM core.runs WHERE resumes = '{stopped}'") == [("complete",)]
     assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
-    again = max(up.runs_of("nightly"), key=lambda each: each["created"] if not each["auto_scheduled"] else "")
-    wait_until(lambda: up.run(again["id"])["state_type"] == "COMPLETED", "the run that is made once more")
 
 
-def test_after_a_kill_nothing_is_left(up: Up) -> None:
+def test_runs_are_resumed_after_a_power_failure(up: Up) -> None:
+    nightly = up.under_way("nightly")
+    # It waits for the lock, or has not begun.
+    publish = up.trigger("publish")
+    wait_until(lambda: up.run(publish)["state_type"] != "SCHEDULED", "the runner to start it")
+    up.kill()
+    up.service.faults()
+    up.begin()
+    for run in (nightly, publish):
+        assert up.ended(run)["state_type"] == "COMPLETED"
+        names = [state["name"] for state in up.ask(f"/flow_run_states/?flow_run_id={run}", method="GET")]
+        assert names.count("Interrupted") == 1
+
+
+def test_after_a_kill_nothing_is_left_and_the_run_is_resumed(up: Up) -> None:
     assert up.process is not None
-    assert up.children()
+    run = up.under_way("nightly")
     up.process.kill()
-    up.process.communicate()
+    up.process.wait(TIMEOUT)
     wait_until(lambda: not up.children(), "the children to follow")
+    assert up.operator.inside("SELECT state FROM core.runs ORDER BY started_at DESC LIMIT 1") == [("interrupted",)]
+    up.service.faults()
+    up.begin()
+    assert up.ended(run)["state_type"] == "COMPLETED"
+    up.kill()
     for path in up.home.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path

@@ -4,30 +4,33 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import combinations
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from prefect.events.actions import ChangeFlowRunState, RunDeployment, SendNotification
+from prefect.events.actions import ChangeFlowRunState, SendNotification
 from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
-from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
-from pydantic import ValidationError
 
 from flows.config.errors import SettingsError
-from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import load
 from flows.orchestration import automations
-from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, described, notifies, patient
+from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, described
+from flows.orchestration.deployments import deployments
 from flows.orchestration.flow_run import LEFT
-from flows.orchestration.schedules import PLANS
+from flows.orchestration.processes import local_prefect
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.reporting.exit_code import EXIT_OF
 from tests.flows.reports import fields, report, stale, tokens
 
 PARTIAL = "gramhouse.run.partial"
+AGAIN = "a crashed run is started again"
+SILENT = "a run without a heartbeat"
+SILENT_AGAIN = f"{SILENT} is started again"
+UNATTENDED = [f"gramhouse: {name}" for name in (AGAIN, SILENT_AGAIN, SILENT)]
 BLOCKS = (UUID(int=1), UUID(int=2))
 TOLD = {
     event.name: event
@@ -49,7 +52,7 @@ def _trigger(automation: dict[str, Any]) -> EventTrigger:
 
 def test_each_has_a_unique_name_and_a_description() -> None:
     written = described()
-    assert len(_by_name()) == len(written) == 9
+    assert len(_by_name()) == len(written) == 10
     assert all(automation["name"].startswith("gramhouse: ") and automation["description"] for automation in written)
 
 
@@ -78,80 +81,63 @@ def test_a_missing_run_is_counted_from_the_last_end_of_one() -> None:
     assert TOLD[PARTIAL].labels["gramhouse.scope"] == "everything"
 
 
-def test_runs_are_known_by_the_names_of_our_flows() -> None:
-    flows = {plan.flow.partition(":")[2] for plan in PLANS}
-    for name in ("a run crashed", "a run without a heartbeat"):
-        assert set(_by_name()[name]["trigger"]["match_related"]["prefect.resource.name"]) == flows
+def _flows(automation: dict[str, Any]) -> set[str]:
+    related = automation["trigger"]["match_related"]
+    first = related[0] if isinstance(related, list) else related
+    assert first["prefect.resource.role"] == "flow"
+    return set(first["prefect.resource.name"])
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("options", [None, {}, {"surfaces": ["stories"], "expert": {"busy_wait": 60}}, {"restarts": 2}])
-async def test_a_crashed_run_is_started_again_with_its_own_options(options: dict[str, Any] | None) -> None:
-    [action] = _by_name()["a crashed run is started again"]["actions"]
-    assert (action["type"], action["source"]) == ("run-deployment", "inferred")
-    hydrated = hydrate(
-        action["parameters"],
-        HydrationContext(
-            raise_on_error=True,
-            render_jinja=True,
-            jinja_context={"flow_run": SimpleNamespace(parameters={"options": options})},
-        ),
-    )
-    given = options or {}
-    assert hydrated == {"options": {**given, "restarts": given.get("restarts", 0) + 1}}
-    assert SyncOptions.model_validate(hydrated["options"]).restarts == given.get("restarts", 0) + 1
+async def test_runs_are_known_by_the_names_of_our_flows_and_deployments() -> None:
+    served = await deployments(load())
+    for name in ("a run crashed", AGAIN, SILENT_AGAIN, SILENT):
+        assert _flows(_by_name()[name]) == {each.flow_name for each in served}
+    _, deployment = _by_name()[AGAIN]["trigger"]["match_related"]
+    assert deployment["prefect.resource.name"] == [each.name for each in served]
+
+
+def test_a_run_is_not_started_again_for_ever() -> None:
+    trigger = _trigger(_by_name()[AGAIN])
+    assert trigger.match["prefect.run-count"] == ["0", "1", "2", "3"]
+    # A second crash within that time is not counted, so it starts nothing.
+    assert (trigger.for_each, trigger.within) == ({"prefect.resource.id"}, timedelta(minutes=10))
+    for name in (AGAIN, SILENT_AGAIN):
+        [action] = _by_name()[name]["actions"]
+        assert (action["type"], action["state"]) == ("change-flow-run-state", "SCHEDULED")
 
 
 def test_a_run_that_waits_for_a_retry_is_not_reported_as_crashed() -> None:
-    assert _by_name()["a run without a heartbeat"]["trigger"]["expect"] == ["prefect.flow-run.*", LEFT]
+    for name in (SILENT_AGAIN, SILENT):
+        assert _trigger(_by_name()[name]).expect == {"prefect.flow-run.*", LEFT}
 
 
-def test_more_than_three_restarts_are_refused() -> None:
-    for kind in (SyncOptions, BackfillOptions):
-        kind.model_validate({"restarts": 3})
-        with pytest.raises(ValidationError, match="restarts"):
-            kind.model_validate({"restarts": 4})
-
-
-def test_only_runs_of_our_deployments_are_started_again() -> None:
-    flow, deployment = _by_name()["a crashed run is started again"]["trigger"]["match_related"]
-    restarted = [plan for plan in PLANS if plan.name in deployment["prefect.resource.name"]]
-    assert {plan.flow.partition(":")[2] for plan in restarted} == set(flow["prefect.resource.name"])
-    assert [plan.name for plan in PLANS if plan not in restarted] == ["publish"]
+def test_no_run_is_declared_dead_between_two_heartbeats(tmp_path: Path) -> None:
+    interval = float(local_prefect(tmp_path, 1)["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
+    again, dead = _trigger(_by_name()[SILENT_AGAIN]).within, _trigger(_by_name()[SILENT]).within
+    assert timedelta(seconds=6 * interval) <= again < dead
 
 
 def test_notifying_automations_use_every_block_and_need_at_least_one() -> None:
     for automation in described():
         built = addressed(automation, BLOCKS)
         assert built is not None
-        if notifies(automation):
+        if automation["actions"][0]["type"] == "send-notification":
             assert [action.block_document_id for action in built.actions if isinstance(action, SendNotification)] == [
                 *BLOCKS
             ]
             assert addressed(automation, ()) is None
         else:
             [action] = built.actions
-            assert isinstance(action, ChangeFlowRunState | RunDeployment)
+            assert isinstance(action, ChangeFlowRunState)
             assert addressed(automation, ()) == built
-    unattended = [automation["name"] for automation in described() if not notifies(automation)]
-    assert unattended == [RESTART, ALONE]
+    unattended = [automation["name"] for automation in described() if addressed(automation, ())]
+    assert unattended == UNATTENDED
 
 
 def test_described_automations_use_one_placeholder_block() -> None:
     placed = {action.get("block_document_id") for each in described() for action in each["actions"]} - {None}
     assert placed == {str(UUID(int=0))}
-
-
-@pytest.mark.parametrize(("frequency", "seconds"), [(None, 180), (30, 180), (180, 1080)])
-def test_no_run_is_declared_dead_between_two_heartbeats(frequency: float | None, seconds: float) -> None:
-    dead = addressed(_by_name()["a run without a heartbeat"], ())
-    assert dead is not None
-    waiting = patient(dead, frequency).trigger
-    assert isinstance(waiting, EventTrigger)
-    assert waiting.within == timedelta(seconds=seconds)
-    other = addressed(_by_name()["a run failed"], BLOCKS)
-    assert other is not None
-    assert patient(other, frequency) == other
 
 
 class Server:
@@ -180,10 +166,6 @@ class Server:
     async def create_automation(self, automation: AutomationCore) -> None:
         self.kept.append(Automation(id=uuid4(), **automation.model_dump()))
 
-    async def update_automation(self, automation_id: UUID, automation: AutomationCore) -> None:
-        await self.delete_automation(automation_id)
-        self.kept.append(Automation(id=automation_id, **automation.model_dump()))
-
     async def delete_automation(self, automation_id: UUID) -> None:
         self.kept = [each for each in self.kept if each.id != automation_id]
 
@@ -201,15 +183,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 ALL = sorted(automation["name"] for automation in described())
-ALONE = "gramhouse: a run without a heartbeat"
-RESTART = "gramhouse: a crashed run is started again"
 FAILED_RUN = "gramhouse: a run failed"
 
 
 @pytest.mark.anyio
 async def test_applying_again_changes_nothing_and_restarts_no_wait(server: Server) -> None:
     settings = load(notify=("slack-webhook/on-call", "slack-webhook/on-call"))
-    assert sorted(await apply(settings)) == [f"{name}: created" for name in ALL]
+    assert sorted(await apply(settings)) == sorted(f"{name}: created" for name in ALL)
     assert all(len(each.actions) == 1 for each in server.kept)
     assert server.emitted == [WATCH_BEGAN]
     kept = list(server.kept)
@@ -253,20 +233,20 @@ async def test_a_disabled_automation_stays_disabled_and_an_edited_one_is_restore
 
 @pytest.mark.anyio
 async def test_without_a_block_only_automations_without_notifications_are_kept(server: Server) -> None:
-    assert await apply(load()) == [f"{RESTART}: created", f"{ALONE}: created"]
+    assert await apply(load()) == [f"{name}: created" for name in UNATTENDED]
     assert server.emitted == []
     await apply(load(notify=("slack-webhook/on-call",)))
     assert server.names == ALL
     assert len(await apply(load())) == 7
-    assert server.names == [RESTART, ALONE]
+    assert server.names == sorted(UNATTENDED)
 
 
 @pytest.mark.anyio
 async def test_of_duplicate_automations_the_matching_one_is_kept(server: Server) -> None:
     await apply(load())
-    [_, as_written] = kept = list(server.kept)
+    [*_, as_written] = kept = list(server.kept)
     server.kept.insert(0, as_written.model_copy(update={"id": uuid4(), "description": "another"}))
-    assert await apply(load()) == [f"{ALONE}: duplicates removed"]
+    assert await apply(load()) == [f"{UNATTENDED[-1]}: duplicates removed"]
     assert server.kept == kept
 
 

@@ -1,20 +1,21 @@
-"""The process that serves the deployments: the state on the Prefect server while it runs and after a signal."""
+"""Serving the deployments: the state on the Prefect server meanwhile and after a signal."""
 
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.config.settings import load
-from flows.orchestration import serving
 from flows.orchestration.deployments import deployments
-from flows.orchestration.processes import free_port
-from flows.orchestration.schedules import PLANS, READY
+from flows.orchestration.processes import PrefectServer, ProcessError
+from flows.orchestration.serving import serve
 from tests.prefect_api import ask
 
 # Prefect's client leaves connections to the garbage collector.
@@ -50,88 +51,80 @@ def deployed(api: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def served(monkeypatch: pytest.MonkeyPatch, *, alone: bool = True) -> AsyncIterator[list[str]]:
-    """Serve during the block, until a signal at its end; yield the output when the process is ready."""
-    said: list[str] = []
+async def served() -> AsyncIterator[None]:
+    """Serve during the block, until a signal at its end."""
     ready = asyncio.Event()
-
-    def say(line: str) -> None:
-        said.append(line)
-        if line == READY:
-            ready.set()
-
-    monkeypatch.setattr(serving, "_say", say)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    process = asyncio.create_task(serving.serve(load(), alone=alone))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    serving = asyncio.create_task(serve(load(), None, lambda *_: ready.set()))
     waiting = asyncio.create_task(ready.wait())
     try:
         async with asyncio.timeout(SECONDS):
-            await asyncio.wait({process, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if process.done():
-                await process
-            yield said
+            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                await serving
+            yield
             os.kill(os.getpid(), signal.SIGTERM)
-            await process
+            await serving
     finally:
         waiting.cancel()
-        process.cancel()
+        serving.cancel()
         for number, handler in handlers.items():
             asyncio.get_running_loop().remove_signal_handler(number)
             signal.signal(number, handler)
 
 
-async def test_every_plan_is_deployed_and_stays_scheduled_when_a_signal_ends_it(
-    api: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with served(monkeypatch) as said:
-        assert deployed(api).keys() == {plan.name for plan in PLANS}
-    assert said[-1] == READY
+async def test_every_deployment_stays_scheduled_when_a_signal_ends_serving(api: str) -> None:
+    async with served():
+        assert deployed(api).keys() == {"nightly", "stories", "backfill", "publish"}
     found = deployed(api)
     assert not any(each["paused"] for each in found.values())
-    schedules = {name: each["schedules"] for name, each in found.items()}
+    schedules = {name: each["schedules"] for name, each in found.items() if each["schedules"]}
     assert {name: [one["active"] for one in several] for name, several in schedules.items()} == {
-        plan.name: [True] if plan.when else [] for plan in PLANS
+        "nightly": [True],
+        "stories": [True],
     }
     assert schedules["nightly"][0]["schedule"]["cron"] == "0 0 29 2 *"
+    assert {name for name, each in found.items() if each["concurrency_options"]} == {"nightly", "stories"}
 
 
-async def test_a_manually_paused_deployment_stays_paused(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served(monkeypatch):
+async def test_a_manually_paused_deployment_stays_paused(api: str) -> None:
+    async with served():
         found = deployed(api)
         [schedule] = found["stories"]["schedules"]
         ask(api, f"deployments/{found['nightly']['id']}/pause_deployment")
         path = f"deployments/{found['stories']['id']}/schedules/{schedule['id']}"
         ask(api, path, {"active": False}, method="PATCH")
-    async with served(monkeypatch):
+    async with served():
         found = deployed(api)
         assert {name for name, each in found.items() if each["paused"]} == {"nightly"}
         assert [one["active"] for one in found["stories"]["schedules"]] == [False]
 
 
-@pytest.mark.parametrize(("alone", "state"), [(True, "CRASHED"), (False, "RUNNING")])
-async def test_a_run_that_no_process_can_be_doing_is_marked_as_crashed(
-    api: str, monkeypatch: pytest.MonkeyPatch, *, alone: bool, state: str
-) -> None:
+async def test_a_run_that_another_process_may_be_doing_is_left_alone(api: str) -> None:
     nightly = next(each for each in await deployments(load()) if each.name == "nightly")
     path = f"deployments/{await nightly.aapply()}/create_flow_run"
     run = ask(api, path, {"state": {"type": "RUNNING"}})
-    async with served(monkeypatch, alone=alone) as said:
-        assert ask(api, f"flow_runs/{run['id']}", method="GET")["state"]["type"] == state
-        assert any(run["name"] in line for line in said) == alone
-        # Otherwise the process would wait for it at its end.
-        ask(api, f"flow_runs/{run['id']}", method="DELETE")
+    async with served():
+        assert ask(api, f"flow_runs/{run['id']}", method="GET")["state"]["type"] == "RUNNING"
 
 
-@pytest.mark.usefixtures("address")
-@pytest.mark.parametrize("wrong", [None, "GRAMHOUSE_NIGHTLY"])
-def test_errors_that_prevent_serving_are_reported_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: str | None
+@pytest.mark.usefixtures("api")
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        ("", "nothing"),
+        ("a\n\nb\nc\nd\n", "b / c / d"),
+        ("Traceback\nx.RefusedError: no\nx.OtherError: never\n(Background)\nstopped", "x.OtherError: never"),
+    ],
+)
+async def test_the_end_of_the_server_ends_serving_with_the_relevant_lines_of_its_log(
+    tmp_path: Path, log: str, shown: str
 ) -> None:
-    no_server = f"http://127.0.0.1:{free_port()}/api"
-    monkeypatch.setenv("PREFECT_API_URL", no_server)
-    if wrong:
-        monkeypatch.setenv(wrong, "often")
-    with temporary_settings({PREFECT_API_URL: no_server}):
-        assert serving.main([]) == 1
-    [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"{wrong}: " if wrong else f"{no_server} does not answer. Fix: ")
+    path = tmp_path / "server.log"
+    path.write_text(log)
+    with (
+        subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"], start_new_session=True) as process,  # noqa: ASYNC220
+        pytest.raises(ProcessError) as raised,
+    ):
+        await serve(load(), PrefectServer(1, path, process), lambda *_: None)
+    assert str(raised.value) == f"Prefect's server ended with code 3. The end of {path}: {shown}"

@@ -1,13 +1,8 @@
-"""`gramhouse up` without a server: refused options, Prefect's settings, and children that end with their parent."""
+"""`gramhouse up` without a server: refused options, and Prefect's settings."""
 
 import os
-import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,7 +13,7 @@ from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.app import main
 from flows.cli.commands import up
 from flows.config.settings import load
-from flows.orchestration.processes import GivenUp, ProcessError, free_port, port_is_free, process, relevant_lines
+from flows.orchestration.processes import free_port, local_prefect, port_is_free
 
 SECRET = "canary-pg-77"
 
@@ -87,129 +82,20 @@ def test_the_lock_names_no_process_that_cannot_be_read(tmp_path: Path) -> None:
             raise AssertionError
 
 
-def test_prefect_is_configured_with_folders_and_retention_and_without_telemetry(tmp_path: Path) -> None:
-    settings = load(prefect_home=tmp_path, prefect_port=4321, keep_prefect=3, prefect_database=f"postgresql://{SECRET}")
-    env = up.server_environment(settings)
-    assert env["PREFECT_HOME"] == str(tmp_path)
-    assert (env["PREFECT_SERVER_API_HOST"], env["PREFECT_SERVER_API_PORT"]) == ("127.0.0.1", "4321")
-    assert (env["PREFECT_SERVER_ANALYTICS_ENABLED"], env["DO_NOT_TRACK"]) == ("false", "1")
-    assert SECRET in env.pop("PREFECT_SERVER_DATABASE_CONNECTION_URL")
-    assert SECRET not in repr(settings) + repr(env)
-
-
 def test_prefect_accepts_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, value in up.server_environment(load(prefect_home=tmp_path, prefect_port=4321, keep_prefect=3)).items():
+    settings = load(prefect_home=tmp_path, keep_prefect=3, prefect_database=f"postgresql+asyncpg://x/{SECRET}")
+    env = {**local_prefect(tmp_path, 4321), **up.server_environment(settings)}
+    assert SECRET not in repr(settings)
+    assert (env["PREFECT_SERVER_ANALYTICS_ENABLED"], env["DO_NOT_TRACK"]) == ("false", "1")
+    for name, value in env.items():
         monkeypatch.setenv(name, value)
-    server = Settings().server
-    assert server.ui.api_url == "http://127.0.0.1:4321/api"
+    prefect = Settings()
+    server = prefect.server
+    assert prefect.home == tmp_path
+    assert (server.api.host, server.api.port) == ("127.0.0.1", 4321)
+    assert server.ui.api_url == prefect.api.url == "http://127.0.0.1:4321/api"
     assert server.events.retention_period == timedelta(days=3)
     assert server.services.db_vacuum.retention_period == timedelta(days=3)
     assert server.services.db_vacuum.enabled_vacuum_types == {"events", "flow_runs", "orphans"}
-
-
-MODULE = """
-import signal, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-if "stubborn" in sys.argv:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print("up", child.pid, flush=True)
-while "fall" not in sys.argv:
-    time.sleep(60)
-"""
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process is still running; a zombie is not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-def until_gone(*pids: int) -> None:
-    end = time.monotonic() + 20
-    while any(alive(pid) for pid in pids):
-        assert time.monotonic() < end, pids
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def module(tmp_path: Path) -> Path:
-    (tmp_path / "a_neighbour.py").write_text(MODULE)
-    return tmp_path / "logs" / "process.log"
-
-
-@contextmanager
-def started(log: Path, *arguments: str, grace: float = 5) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    env = {"PYTHONPATH": os.pathsep.join((str(log.parents[1]), str(Path(__file__).parents[3])))}
-
-    def is_up() -> bool:
-        return b"up" in log.read_bytes()
-
-    with process("It", ["a_neighbour", *arguments], is_up=is_up, log=log, env=env, grace=grace) as (it, _):
-        it.wait()
-        yield it.process, int(log.read_text().split()[1])
-
-
-@pytest.mark.parametrize("how", ["", "stubborn", "fall"])
-def test_a_child_process_ends_with_its_descendants(module: Path, how: str) -> None:
-    with started(module, how, grace=0.5) as (process, child):
-        assert alive(child)
-        if how == "fall":
-            process.wait()
-    until_gone(process.pid, child)
-
-
-@pytest.mark.parametrize(
-    ("log", "message"),
-    [
-        ("", []),
-        ("a\n\nb\nc\nd\n", ["b", "c", "d"]),
-        ("Traceback\nx.RefusedError: no\nx.OtherError: never\n(Background)\nstopped", ["x.OtherError: never"]),
-    ],
-)
-def test_the_most_relevant_lines_of_a_log_are_reported(log: str, message: list[str]) -> None:
-    assert relevant_lines(log.splitlines()) == message
-
-
-def test_the_previous_log_is_kept(module: Path) -> None:
-    with started(module) as (_, first):
-        pass
-    with started(module) as (_, second):
-        pass
-    assert str(first) in module.with_name("process.log.old").read_text()
-    assert str(second) in module.read_text()
-
-
-def test_a_process_that_ends_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
-    log = tmp_path / "it.log"
-    with process("It", ["no_such_module"], is_up=lambda: False, log=log, env={}) as (it, _):
-        with pytest.raises(ProcessError) as raised:
-            it.wait()
-        assert str(raised.value).startswith(f"It did not start. The end of {log}: ")
-        assert "no_such_module" in str(raised.value)
-        with pytest.raises(GivenUp):
-            it.wait(lambda: True)
-
-
-STARTER = """
-import sys
-from pathlib import Path
-from tests.flows.orchestration.test_flows_up import started
-with started(Path(sys.argv[1]), "stubborn" if "stubborn" in sys.argv else "") as (process, child):
-    print(process.pid, child, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_child_process_ends_when_its_parent_is_killed(module: Path) -> None:
-    command = [sys.executable, "-c", STARTER, str(module)]
-    root = Path(__file__).parents[3]
-    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:
-        assert starter.stdout is not None
-        process, child = map(int, starter.stdout.readline().split())
-        assert alive(process)
-        starter.send_signal(signal.SIGKILL)
-    until_gone(process)
-    os.kill(child, signal.SIGKILL)
+    assert server.database.connection_url is not None
+    assert SECRET in server.database.connection_url.get_secret_value()
