@@ -74,6 +74,11 @@ async def _tracked(
     counters: "Counters",
     take_signals: Callable[[], None],
 ) -> "RunReport":
+    from flows.orchestration.prefect_import import import_prefect
+    from flows.orchestration.processes import PREFECT_CLIENT
+
+    # The terminal has its own report; Prefect's log lines are only sent to its server.
+    import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
     from flows.backfill import backfill
     from flows.cli.output.progress import watch
     from flows.config.options import SyncOptions

@@ -1,7 +1,6 @@
 """A flow run: calling it from the command line, its body with each step as a task run, and its final state."""
 
 import asyncio
-import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -14,11 +13,9 @@ from typing import Any, TypeVar
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.events import emit_event
-from prefect.exceptions import Pause
+from prefect.exceptions import Pause, PrefectHTTPStatusError
 from prefect.logging import get_run_logger
-from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.runtime import deployment, flow_run
-from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
 from connectors.store.object_store import StoreError
@@ -61,33 +58,16 @@ class Watcher:
 # Not a parameter of the flow, because Prefect would store it.
 watching: ContextVar[Watcher | None] = ContextVar("watching", default=None)
 
-# Seconds; the minimum that Prefect allows. A run is considered dead after six missed heartbeats.
-HEARTBEAT_EVERY = 30
-
-_RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
-
-
-class _OnlyErrors(logging.Filter):
-    """Passes Prefect's own errors only; the command line reports errors of runs, in one line without a traceback."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.levelno >= logging.ERROR and not record.name.startswith(_RUN_LOGGERS)
-
-
-def quiet_console() -> None:
-    """Keep Prefect's log lines off the terminal, which has its own report; they are still sent to its server."""
-    # A filter, because every run resets the handler's level.
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, PrefectConsoleHandler):
-            handler.addFilter(_OnlyErrors())
-
 
 async def check_tracker() -> None:
-    """Call the health check of the configured Prefect API. Raises TrackerUnreachable."""
-    async with get_client() as client:
-        failure = await client.api_healthcheck()
-    if failure is not None:
-        raise TrackerUnreachable(prefect_api_url() or "The Prefect API") from failure
+    """Send a request to the configured Prefect API. Raises TrackerUnreachable."""
+    try:
+        async with get_client() as client:
+            # Not its health check, which needs no login.
+            await client.api_version()
+    except Exception as error:
+        refused = isinstance(error, PrefectHTTPStatusError) and error.response.status_code in {401, 403}
+        raise TrackerUnreachable(prefect_api_url() or "The Prefect API", refused=refused) from error
 
 
 async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> RunReport:
@@ -96,12 +76,10 @@ async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> Ru
     Raises TrackerUnreachable if the Prefect API does not answer. If it fails during the run, one line reports that,
     and the result is the same.
     """
-    quiet_console()
     await check_tracker()
     watching.set(watcher)
     try:
-        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_EVERY}):
-            await call()
+        await call()
     except Exception as failure:
         # The result is in the warehouse: the run took place, even though Prefect did not receive its end.
         if watcher.ended is None:

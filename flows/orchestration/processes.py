@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.config.settings import environment, no_proxy
+from flows.config.settings import environment
 
 # The path at which the server shows the HTML report.
 REPORT_PATH = "/gramhouse/report"
@@ -23,6 +23,16 @@ _LAST_LINES = 3
 
 # The last line of a Python traceback.
 _ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
+
+
+# Flow runs also need these if another machine has the server.
+PREFECT_CLIENT = {
+    "DO_NOT_TRACK": "1",
+    # In seconds. A killed run is noticed after six of them (deployments/automations.yaml).
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    # By default, its log lines have a time but no date.
+    "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
+}
 
 
 class ProcessError(Exception):
@@ -68,13 +78,9 @@ def local_prefect(home: Path, port: int) -> dict[str, str]:
         "PREFECT_SERVER_API_HOST": "127.0.0.1",
         "PREFECT_SERVER_API_PORT": str(port),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "1",
         # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
         "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
-        # In seconds. A killed run is noticed after six of them (deployments/automations.yaml).
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-        # By default, its log lines have a time but no date.
-        "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
+        **PREFECT_CLIENT,
     }
 
 
@@ -125,7 +131,7 @@ def prefect(home: Path, port: int, report: Path, env: Mapping[str, str] | None =
         log.open("wb") as file,
         subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-m", "flows.orchestration.server", str(report.resolve())],
-            env=environment(NO_PROXY=no_proxy(), **local_prefect(home, port), **(env or {})),
+            env=environment(**local_prefect(home, port), **(env or {})),
             # It ends when this pipe is closed.
             stdin=subprocess.PIPE,
             stdout=file,

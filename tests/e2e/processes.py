@@ -21,6 +21,13 @@ from connectors.warehouse.storage.connection import connect
 KEY = "sandbox-demo-key"
 # Seconds. A busy machine may need minutes for what usually takes seconds.
 TIMEOUT = 240.0
+# Proxies that do not exist, one of which Prefect's client cannot use. Processes on this machine need none.
+PROXIES = {
+    "HTTP_PROXY": "http://127.0.0.1:9",
+    "https_proxy": "http://127.0.0.1:9",
+    "ALL_PROXY": "socks5://127.0.0.1:9",
+    "no_proxy": "fe80::/10,example.com",
+}
 EIGHT_ACCOUNTS = ("--accounts", "8", "--posts", "30", "--seed", "11")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import answers, free_port
-from tests.e2e.processes import KEY, TIMEOUT, killed_on_exit, wait_until
+from tests.e2e.processes import KEY, PROXIES, TIMEOUT, killed_on_exit, wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("flows", "connectors", "models", "deployments")
@@ -88,7 +88,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path) -> None:
     where = run(installed / "python", "-c", "import flows; print(flows.__file__)", cwd=project)
     assert where.startswith(str(installed.parent))
-    assert "The snapshot holds 40 accounts" in run(installed / "gramhouse", "demo", cwd=project)
+    assert "The snapshot holds 40 accounts" in run(installed / "gramhouse", "demo", cwd=project, **PROXIES)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(port)], cwd=project, text=True)

@@ -22,7 +22,8 @@ from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
 from flows.engine.clock import SystemClock
-from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect
+from flows.orchestration.prefect_import import import_prefect
+from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 
@@ -86,11 +87,12 @@ def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]
     at_two = datetime(first.year, first.month, first.day, 2, tzinfo=UTC)
     sandbox, port = Sandbox(SandboxSettings(day=day, first_day=int(at_two.timestamp()))), free_port()
     home, report = folder / "prefect", folder / "report.html"
+    private(home)
+    import_prefect(local_prefect(home, port))
     with in_thread(sandbox) as api, prefect(home, port, report) as server:
         with err.status("[dim]starting the sandbox API and a Prefect server …[/]"):
             server.wait()
         yield {
-            **local_prefect(home, port),
             "GRAMHOUSE_BASE_URL": api,
             "GRAMHOUSE_API_KEY": DEMO_KEY,
             "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),

@@ -254,11 +254,14 @@ def _prefect() -> Finding:
     url = prefect_api_url()
     if url is None:
         return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, without Prefect.")
-    from flows.orchestration.flow_run import check_tracker
+    from flows.orchestration.prefect_import import import_prefect
 
     try:
+        import_prefect()
+        from flows.orchestration.flow_run import check_tracker
+
         asyncio.run(check_tracker())
-    except TrackerUnreachable as error:
+    except (SettingsError, TrackerUnreachable) as error:
         return Finding("Prefect", "bad", str(error))
     return Finding("Prefect", "ok", f"{url} answers")
 

@@ -4,8 +4,9 @@ import asyncio
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,8 +17,17 @@ from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.config.cron import fires, gap_warning
 from flows.config.errors import SettingsError
-from flows.config.settings import Settings, load, prefect_api_url, set_environment
-from flows.orchestration.processes import REPORT_PATH, ProcessError, local_prefect, port_is_free, prefect, private
+from flows.config.settings import Settings, load, prefect_api_url
+from flows.orchestration.prefect_import import import_prefect
+from flows.orchestration.processes import (
+    PREFECT_CLIENT,
+    REPORT_PATH,
+    ProcessError,
+    local_prefect,
+    port_is_free,
+    prefect,
+    private,
+)
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.page.write import default_path
 
@@ -62,32 +72,36 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
     out.print("Stop with Ctrl-C.")
 
 
+def _environment(settings: Settings, api: str | None, report: Path) -> dict[str, str]:
+    """Return the environment of this process, which flow runs inherit."""
+    # Each run renews the report, even if the setting is not set.
+    env = {**PREFECT_CLIENT, "PYTHONSAFEPATH": "1", "GRAMHOUSE_REPORT": str(report)}
+    if api is None:
+        address = settings.report_url or f"http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
+        env |= {**local_prefect(settings.prefect_home, settings.prefect_port), "GRAMHOUSE_REPORT_URL": address}
+    if in_force() is not None:
+        env["PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS"] = "logging.StreamHandler"
+        env["PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER"] = "json"
+    return env
+
+
 def _run(settings: Settings, api: str | None) -> None:
     report = settings.report or default_path(settings.snapshot_file())
-    # Each run renews the report, even if the setting is not set.
-    env = {"GRAMHOUSE_REPORT": str(report), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30", "DO_NOT_TRACK": "1"}
-    if in_force() is not None:
-        env |= {
-            "PREFECT_LOGGING_HANDLERS_CONSOLE_CLASS": "logging.StreamHandler",
-            "PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER": "json",
-        }
-    home, port = settings.prefect_home, settings.prefect_port
-    with ExitStack() as stack:
-        server = None
-        if api is None:
-            server = stack.enter_context(prefect(home, port, report, server_environment(settings)))
+    import_prefect(_environment(settings, api, report))
+    from flows.orchestration.serving import serve
+
+    def ready(served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
+        _greet(settings, api, served, notes)
+
+    if api is not None:
+        asyncio.run(serve(settings, None, ready))
+    else:
+        home, port = settings.prefect_home, settings.prefect_port
+        with prefect(home, port, report, server_environment(settings)) as server:
             with err.status("[dim]starting Prefect …[/]"):
                 server.wait()
-            address = settings.report_url or f"http://127.0.0.1:{port}{REPORT_PATH}"
-            env |= {**local_prefect(home, port), "GRAMHOUSE_REPORT_URL": address}
-        # Prefect reads them when it is imported, and flow runs inherit them.
-        set_environment(env)
-        from flows.orchestration.serving import serve
-
-        try:
-            asyncio.run(serve(settings, server, lambda served, notes: _greet(settings, api, served, notes)))
-        finally:
-            err.print("Stopping Prefect's server." if server else "Stopping.")
+            asyncio.run(serve(settings, server, ready))
+            err.print("Stopping Prefect's server.")
     err.print("Stopped.")
 
 

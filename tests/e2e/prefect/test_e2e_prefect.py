@@ -9,7 +9,7 @@ import pytest
 
 from flows.orchestration.processes import free_port
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
+from tests.e2e.processes import KEY, PROXIES, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 def test_a_tracked_sync_lands_the_same_and_shows_it(
     operator: Operator, service: SandboxProcess, api: str, home: Path
 ) -> None:
-    operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+    operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1", **PROXIES}
     output = operator.run("sync")
     assert f"tracked by {api}" in output.stderr
     assert "complete" in output.stdout

@@ -21,7 +21,7 @@ import pytest
 
 from flows.orchestration.processes import free_port, prefect
 from tests.e2e import processes
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, start_sandboxes
+from tests.e2e.processes import KEY, PROXIES, TIMEOUT, Operator, SandboxProcess, start_sandboxes
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -149,6 +149,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with start_sandboxes() as begin:
         service = begin("--accounts", "4", "--posts", "20", "--seed", "11")
         env = {
+            **PROXIES,
             "GRAMHOUSE_BASE_URL": service.url,
             "GRAMHOUSE_API_KEY": KEY,
             "GRAMHOUSE_PREFECT_HOME": str(folder / "prefect"),
@@ -190,6 +191,19 @@ def test_a_second_one_names_the_process_of_the_first(up: Up) -> None:
     assert output.stdout == ""
     [line] = output.stderr.splitlines()
     assert f"gramhouse up at http://127.0.0.1:{up.port} (process {up.process.pid}, since " in line
+
+
+@pytest.mark.parametrize(
+    ("code", "wrong", "line"),
+    [
+        (1, {"PREFECT_API_URL": "http://127.0.0.1:9/api"}, "does not answer. Fix: start the server"),
+        (2, {"PREFECT_LOGGING_LEVEL": "LOUD"}, "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: Input"),
+    ],
+)
+def test_what_prefect_cannot_use_is_one_line(up: Up, code: int, wrong: dict[str, str], line: str) -> None:
+    wrong |= {"GRAMHOUSE_PREFECT_HOME": str(up.operator.folder / "other")}
+    [shown] = up.operator.run("up", "--port", str(free_port()), code=code, **wrong).stderr.splitlines()
+    assert line in shown
 
 
 def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
@@ -234,6 +248,36 @@ def test_a_run_can_be_read(up: Up) -> None:
     [page] = up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})
     assert page["flow_run_id"] == run["id"]
     assert page["data"].startswith("## Complete")
+
+
+def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged(up: Up) -> None:
+    [ended] = [each["id"] for each in up.runs_of("nightly") if each["state_type"] == "COMPLETED"]
+    lost = up.runs_of("nightly")[-1]["id"]
+    up.ask(f"/flow_runs/{lost}/set_state", {"state": {"type": "RUNNING"}, "force": True})
+    # Prefect knows the states of both, but not their events: those of scheduled runs arrive up to 15 minutes late.
+    for run in (ended, lost):
+        heartbeat = {
+            "id": str(uuid4()),
+            "occurred": str(datetime.now(UTC) - timedelta(seconds=175)),
+            "event": "prefect.flow-run.heartbeat",
+            "resource": {"prefect.resource.id": f"prefect.flow-run.{run}"},
+            "related": [
+                {"prefect.resource.id": "flow", "prefect.resource.role": "flow", "prefect.resource.name": "sync"}
+            ],
+        }
+        up.ask("/events", [heartbeat])
+    [automation] = [
+        each["id"] for each in up.ask("/automations/filter") if each["name"].endswith("a run without a heartbeat")
+    ]
+
+    def crashed() -> bool:
+        # Prefect evaluates the timers of an automation immediately after a change.
+        up.ask(f"/automations/{automation}", {"enabled": True}, method="PATCH")
+        return bool(up.run(lost)["state_type"] == "CRASHED")
+
+    wait_until(crashed, "the automation", pause=1)
+    assert up.run(ended)["state_type"] == "COMPLETED"
+    assert up.states(ended) == ["Running", "Completed"]
 
 
 def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:

@@ -1,15 +1,19 @@
 """Settings: each from environment and file, one line for every invalid value, and never the key in a message."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
+from urllib.request import proxy_bypass
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
+from connectors.source.network import read_network
 from flows.config.errors import SettingsError
 from flows.config.setting_sources import line_of
-from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by
+from flows.config.settings import Settings, environment, exposed, load, prefect_api_url, set_by
 
 SECRET = "canary-51e2"
 
@@ -498,3 +502,54 @@ def test_a_refused_address_is_shown_unless_it_may_hold_a_secret(
     with pytest.raises(SettingsError) as raised:
         load()
     assert str(raised.value).endswith(line)
+
+
+PROXY = "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    "proxies",
+    [
+        {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY},
+        {"http_proxy": PROXY, "https_proxy": PROXY, "no_proxy": "api.example.com"},
+        {"http_proxy": "127.0.0.1:9", "NO_PROXY": "*"},
+        {"ALL_PROXY": PROXY, "NO_PROXY": "10.0.0.0/8,.corp,*.example.com,[::1],fe80::/10,::1,a:80"},
+        {"ALL_PROXY": "socks5://127.0.0.1:9", "HTTPS_PROXY": PROXY},
+        {"all_proxy": "socks5h://127.0.0.1:9", "no_proxy": "fe80::/10 example.com"},
+        {"HTTP_PROXY": "socks4://x", "https_proxy": "http://u:p@[::1]:9/", "all_proxy": "socks://x"},
+        {"HTTP_PROXY": "::::", "HTTPS_PROXY": "http://u:p#@x", "ALL_PROXY": "http://x:y"},
+        {"HTTPS_PROXY": "http://[", "http_proxy": "", "ALL_PROXY": "file:///etc/passwd"},
+    ],
+)
+def test_prefects_clients_reach_this_machine_whatever_proxies_are_set(
+    monkeypatch: pytest.MonkeyPatch, proxies: dict[str, str]
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name, value in proxies.items():
+        monkeypatch.setenv(name, value)
+    service = how_reached("https://api.example.com")
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    # Otherwise this would raise for some of these values, or select a proxy.
+    with httpx.Client() as client:
+        for host in ("127.0.0.1", "localhost", "[::1]"):
+            assert client._transport_for_url(httpx.URL(f"http://{host}:4200/api")) is client._transport  # noqa: SLF001
+    assert all(proxy_bypass(f"{host}:4200") for host in ("127.0.0.1", "localhost"))
+    assert how_reached("https://api.example.com") == service
+
+
+def how_reached(address: str) -> object:
+    """Return how the service is reached, or why it is not."""
+    try:
+        return read_network(address, os.environ)
+    except ValueError as error:
+        return str(error)
+
+
+def test_without_a_proxy_the_environment_of_children_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name.upper(), "")
+    assert environment(A="b") == {**os.environ, "A": "b", "PYTHONSAFEPATH": "1"}
