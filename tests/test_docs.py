@@ -119,7 +119,7 @@ STATES = (
     "Skipped: locked",
     "Interrupted",
     "Crashed",
-    "Missed",
+    "AwaitingRetry",
 )
 
 
