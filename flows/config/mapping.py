@@ -36,6 +36,14 @@ def _parameter(name: str) -> str:
     return re.escape(name)
 
 
+def _ignored(text: str) -> str:
+    path = (text if text.startswith(("/", "$.")) else f"$.{text}").replace("*", _ANY_KEY)
+    return _path(path).replace(_ANY_KEY, "*")
+
+
+# Stands for an asterisk, which is not part of a path, while it is parsed.
+_ANY_KEY = "\uffff"
+
 Path = Annotated[str, AfterValidator(_path)]
 ColumnName = Annotated[str, AfterValidator(_column_name)]
 Parameter = Annotated[str, AfterValidator(_parameter)]
@@ -65,6 +73,7 @@ class MappingSettings(BaseModel):
     child_columns: dict[ColumnName, ColumnSetting] = {}
     count_words: list[Word] = []
     volatile_parameters: list[Parameter] = []
+    ignore: list[Annotated[str, AfterValidator(_ignored)]] = []
     items: list[Path] = []
     next_cursor: list[Path] = []
     missing_cursor: MissingCursor = DEFAULT_PATHS.missing_cursor
@@ -103,6 +112,7 @@ class MappingSettings(BaseModel):
             child_columns=_columns(self.child_columns, BUILT_IN.child_columns),
             count_words=_first(self.count_words, BUILT_IN.count_words),
             volatile_parameters=_first(self.volatile_parameters, BUILT_IN.volatile_parameters),
+            ignore=_first(self.ignore, ()),
         )
 
 

@@ -6,7 +6,7 @@ The schema of media items is not published (API 2), so every column has candidat
 import json
 import re
 from collections.abc import Mapping as Map
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from models.schema.pointer import to_keys
@@ -42,7 +42,11 @@ class ColumnMapping:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """How media items are read. `count_words` are the last keys of paths to counts, in snake_case."""
+    """How media items are read. `count_words` are the last keys of paths to counts, in snake_case.
+
+    `volatile_parameters` are patterns of the parameters of signed URLs, and `ignore` JSON Pointers to fields that are
+    not compared; a key of theirs may contain `*`.
+    """
 
     media_id: tuple[str, ...]
     columns: tuple[ColumnMapping, ...]
@@ -50,6 +54,7 @@ class Mapping:
     child_columns: tuple[ColumnMapping, ...]
     count_words: tuple[str, ...]
     volatile_parameters: tuple[str, ...]
+    ignore: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the mapping as one line of JSON, the same for equal mappings."""
@@ -70,13 +75,27 @@ class Mapping:
             child_columns=columns("child_columns"),
             count_words=tuple(raw["count_words"]),
             volatile_parameters=tuple(raw["volatile_parameters"]),
+            ignore=tuple(raw.get("ignore", ())),
         )
 
+    def reads_like(self, other: "Mapping") -> bool:
+        """Return whether both mappings read the same values. They may differ in how values are compared."""
+        return replace(self, volatile_parameters=other.volatile_parameters, ignore=other.ignore) == other
+
     @property
-    def volatile_patterns(self) -> dict[str, str]:
-        """Return patterns of URL parameters that do not identify the resource, by the preceding character."""
-        parameter = "(?:" + "|".join(self.volatile_parameters) + r""")=[^&"\\\s]*"""
-        return {"?": r"\?" + parameter, "&": "&" + parameter}
+    def signed_url_pattern(self) -> str:
+        """Return the pattern of a signed URL that is a whole text or a JSON string; group 1 ends before its query."""
+        parameters = "|".join(self.volatile_parameters)
+        before = r'((?:^|")(?:https?:)?\\?/\\?/[^\s"?#]*)'
+        return rf'(?i){before}\?(?:[^\s"#]*(?:[&;]|\\u0026))?(?:{parameters})=[^\s"]*'
+
+    @property
+    def ignored_pattern(self) -> str | None:
+        """Return the pattern of the paths of fields that are not compared, those below them included; None if none."""
+        if not self.ignore:
+            return None
+        paths = (re.escape(path).replace(r"\*", "[^/]*") for path in self.ignore)
+        return "(?:" + "|".join(paths) + ")(?:/.*)?"
 
     @property
     def count_key_pattern(self) -> str:

@@ -83,7 +83,8 @@ _COLUMNS = (
     ),
 )
 
-# A signed URL has new signature parameters in every response, although the picture is the same.
+# A signed URL has new signature parameters in every response, although the picture is the same. One of these shows
+# that a URL is signed; upper and lower case are the same.
 _VOLATILE_PARAMETERS = (
     "_nc_[a-z0-9_]+",
     "ccb",
@@ -93,13 +94,21 @@ _VOLATILE_PARAMETERS = (
     "oe",
     "oh",
     "stp",
-    "X-Amz-[A-Za-z]+",
+    "x-(?:amz|goog)-[a-z]+",
+    "x-(?:expires|signature)",
+    "AWSAccessKeyId",
+    "GoogleAccessId",
     "Expires",
     "Signature",
     "Key-Pair-Id",
     "se",
     "sig",
     "token",
+    "access_token",
+    "auth_key",
+    "hdn[a-z]+",
+    "hmac",
+    "sign",
 )
 
 _CHILDREN = (

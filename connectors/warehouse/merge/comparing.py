@@ -1,12 +1,15 @@
 """SQL that compares two rows of an item: their typed columns, their children and their overflow.
 
-Media URLs are not compared, because they have a new signature in every response. Counts are compared separately.
+Media URLs are not compared, because they have a new signature in every response; other URLs are compared without
+their query if it is signed. Nor are the fields compared that the mapping ignores. An empty text equals NULL, and texts
+are equal if Unicode's composed forms of them are. Counts are compared separately.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 from connectors.warehouse.ingest.columns import count_of
-from connectors.warehouse.storage.quoting import quoted
+from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
@@ -19,7 +22,26 @@ def _without_addresses(text: str) -> str:
     return f"regexp_replace({text}, '{_ADDRESSES}', '', 'g')"
 
 
-def _present(column: ColumnSchema, name: str) -> str:
+def unsigned(text: str, mapping: Mapping) -> str:
+    """Return the expression of a text that is a URL, or of JSON text, without the queries of signed URLs."""
+    replaced = f"regexp_replace({text}, {literal(mapping.signed_url_pattern)}, '\\1', 'g')"
+    return f"CASE WHEN contains({text}, '?') THEN {replaced} ELSE {text} END"
+
+
+def _comparable(text: str, mapping: Mapping) -> str:
+    return f"nullif(nfc_normalize({unsigned(text, mapping)}), '')"
+
+
+def is_ignored(column: ColumnSchema, schema: TableSchema, mapping: Mapping) -> bool:
+    """Return whether the mapping ignores a column: one of the fields that fill it, here or in an element of a list."""
+    pattern = mapping.ignored_pattern
+    above = schema.lists or ("",)
+    return pattern is not None and any(
+        re.fullmatch(pattern, begin + path, re.DOTALL) for begin in above for path in column.paths
+    )
+
+
+def _present(column: ColumnSchema, mapping: Mapping, name: str) -> str:
     """Return the expression of a value for comparison.
 
     Empty values are NULL, because a field gets no column before it has other values. Objects are NULL too if their
@@ -27,42 +49,61 @@ def _present(column: ColumnSchema, name: str) -> str:
     """
     if column.type.endswith("[]"):
         # Hashed separately, because DuckDB's hash of several values ignores a list that is NULL.
+        if column.type == "VARCHAR[]":
+            name = f"list_transform({name}, lambda one: {_comparable('one', mapping)})"
         return f"CASE WHEN list_count({name}) > 0 THEN hash({name}) END"
-    if column.field is None or column.type != "VARCHAR":
+    if column.type != "VARCHAR":
         return name
+    if column.field is None:
+        return _comparable(name, mapping)
     kinds = column.field.json_types.keys()
     text = f"nullif(nullif({name}, '{{}}'), '[]')"
     if JsonType.OBJECT in kinds and JsonType.MIXED not in kinds:
         text = f"CASE WHEN {name} NOT LIKE '{{\"%' THEN {text} END"
-    return _without_addresses(text) if kinds & {JsonType.OBJECT, JsonType.ROWS, JsonType.MIXED} else text
+    if kinds & {JsonType.OBJECT, JsonType.ROWS, JsonType.MIXED}:
+        text = _without_addresses(text)
+    return _comparable(text, mapping)
 
 
 def _content(column: ColumnSchema, mapping: Mapping, row: str) -> str:
     name = f"{row}.{quoted(column.name)}"
     if part_of(column, mapping) is Part.CONTENT:
-        return _present(column, name)
+        return _present(column, mapping, name)
     # A column of counts may contain other values too; these are content.
-    return f"CASE WHEN {count_of(name, column.type)} IS NULL THEN {_present(column, name)} END"
+    return f"CASE WHEN {count_of(name, column.type)} IS NULL THEN {_present(column, mapping, name)} END"
 
 
 def _hash(values: Sequence[str]) -> str:
     return f"hash({', '.join(['0', *values])})"
 
 
-def overflow_of(row: str) -> str:
-    """Return the expression of a row's overflow without media URLs."""
-    return _without_addresses(f"{row}.overflow")
+def overflow_of(row: str, mapping: Mapping) -> str:
+    """Return the expression of a row's overflow for comparison."""
+    text = f"{row}.overflow"
+    if mapping.ignored_pattern is not None:
+        is_compared = f"NOT regexp_full_match(one.key, {literal(mapping.ignored_pattern)}, 's')"
+        values = f"list_filter(map_entries({text}::JSON::MAP(VARCHAR, JSON)), lambda one: {is_compared})"
+        text = f"nullif(map_from_entries({values})::JSON::VARCHAR, '{{}}')"
+    return _comparable(_without_addresses(text), mapping)
 
 
 def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash expression of a row's content (without counts and media URLs) and of `more` expressions."""
-    found = (_content(column, mapping, row) for column in schema.columns if holds_content(column, mapping))
+    found = (
+        _content(column, mapping, row)
+        for column in schema.columns
+        if holds_content(column, mapping) and not is_ignored(column, schema, mapping)
+    )
     return _hash([*found, *more])
 
 
 def counts_hash(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash expression of a row's counts and of `more` expressions."""
-    counts = [count_of(f"{row}.{quoted(c.name)}", c.type) for c in schema.columns if part_of(c, mapping) is Part.COUNT]
+    counts = (
+        count_of(f"{row}.{quoted(column.name)}", column.type)
+        for column in schema.columns
+        if part_of(column, mapping) is Part.COUNT and not is_ignored(column, schema, mapping)
+    )
     return _hash([*counts, *more])
 
 
@@ -94,7 +135,7 @@ def hashes_of_stored(media: TableSchema, children: Sequence[TableSchema], mappin
     )
     return f"""
 SELECT
-    w.stored, {content_of(media, mapping, "m", overflow_of("m"), "coalesce(c.content, 0)")} AS content,
+    w.stored, {content_of(media, mapping, "m", overflow_of("m", mapping), "coalesce(c.content, 0)")} AS content,
     {counts_hash(media, mapping, "m", "coalesce(c.counts, 0)")} AS counts
 FROM core.media AS m JOIN ({wanted}) AS w ON m.rowid = w.stored
 LEFT JOIN ({of_children}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id

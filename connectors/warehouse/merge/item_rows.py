@@ -1,4 +1,4 @@
-"""Writes the rows of items: new items, lists of objects (children), and the newest media URLs of stored items."""
+"""Writes the rows of items: new items, lists of objects (children), and the newest values of stored items."""
 
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
@@ -7,8 +7,7 @@ from connectors.warehouse.ingest.columns import columns_select, counts_of, names
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.merge.merge_batch import MergeBatch
 from connectors.warehouse.storage.quoting import quoted
-from models.schema.mapping import Mapping
-from models.schema.table_schemas import Part, TableSchema, part_of
+from models.schema.table_schemas import TableSchema
 
 _NEW_MEDIA = """
 INSERT INTO core.media BY NAME
@@ -92,7 +91,7 @@ def merge_children(
 
 
 # Stored items of a slice whose bytes differ, but neither their content nor their counts: usually only the signatures of
-# media URLs changed.
+# URLs changed.
 _RESIGNED = """
 WITH last AS (
     SELECT
@@ -107,30 +106,23 @@ ANTI JOIN (FROM {to_write} WHERE changes > 0) USING (account_id, surface, media_
 WHERE s.payload_hash IS DISTINCT FROM l.payload_hash
 """
 
-_UPDATE_MEDIA = """
-UPDATE core.media AS m SET {values}
-FROM {resigned} AS r JOIN {decoded} AS d ON d._order_key = r.order_key WHERE m.rowid = r.stored
+# Which of the values of these items differ from the stored ones.
+_OF_MEDIA = "m.rowid = r.stored"
+_OF_CHILDREN = """
+m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id AND m.position = d.position
 """
-
-_UPDATE_CHILDREN = """
+_DIFFERING = """
+SELECT [{differ}]
+FROM {resigned} AS r JOIN {decoded} AS d ON d._order_key = r.order_key JOIN core.{table} AS m ON {same}
+"""
+_UPDATE = """
 UPDATE core.{table} AS m SET {values}
-FROM {resigned} AS r JOIN {decoded} AS d ON d._order_key = r.order_key
-WHERE m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id AND m.position = d.position
+FROM {resigned} AS r JOIN {decoded} AS d ON d._order_key = r.order_key WHERE {same}
 """
 
 
-def addresses(schema: TableSchema, mapping: Mapping) -> list[str]:
-    """Return the names of a schema's columns that contain media URLs."""
-    return [column.name for column in schema.columns if part_of(column, mapping) is Part.ADDRESS]
-
-
-def _values(names: Sequence[str]) -> str:
-    return ", ".join(f"{quoted(name)} = d.{quoted(name)}" for name in names)
-
-
-def merge_addresses(
+def merge_newest(
     batch: MergeBatch,
-    mapping: Mapping,
     table_schemas: Sequence[TableSchema],
     decoded: MappingOf[str, str],
     stored: str,
@@ -138,12 +130,13 @@ def merge_addresses(
     begin: int,
     end: int,
 ) -> None:
-    """Update the media URLs and the hash of stored items of a slice in which nothing else changed.
+    """Update the hash and all values of stored items of a slice whose content and counts did not change.
 
-    `decoded` are the relations with the decoded rows of items and of child tables, by table, and `stored` the rows of
-    the merge's partitions. Items in `to_write` are left out if they changed. Call it before rows are rewritten.
+    Such values are not compared, or equal but spelled differently. `decoded` are the relations with the decoded rows
+    of items and of child tables, by table, and `stored` the rows of the merge's partitions. Items in `to_write` are
+    left out if they changed. Call it before rows are rewritten.
     """
-    media, *children = table_schemas
+    media, *_ = table_schemas
     resigned = batch.table(
         "media_resigned",
         _RESIGNED,
@@ -155,14 +148,21 @@ def merge_addresses(
     )
     if not batch.is_any(resigned):
         return
-    values = _values([*addresses(media, mapping), "payload_hash"])
-    batch.run(_UPDATE_MEDIA, values=values, resigned=resigned, decoded=decoded[media.table])
-    for schema in children:
-        if names := addresses(schema, mapping):
-            batch.run(
-                _UPDATE_CHILDREN,
-                table=quoted(schema.table),
-                values=_values(names),
-                resigned=resigned,
-                decoded=decoded[schema.table],
-            )
+    for schema in table_schemas:
+        is_media = schema is media
+        where = {
+            "table": quoted(schema.table),
+            "resigned": resigned,
+            "decoded": decoded.get(schema.table, ""),
+            "same": _OF_MEDIA if is_media else _OF_CHILDREN,
+        }
+        names = [*(column.name for column in schema.columns), *(["overflow"] if is_media else [])]
+        if not names or not (is_media or schema.lists):
+            continue
+        differ = ", ".join(f"bool_or(m.{quoted(name)} IS DISTINCT FROM d.{quoted(name)})" for name in names)
+        found = batch.value(_DIFFERING, differ=differ, **where)
+        newest = [name for name, differs in zip(names, found, strict=True) if differs]
+        newest += ["payload_hash"] if is_media else []
+        if newest:
+            values = ", ".join(f"{quoted(name)} = d.{quoted(name)}" for name in newest)
+            batch.run(_UPDATE, values=values, **where)

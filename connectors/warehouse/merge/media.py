@@ -23,7 +23,7 @@ from connectors.warehouse.merge.comparing import (
     overflow_of,
 )
 from connectors.warehouse.merge.history import merge_history
-from connectors.warehouse.merge.item_rows import addresses, insert_new, merge_addresses, merge_children
+from connectors.warehouse.merge.item_rows import insert_new, merge_children, merge_newest
 from connectors.warehouse.merge.merge_batch import ComparedItems, MediaItems, MergeBatch
 from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.raw.parts import write_part
@@ -154,7 +154,7 @@ FROM {changed_items} AS d JOIN {cells} AS c ON c.order_key = d._order_key
 
 # The rows to write: those of changed items from the last changed observation, and the old rows of items that only
 # returned. The first observation of an item that is not stored counts as changed. `first_order_key` is the observation
-# that adds or returns the item, `last_order_key` the last one, which has the newest media URLs.
+# that adds or returns the item, `last_order_key` the last one, whose values are equal but may be spelled differently.
 _TO_WRITE = """
 WITH changes AS (
     SELECT
@@ -208,7 +208,7 @@ _DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM {to_write} 
 _INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
-    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, r.overflow,
+    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, a.overflow,
     t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
@@ -451,7 +451,7 @@ class MediaMerge:
         hashes = batch.table(
             "media_hashes",
             _HASHES,
-            content=content_of(media, self.mapping, "d", overflow_of("d"), "coalesce(c.content, 0)"),
+            content=content_of(media, self.mapping, "d", overflow_of("d", self.mapping), "coalesce(c.content, 0)"),
             counts=counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)"),
             decoded=decoded,
             children=of_children,
@@ -523,7 +523,7 @@ class MediaMerge:
         )
         if self._is_any_to_compare:
             decoded = {media.table: compared.decoded, **self._children}
-            merge_addresses(batch, self.mapping, self._schemas, decoded, self._stored, to_write, begin, end)
+            merge_newest(batch, self._schemas, decoded, self._stored, to_write, begin, end)
         [(changed, returned, stored)] = batch.rows(_HOW_MANY, to_write=to_write)
         observations = ""
         if changed:
@@ -539,11 +539,9 @@ class MediaMerge:
         if returned:
             batch.run("INSERT INTO core.media BY NAME SELECT * FROM {rows}", rows=returned_rows)
         if changed:
-            newest = addresses(media, self.mapping)
-            names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
             batch.run(
                 _INSERT,
-                columns=names,
+                columns="".join(f", a.{quoted(column.name)}" for column in media.columns),
                 to_write=to_write,
                 changed_items=compared.changed_items,
                 decoded=compared.decoded,

@@ -1,6 +1,7 @@
 """Stores rejected records in quarantine: one row for each, however often it is received."""
 
 from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
+from connectors.warehouse.merge.comparing import unsigned
 from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
@@ -62,18 +63,8 @@ FROM {{new}} AS s WHERE {_matches("s")}
 )
 
 
-def _stable_text(mapping: Mapping) -> str:
-    """Return the expression of a payload's text without volatile URL parameters."""
-    text = "payload::VARCHAR"
-    # A separate pattern for each character that may precede a parameter: a fixed first character makes a
-    # pattern three times as fast as alternatives do.
-    for mark, pattern in mapping.volatile_patterns.items():
-        text = f"regexp_replace({text}, {literal(pattern)}, '{mark}', 'g')"
-    return text
-
-
 def _content_text(mapping: Mapping) -> str:
-    """Return the expression of a payload's text without volatile URL parameters and counts.
+    """Return the expression of a payload's text without counts and the queries of signed URLs.
 
     Quotes within JSON strings are escaped, so a match of a key with a number is never inside of a string.
     """
@@ -81,7 +72,8 @@ def _content_text(mapping: Mapping) -> str:
     pair = f'{key}(?:{count}|"{count}"|null)'
     # Numbers with a fraction are not counts: the first alternative keeps them.
     fraction = f"(,?{key}-?[0-9]+(?:\\.[0-9]*[1-9]|(?:\\.[0-9]+)?[eE]))"
-    return f"regexp_replace({_stable_text(mapping)}, {literal(f'{fraction}|,{pair}|{pair},?')}, '\\1', 'g')"
+    text = unsigned("payload::VARCHAR", mapping)
+    return f"regexp_replace({text}, {literal(f'{fraction}|,{pair}|{pair},?')}, '\\1', 'g')"
 
 
 def _digest(text: str) -> str:
@@ -105,7 +97,7 @@ def collect_rejected(
     slice without an id. `is_any_rejected`: the merge has rejected records, perhaps in other slices.
 
     Records are the same if their account, surface, reason and content are equal; the position on the page does not
-    matter. The content does not include counts and volatile URL parameters, because with these an item without an id
+    matter. The content does not include counts and the queries of signed URLs, because with these an item without an id
     would be a new record in every sync. A record that is in quarantine already only gets a later `last_seen_at`;
     payload, page, position, run and correlation id are those of the first time.
     """

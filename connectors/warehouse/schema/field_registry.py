@@ -30,12 +30,13 @@ def write_mapping(connection: Connection, mapping: Mapping) -> None:
 
 
 def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
-    """Store the mapping if there are no rows; return whether the stored rows were decoded with this mapping."""
-    if not value(connection.db, "SELECT EXISTS (FROM core.media)"):
-        if not value(connection.db, "SELECT EXISTS (FROM ops.mapping)") or read_mapping(connection) != mapping:
-            write_mapping(connection, mapping)
-        return True
-    return read_mapping(connection) == mapping
+    """Store the mapping if the stored rows, if there are any, are read like this; return whether they are."""
+    before = read_mapping(connection)
+    if value(connection.db, "SELECT EXISTS (FROM core.media)") and not before.reads_like(mapping):
+        return False
+    if before != mapping or not value(connection.db, "SELECT EXISTS (FROM ops.mapping)"):
+        write_mapping(connection, mapping)
+    return True
 
 
 def own_names(mapping: Mapping) -> OwnNames:

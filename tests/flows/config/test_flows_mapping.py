@@ -38,6 +38,7 @@ def test_the_example_in_the_docs_works_as_described() -> None:
     assert mapping.children == ("/slides", *BUILT_IN.children)
     assert mapping.count_words == ("bookmarked", *BUILT_IN.count_words)
     assert mapping.volatile_parameters == ("session", *BUILT_IN.volatile_parameters)
+    assert mapping.ignore == ("/fetched_at", "/meta/*")
     built_in = column("caption", BUILT_IN.columns)
     assert column("caption", mapping.columns).paths == ("/title/text", *built_in.paths)
     assert column("published_at", mapping.columns).paths == ("/when",)
@@ -53,9 +54,16 @@ def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
     assert len(set(caption.paths)) == len(caption.paths)
 
 
+def test_ignored_fields_may_be_named_in_three_ways() -> None:
+    say("[mapping]\nignore = ['a.b', '$.meta.*', '/x.y/*/z', 'a.b', '*.at_*']")
+    assert load().media_mapping().ignore == ("/a/b", "/meta/*", "/x.y/*/z", "/*/at_*")
+
+
 @pytest.mark.parametrize(
     ("output", "message"),
     [
+        ('[mapping]\nignore = [""]', "mapping.ignore.0: '$.' is not a path"),
+        ('[mapping]\nignore = ["a..b"]', "mapping.ignore.0: '$.a..b' is not a path"),
         ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is not a path"),
         ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting; valid settings are media_id, "),
         (

@@ -1,10 +1,12 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from connectors.warehouse.ingest import arrow_decoder
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.schema.field_registry import adopt_mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ON_WORKER, POSTS, Item, Rig
 
@@ -83,3 +85,67 @@ def test_after_a_rebuild_the_next_scan_brings_the_newest_address_again(rig: Rig)
         rebuild_stored(rig.connection, BUILT_IN)
     assert rig.scan(POSTS, "third", 48, [item("b")]).untouched
     assert rig.row(SHOWN) == (*urls("b"), "Brot")
+
+
+def signed(at: int) -> str:
+    return f"https://cdn.example.com/1?size=1&sig={at}"
+
+
+# Fields whose values differ in every response: the value of one, and the mapping's settings that are needed.
+VOLATILE: dict[str, tuple[Callable[[int], Item], dict[str, tuple[str, ...]]]] = {
+    "text": (lambda at: {"thumbnail": signed(at)}, {}),
+    "object": (lambda at: {"owner": {"avatar": signed(at)}, "images": {"low": {"at": signed(at)}}}, {}),
+    "list": (lambda at: {"images": [signed(at), "https://cdn.example.com/2"]}, {}),
+    "elements": (lambda at: {"tags": [{"picture": signed(at), "n": 1}]}, {}),
+    "children": (lambda at: {"children": [{"id": "1", "preview": signed(at)}]}, {}),
+    "list of lists": (lambda at: {"images": [[signed(at)], {"a": signed(at)}]}, {}),
+    "mixed": (lambda at: {"picture": [1, {"a": [signed(at)]}]}, {}),
+    "first parameter": (lambda at: {"a": f"//cdn.example.com/1?Signature={at}&n={at}#{at}"}, {}),
+    "bucket": (lambda at: {"a": f"https://b.example.com/1?X-Goog-Date={at}&X-Goog-Signature={at}"}, {}),
+    "own parameter": (lambda at: {"a": f"https://cdn.example.com/1?at={at}"}, {"volatile_parameters": ("at",)}),
+    "ignored": (lambda at: {"fetched_at": at, "meta": {"request_id": str(at), "a": {"b": [at]}}}, {}),
+    "ignored in lists": (lambda at: {"children": [{"id": "1", "seen": at}], "tags": [{"seen": at}]}, {}),
+    "empty": (lambda at: {"alt": "" if at % 2 else None, "a": ["" if at % 2 else None, "b"]}, {}),
+    "absent": (lambda at: {"alt": ""} if at % 2 else {}, {}),
+    "composed": (lambda at: {"alt": "é" if at % 2 else "e\u0301", "a": ["é" if at % 2 else "e\u0301"]}, {}),
+}
+IGNORE = ("/fetched_at", "/meta/*", "/*/seen")
+
+
+@pytest.mark.parametrize(("varies", "settings"), VOLATILE.values(), ids=VOLATILE)
+def test_a_field_that_differs_in_every_response_is_no_change_and_its_newest_value_is_kept(
+    rig: Rig, varies: Callable[[int], Item], settings: dict[str, tuple[str, ...]]
+) -> None:
+    rig.scan(POSTS, "zero", 0, [{"id": "9", **varies(1), **varies(2)}])
+    mapping = replace(BUILT_IN, ignore=IGNORE)
+    for name, more in settings.items():
+        mapping = replace(mapping, **{name: (*getattr(mapping, name), *more)})
+    with rig.connection.begin():
+        assert adopt_mapping(rig.connection, mapping)
+    rig.scan(POSTS, "first", 24, [{"id": "1", "caption": "a", **varies(1)}])
+    assert rig.scan(POSTS, "second", 48, [{"id": "1", "caption": "a", **varies(2)}]).changed == 0
+    everything = "SELECT * EXCLUDE ({}) FROM core.{} WHERE media_id = {} ORDER BY ALL"
+    tables = {
+        "media": "media_id, raw_landed, payload_hash, first_seen_at, written_at, written_seq, changed_at,"
+        " content_changed_at, removed_at, removal",
+        "media_children": "media_id",
+    }
+    newest = [rig.rows(everything.format(left_out, table, "'1'")) for table, left_out in tables.items()]
+    rig.scan(POSTS, "third", 72, [{"id": "2", "caption": "a", **varies(2)}])
+    assert newest == [rig.rows(everything.format(left_out, table, "'2'")) for table, left_out in tables.items()]
+    # The content is compared nevertheless.
+    assert rig.scan(POSTS, "fourth", 96, [{"id": "2", "caption": "b", **varies(3)}]).changed == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("https://shop.example.com/?p=1", "https://shop.example.com/?p=2"),
+        ("https://cdn.example.com/1?sig=1", "https://cdn.example.com/2?sig=2"),
+        ("see https://cdn.example.com/?sig=1", "see https://cdn.example.com/?sig=2"),
+        ("a", ""),
+    ],
+)
+def test_another_address_and_an_address_in_a_text_are_changes(rig: Rig, before: str, after: str) -> None:
+    rig.scan(POSTS, "first", 0, [{"id": "1", "link": before}])
+    assert rig.scan(POSTS, "second", 24, [{"id": "1", "link": after}]).changed == 1
