@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from connectors.source.errors import Failure
+from connectors.warehouse.maintenance.changing_fields import one_field_changes_most
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.merge.run_counts import RunCounts, of_runs
@@ -228,10 +229,12 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         raise AssertionError(message)
     stopped_by = run.stop_media.error
     missing = await warehouse.transact(missing_accounts) if catalogue else None
-    if missing is not None:
-        await warehouse.transact(ledger.warn, run.run_id, missing)
-    if (not_cast := await warehouse.transact(values_not_cast)) is not None:
-        await warehouse.transact(ledger.warn, run.run_id, not_cast)
+    changing = (
+        await warehouse.transact(one_field_changes_most, run.run_id, accounts=batcher.listed) if catalogue else None
+    )
+    for warning in (missing, changing, await warehouse.transact(values_not_cast)):
+        if warning is not None:
+            await warehouse.transact(ledger.warn, run.run_id, warning)
     # A clock that was ahead when the run began may have been corrected since.
     if await warehouse.transact(repair_future_times, run.run_id, now=clock.real()):
         clock.set_back()
