@@ -94,8 +94,8 @@ class Mapping:
         """Return the pattern of the paths of fields that are not compared, those below them included; None if none."""
         if not self.ignore:
             return None
-        paths = (re.escape(path).replace(r"\*", "[^/]*") for path in self.ignore)
-        return "(?:" + "|".join(paths) + ")(?:/.*)?"
+        paths = (re.escape(path).replace(r"\*", '[^/"]*') for path in self.ignore)
+        return "(?:" + "|".join(paths) + ')(?:/[^"]*)?'
 
     @property
     def count_key_pattern(self) -> str:

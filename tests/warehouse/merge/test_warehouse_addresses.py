@@ -7,6 +7,7 @@ from connectors.warehouse.ingest import arrow_decoder
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.schema.field_registry import adopt_mapping
+from models.schema.fields import MOST_COLUMNS
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ON_WORKER, POSTS, Item, Rig
 
@@ -105,6 +106,16 @@ VOLATILE: dict[str, tuple[Callable[[int], Item], dict[str, tuple[str, ...]]]] = 
     "own parameter": (lambda at: {"a": f"https://cdn.example.com/1?at={at}"}, {"volatile_parameters": ("at",)}),
     "ignored": (lambda at: {"fetched_at": at, "meta": {"request_id": str(at), "a": {"b": [at]}}}, {}),
     "ignored in lists": (lambda at: {"children": [{"id": "1", "seen": at}], "tags": [{"seen": at}]}, {}),
+    "without a column": (
+        lambda at: {
+            **{f"f{number}": number for number in range(MOST_COLUMNS)},
+            "fetched_at": at,
+            "g": 1,
+            "meta": {"a": [str(at), 'x"]}'], "b": f'"{at}"', "c": {"d": at}},
+            "picture": signed(at),
+        },
+        {},
+    ),
     "empty": (lambda at: {"alt": "" if at % 2 else None, "a": ["" if at % 2 else None, "b"]}, {}),
     "absent": (lambda at: {"alt": ""} if at % 2 else {}, {}),
     "composed": (lambda at: {"alt": "é" if at % 2 else "e\u0301", "a": ["é" if at % 2 else "e\u0301"]}, {}),
