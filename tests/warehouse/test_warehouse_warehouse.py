@@ -374,12 +374,6 @@ async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 0
 
 
-async def test_errors_that_are_not_duckdbs_pass_unchanged(path: Path) -> None:
-    async with opened(path) as warehouse:
-        with pytest.raises(ZeroDivisionError):
-            await warehouse.transact(lambda _: 1 // 0)
-
-
 async def test_closing_waits_for_pages_being_landed(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from models.schema.fields import (
     AND_MORE,
     MEDIA,
-    MOST_COLUMNS,
     MOST_FIELDS,
     Field,
     FieldObservation,
@@ -78,18 +77,6 @@ def test_registering_the_same_fields_again_changes_nothing(seen: list[FieldObser
     assert register(registry, seen, OWN) == registry
 
 
-def test_known_fields_are_not_changed_in_place() -> None:
-    known = register({}, [met("/a")], OWN)
-    register(known, [met("/a", JsonType.INTEGER), met("/b")], OWN)
-    assert known == register({}, [met("/a")], OWN)
-
-
-def test_a_json_type_is_known_since_its_first_sighting() -> None:
-    field = only(met("/a", JsonType.INTEGER, 2), met("/a", JsonType.NUMBER, 3), met("/a", JsonType.INTEGER, 1))
-    assert field.json_types == {JsonType.INTEGER: at(1), JsonType.NUMBER: at(3)}
-    assert (field.type, field.first_seen_at, field.last_type_change_at) == ("DOUBLE", at(1), at(3))
-
-
 def test_a_time_after_other_text_adds_no_type() -> None:
     text, instant = (JsonType.TEXT, 1), (JsonType.INSTANT, 2)
     for some in ([text, instant], [instant, text]):
@@ -122,39 +109,8 @@ def test_a_list_of_objects_gets_a_table_once_and_its_name_is_not_taken() -> None
     ].table == ("media_tags_2")
 
 
-def test_a_list_that_has_a_table_needs_no_other() -> None:
-    assert only(met("/children", JsonType.ROWS)).table is None
-
-
 def many(count: int, json_type: JsonType = JsonType.INTEGER, *, resource: str = MEDIA) -> list[FieldObservation]:
     return [met(f"/f{number}", json_type, number, resource=resource) for number in range(count)]
-
-
-def test_the_limits_of_columns_and_of_registered_fields() -> None:
-    registry = register({}, many(MOST_FIELDS), OWN)
-    assert [field.type is not None for field in registry.values()] == [True] * MOST_COLUMNS + [False] * (
-        MOST_FIELDS - MOST_COLUMNS
-    )
-    assert (MEDIA, AND_MORE) not in registry
-
-
-def test_a_list_beyond_the_column_limit_gets_no_table() -> None:
-    registry = register({}, [*many(MOST_COLUMNS), met("/tags", JsonType.ROWS)], OWN)
-    assert registry[MEDIA, "/tags"].table is None
-    registry = register({}, [*many(MOST_COLUMNS - 1), met("/tags", JsonType.ROWS)], OWN)
-    assert registry[MEDIA, "/tags"].table == "media_tags_2"
-
-
-def test_one_row_states_that_there_are_more() -> None:
-    seen = many(MOST_FIELDS + 50)
-    registry = register({}, seen, OWN)
-    assert len(registry) == MOST_FIELDS + 1
-    more = registry[MEDIA, AND_MORE]
-    assert (more.ordinal, more.type, more.table, more.first_seen_at) == (MOST_FIELDS, None, None, at(MOST_FIELDS))
-    again = register(registry, [met("/g", JsonType.TEXT, 9000), met("/f3", JsonType.TEXT, 9000)], OWN)
-    assert again[MEDIA, AND_MORE] == more
-    assert len(again) == len(registry)
-    assert again[MEDIA, "/f3"].type == "VARCHAR"
 
 
 def test_each_resource_has_its_own_limit() -> None:

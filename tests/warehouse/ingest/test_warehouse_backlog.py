@@ -31,18 +31,6 @@ def test_the_first_merge_begins_early_but_never_later_than_others(merge_bytes: i
     assert staged.merge_is_due
 
 
-def test_a_merge_below_the_limit_does_not_count_as_the_first() -> None:
-    staged = Backlog(16 * MB)
-    staged.forget(0)
-    staged.add(1, MB)
-    staged.forget(1)
-    staged.add(2, 2 * MB)
-    assert staged.merge_is_due
-    staged.forget(2)
-    staged.add(3, 2 * MB)
-    assert not staged.merge_is_due
-
-
 def test_as_much_may_land_during_the_first_merge_as_during_others() -> None:
     staged = Backlog(16 * MB)
     staged.add(1, 18 * MB - 1)
@@ -70,11 +58,3 @@ def test_pages_landed_during_a_merge_wait_for_the_next_merge() -> None:
     assert staged.merge_is_due
     staged.forget(9)
     assert not staged.merge_is_due
-
-
-def test_landings_without_pages_do_not_start_a_merge() -> None:
-    staged = Backlog(10)
-    for last in range(100):
-        staged.add(last, 0)
-    assert not staged.merge_is_due
-    assert not staged.landing_must_wait

@@ -1,6 +1,5 @@
 """Columns from pages are aligned with the items, in whatever order these were decoded."""
 
-import duckdb
 import pyarrow as pa
 
 from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
@@ -20,18 +19,6 @@ def test_items_get_the_columns_of_their_page() -> None:
     assert found["seq"].to_pylist() == [5, 3, 5]
     assert found["account_id"].to_pylist() == ["b", "a", "b"]
     assert found["correlation_id"].to_pylist() == [None, "x", None]
-
-
-def test_duckdb_reads_page_columns_as_plain_values() -> None:
-    with duckdb.connect() as db:
-        db.register("items", of_pages(keys((5, 0), (3, 1)), PAGES))
-        assert db.execute("SELECT account_id, correlation_id FROM items").fetchall() == [("b", None), ("a", "x")]
-        assert db.execute("SELECT account_id FROM items WHERE correlation_id IS NULL").fetchall() == [("b",)]
-
-
-def test_no_items_have_the_columns_of_pages() -> None:
-    found = of_pages(keys(), PAGES)
-    assert (found.num_rows, found.column_names) == (0, ["order_key", "seq", "account_id", "correlation_id"])
 
 
 def test_a_column_follows_the_items_order() -> None:

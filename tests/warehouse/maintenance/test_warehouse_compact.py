@@ -190,39 +190,37 @@ def test_too_little_disk_space_is_reported_beforehand(full: Path) -> None:
     assert run(full, free=lambda _: full.stat().st_size).after > 0
 
 
-def test_a_copy_that_is_not_the_same_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE core.media SET caption = 'x' WHERE media_id = '000007'",
+        'COMMENT ON COLUMN core.media."order" IS NULL',
+    ],
+)
+def test_a_copy_that_is_not_the_same_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     def spoil(_: object, draft: Path) -> None:
         with duckdb.connect(str(draft)) as db:
-            db.execute("UPDATE core.media SET caption = 'x' WHERE media_id = '000007'")
+            db.execute(change)
 
     meanwhile(monkeypatch, "_write", spoil)
     assert "the copy differs from the original" in refused(full)
 
 
-def test_a_copy_that_lacks_a_comment_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoil(_: object, draft: Path) -> None:
-        with duckdb.connect(str(draft)) as db:
-            db.execute('COMMENT ON COLUMN core.media."order" IS NULL')
-
-    meanwhile(monkeypatch, "_write", spoil)
-    assert "the copy differs from the original" in refused(full)
-
-
-def test_a_disk_that_fills_up_meanwhile_is_reported(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fill(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    meanwhile(monkeypatch, "_verify", fill)
-    assert refused(full).endswith("No space left on device. The warehouse is unchanged.")
-
-
-def test_an_error_of_duckdb_while_writing_is_reported(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("step", "error", "message"),
+    [
+        ("_verify", OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device"),
+        ("_write", duckdb.IOException("Could not write file"), "Could not write file"),
+    ],
+)
+def test_an_error_while_it_writes_is_reported(
+    full: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception, message: str
+) -> None:
     def fail(*_: object) -> None:
-        message = "Could not write file"
-        raise duckdb.IOException(message)
+        raise error
 
-    meanwhile(monkeypatch, "_write", fail)
-    assert refused(full).endswith("Could not write file. The warehouse is unchanged.")
+    meanwhile(monkeypatch, step, fail)
+    assert refused(full).endswith(f"{message}. The warehouse is unchanged.")
 
 
 @pytest.mark.parametrize("step", ["_verify", "_replace"])

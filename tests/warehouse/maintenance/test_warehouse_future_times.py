@@ -209,45 +209,8 @@ def test_posts_published_after_now_show_that_the_clock_of_the_second_run_is_behi
         _check(rig, [0], -YEAR)
 
 
-def test_a_run_reports_once_that_a_clock_was_ahead(rig: Rig) -> None:
-    ran(rig, "a", 0)
-    ran(rig, "ahead", YEAR)
-    ran(rig, "b", 24)
-    ran(rig, "c", 48)
-    assert [warned(rig, run_id) for run_id in ("ahead", "b", "c")] == [[], [("times_in_future", True)], []]
-    detail = rig.value("SELECT detail FROM core.run_warnings")
-    assert detail.startswith(
-        "3 stored times lie after 2026-03-02 02:00 UTC, up to 2027-03-01 03:00. The clock was ahead"
-    )
-
-
-def test_future_times_of_the_first_run_are_repaired(rig: Rig) -> None:
-    ran(rig, "ahead", YEAR)
-    ran(rig, "b", 24)
-    assert warned(rig, "b") == [("times_in_future", True)]
-    assert rig.value("SELECT started_at < '2026-03-02 02:00:00+00' FROM core.runs WHERE run_id = 'ahead'")
-
-
 def test_a_clock_step_of_minutes_changes_nothing(rig: Rig) -> None:
     ran(rig, "a", 0)
     ran(rig, "b", 1 - 1 / 6)
     assert warned(rig, "b") == []
     assert rig.value("SELECT ended_at FROM core.runs WHERE run_id = 'a'") == at(1)
-
-
-def test_a_run_during_which_the_clock_was_set_back_reports_it(rig: Rig) -> None:
-    for night in range(3):
-        ran(rig, f"r{night}", 24 * night)
-    before = rig.rows("SELECT started_at, ended_at FROM core.runs ORDER BY seq")
-    with rig.connection.begin():
-        assert not repair_future_times(rig.connection, "r2", now=at(48 - 40 * 24))
-    assert warned(rig, "r2") == [("clock_behind", True)]
-    assert rig.rows("SELECT started_at, ended_at FROM core.runs ORDER BY seq") == before
-
-
-def test_an_interrupted_run_from_the_future_is_not_resumed(rig: Rig) -> None:
-    ran(rig, "a", 0)
-    with rig.connection.begin():
-        ledger.begin(rig.connection, "ahead", "sync", now=at(72), within=DAY, version="1")
-    with rig.connection.begin():
-        assert ledger.begin(rig.connection, "b", "sync", now=at(1), within=DAY, version="1") == ()

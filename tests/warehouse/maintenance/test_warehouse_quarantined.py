@@ -80,10 +80,6 @@ def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(rig: Rig) -
     assert every_row(rig) == before
 
 
-def test_an_empty_quarantine_is_no_error(rig: Rig) -> None:
-    assert again_mapped(rig) == (0, 0, 0)
-
-
 def test_a_record_that_has_an_id_under_the_new_mapping_becomes_a_row(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}], [post("a", like_count=3, odd=True), post(None), {"caption": "no id"}])
     stayed = [row for row in quarantine(rig) if '"uuid":"a"' not in row[6]]
@@ -148,12 +144,6 @@ def test_an_import_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: b
     assert left_by[0] == left_by[1]
 
 
-def test_the_last_occurrence_on_a_page_is_used(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [post("a", caption) for caption in ("v9", "v1", "v5")])
-    assert again_mapped(rig) == (3, 0, 0)
-    assert media(rig) == [("a", "v5")]
-
-
 def test_an_import_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig) -> None:
     pages = [[post("a", "1"), {"id": "b"}], [post("c"), {"caption": "no id"}]]
 
@@ -198,17 +188,6 @@ def test_an_item_that_an_open_scan_saw_later_is_not_overwritten(rig: Rig) -> Non
     rig.scan(POSTS, "q", 24, [post("a", "for a moment")], [{"id": "a", "caption": "as ever"}], last=False)
     assert again_mapped(rig) == (0, 1, 0)
     assert media(rig) == [("a", "as ever")]
-
-
-def test_an_item_that_an_open_scan_saw_twice_is_one_item(rig: Rig) -> None:
-    scan = Scan(POSTS, "p", at(0))
-    for hour in (1, 2):
-        rig.land(scan.page([{"id": "a"}], at(hour)))
-        rig.merge()
-    rig.land(scan.page([post("a", "newest"), post("b")], at(3)))
-    rig.merge()
-    assert again_mapped(rig) == (1, 1, 0)
-    assert len(media(rig)) == 2
 
 
 def test_an_item_seen_earlier_gets_its_newer_version(rig: Rig) -> None:

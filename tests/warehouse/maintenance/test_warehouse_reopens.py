@@ -13,7 +13,7 @@ from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.storage.connection import Connection, connect
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import POSTS, Item, Rig, Row, unpack
+from tests.warehouse.rig import POSTS, Item, Rig, Row
 
 VALUES = {
     "integer": 1,
@@ -82,16 +82,3 @@ def test_the_file_reopens_after_a_kill_following_a_rebuild(path: Path) -> None:
             rebuild_stored(connection, mapping)
 
     _opens_again(path, rebuild)
-
-
-def test_the_file_reopens_after_a_kill_following_an_upgrade(path: Path) -> None:
-    unpack(path.parent)
-    log = path.with_name(path.name + ".wal")
-    copy = path.with_name("killed.duckdb")
-    with connect(path) as connection:
-        shutil.copy(path, copy)
-        assert log.exists()
-        shutil.copy(log, copy.with_name(copy.name + ".wal"))
-        left = _tables(Rig(connection))
-    with connect(copy) as connection:
-        assert _tables(Rig(connection)) == left

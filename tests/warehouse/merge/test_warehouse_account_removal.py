@@ -136,27 +136,6 @@ def test_an_empty_catalogue_confirms_nothing_and_nothing_is_confirmed_by_it(rig:
     assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
 
 
-def test_a_person_confirms_with_the_run_that_ends_the_catalogue(rig: Rig) -> None:
-    listed(rig, 0, range(60))
-    listed(rig, 24, range(30))
-    with rig.connection.begin():
-        ledger.begin(
-            rig.connection, "by hand", "sync", now=at(25), within=timedelta(0), version="1", accept_removals=True
-        )
-    assert listed(rig, 25, range(20), run_id="by hand") == 40
-    assert (removed(rig), missing(rig)) == (40, 0)
-    (message,) = warnings(rig, "by hand")
-    assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 40, False)
-    assert "--accept-removals was given" in message.detail
-
-
-def test_accepted_removals_of_an_empty_catalogue_in_an_empty_warehouse_are_none(rig: Rig) -> None:
-    with rig.connection.begin():
-        ledger.begin(rig.connection, "run-1", "sync", now=at(0), within=timedelta(0), version="1", accept_removals=True)
-    assert listed(rig, 0, []) == 0
-    assert warnings(rig) == ()
-
-
 def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig: Rig) -> None:
     listed(rig, 0, range(4))
     listed(rig, 24, [0])

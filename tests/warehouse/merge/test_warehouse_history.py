@@ -34,6 +34,25 @@ def versions(rig: Rig) -> list[tuple[datetime, datetime, Item]]:
     return [(since, until, json.loads(payload)) for _, since, until, payload in stored_versions(rig)]
 
 
+def test_a_version_is_kept_as_it_was_last_written(rig: Rig) -> None:
+    days(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 9}, {"caption": "b", "likes": 9})
+    assert versions(rig) == [(seen(0), seen(48), {"id": "1", "caption": "a", "likes": 9})]
+
+
+def test_several_changes_in_one_merge_are_all_kept(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}])
+    scan = Scan(POSTS, "q", at(24))
+    for hour, (caption, likes) in enumerate([("a", 2), ("b", 2), ("b", 3), ("b", 3), ("a", 4)], 24):
+        rig.land(scan.page([{"id": "1", "caption": caption, "likes": likes}], at(hour)))
+    rig.merge()
+    assert [(since, until, item["caption"], item["likes"]) for since, until, item in versions(rig)] == [
+        (seen(0), at(25), "a", 2),
+        (at(25), at(28), "b", 3),
+    ]
+    assert [row[1:] for row in rig.rows(COUNTS)] == [(1, seen(0)), (2, at(24)), (3, at(26)), (4, at(28))]
+    assert rig.row("SELECT caption, content_changed_at FROM core.media") == ("a", at(28))
+
+
 def test_a_list_that_moves_to_another_field_is_a_new_version(rig: Rig) -> None:
     days(rig, {"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
     assert [item for _, _, item in versions(rig)] == [{"id": "1", "a": [7], "b": [1]}, {"id": "1", "a": [7]}]

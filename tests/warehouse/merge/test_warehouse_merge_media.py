@@ -173,13 +173,6 @@ def test_an_item_nested_as_deep_as_allowed_is_stored(rig: Rig) -> None:
     assert rig.value("SELECT count(*) FROM core.media") == 1
 
 
-@pytest.mark.parametrize("table", ["children", "tags"])
-def test_fields_of_elements_may_have_the_names_of_our_own_columns(rig: Rig, table: str) -> None:
-    fields = ("order_key", "seq", "received_at", "payload", "run_id")
-    rig.scan(POSTS, "p", 0, [{"id": "1", table: [{"id": "c", **dict.fromkeys(fields, "z")}]}])
-    assert rig.rows(f"SELECT {', '.join(fields)} FROM core.media_{table}") == [("z",) * len(fields)]
-
-
 def test_an_id_is_read_from_the_next_path_if_the_first_has_none(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": {}, "media_id": "", "pk": 4}])
     assert rig.value("SELECT media_id FROM core.media") == "4"
@@ -197,12 +190,6 @@ def test_the_last_occurrence_of_a_duplicate_item_is_used(rig: Rig, pages: list[l
     rig.merge()
     changed = at(min(number for number, page in enumerate(pages) if 1 in page))
     assert rig.rows(f"SELECT caption, {TIMES} FROM core.media") == [("new", T0, changed, changed)]
-
-
-def test_one_id_on_two_surfaces_is_two_items(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1"}])
-    rig.scan(STORIES, "s", 0, [{"id": "1"}])
-    assert rig.rows("SELECT surface FROM core.media ORDER BY 1") == [("posts",), ("stories",)]
 
 
 def image(signature: str, **more: object) -> Item:
@@ -293,13 +280,6 @@ def test_a_merge_clears_staging_and_merging_again_changes_nothing(rig: Rig) -> N
 def test_merging_an_empty_warehouse_does_nothing(rig: Rig) -> None:
     rig.land(PageCommit())
     assert rig.merge() == MergeStats()
-
-
-def test_counts_of_all_merges_add_up() -> None:
-    first = MergeStats(added=1, changed=2, returned=3, removed=4, expired=5, quarantined=6)
-    assert first + first == MergeStats(2, 4, 6, 8, 10, 12)
-    assert MergeStats(quarantined=1).untouched
-    assert not any(MergeStats(**{name: 1}).untouched for name in ("added", "changed", "returned", "removed", "expired"))
 
 
 def every_row(rig: Rig) -> list[list[Row]]:

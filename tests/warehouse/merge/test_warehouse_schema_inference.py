@@ -386,16 +386,6 @@ def test_a_difference_only_in_a_key_with_a_nul_character_is_not_a_change(opened_
     assert records(rig, "media_superseded") == []
 
 
-def test_a_list_in_place_of_a_count_is_recorded_alike_in_any_batches(opened_rig: Connection) -> None:
-    story: list[Day] = [[[{"id": "1", "likes": [False]}], [{"id": "1", "likes": {"x": 1}}]]]
-    found = []
-    for cuts in ([False], [True]):
-        rig = emptied(opened_rig)
-        land(rig, story, cuts)
-        found.append(contents(rig))
-    assert found[0] == found[1]
-
-
 def test_a_time_under_the_name_of_a_count_is_not_a_count(opened_rig: Connection) -> None:
     rig = emptied(opened_rig)
     days: list[Day] = [
@@ -603,12 +593,3 @@ def test_children_of_all_candidate_lists_are_concatenated(rig: Rig) -> None:
         assert rig.rows("SELECT position, child_id, w FROM core.media_children ORDER BY 1") == [
             (0, "a", None), (1, "b", "x"), (2, "c", "1"),
         ]  # fmt: skip
-
-
-def test_children_removed_from_an_item_are_deleted(rig: Rig) -> None:
-    days: list[Day] = [
-        [[{"id": "1", "t": [{"a": 1}]}, {"id": "2", "t": [{"a": 2}]}]],
-        [[{"id": "1"}, {"id": "2", "t": []}]],
-    ]
-    land(rig, days, [True])
-    assert rig.value("SELECT count(*) FROM core.media_t") == 0

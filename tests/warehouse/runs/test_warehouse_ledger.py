@@ -57,20 +57,6 @@ def test_a_run_that_died_is_marked_and_carried_on_with_those_before_it(rig: Rig)
     assert begin(rig, "d", 4) == ()
 
 
-def test_a_run_that_ended_but_was_not_published_is_carried_on(rig: Rig) -> None:
-    begin(rig, "a", 0)
-    finish(rig, "a", 1, RunState.COMPLETE)
-    assert begin(rig, "b", 2) == ("a",)
-    finish(rig, "b", 3, RunState.COMPLETE)
-    publish(rig, 3)
-    assert begin(rig, "c", 4) == ()
-    assert rig.rows("SELECT run_id, published_at FROM core.runs ORDER BY started_at") == [
-        ("a", at(3)),
-        ("b", at(3)),
-        ("c", None),
-    ]
-
-
 def test_runs_are_ordered_by_their_sequence_and_not_by_the_clock(rig: Rig) -> None:
     """The clock was days ahead during `ahead`: it is not the last run once another has begun."""
     begin(rig, "ahead", 90)
@@ -79,40 +65,6 @@ def test_runs_are_ordered_by_their_sequence_and_not_by_the_clock(rig: Rig) -> No
     assert begin(rig, "a", 0) == ()
     assert begin(rig, "b", 1) == ("a",)
     assert rig.rows("SELECT run_id, seq FROM core.runs ORDER BY seq") == [("ahead", 1), ("a", 2), ("b", 3)]
-
-
-def test_a_chain_that_began_too_long_ago_is_not_carried_on(rig: Rig) -> None:
-    begin(rig, "a", 0)
-    assert begin(rig, "b", 24) == ("a",)
-    assert begin(rig, "c", 24.1) == ()
-    assert begin(rig, "d", 25) == ("c",)
-
-
-def test_a_backfill_carries_on_no_sync_but_marks_it_dead(rig: Rig) -> None:
-    begin(rig, "a", 0)
-    assert begin(rig, "b", 1, kind="backfill") == ()
-    assert rig.value("SELECT state FROM core.runs WHERE run_id = 'a'") == "interrupted"
-    assert begin(rig, "c", 2) == ("a",)
-
-
-def test_only_a_run_with_the_same_selection_is_resumed(rig: Rig) -> None:
-    def enter(run_id: str, hour: float, selection: str | None) -> tuple[str, ...]:
-        with rig.connection.begin():
-            message: dict[str, Any] = {"selection": selection, "reason": f"why {run_id}"}
-            return ledger.begin(rig.connection, run_id, "backfill", now=at(hour), within=DAY, version="1.2", **message)
-
-    assert enter("a", 0, "anna: posts") == ()
-    assert enter("b", 1, "ben: posts") == ()
-    assert enter("c", 2, None) == ()
-    assert enter("d", 3, "anna: posts") == ("a",)
-    assert enter("e", 4, None) == ("c",)
-    assert rig.rows("SELECT run_id, kind, selection, reason, resumes FROM core.runs ORDER BY started_at") == [
-        ("a", "backfill", "anna: posts", "why a", None),
-        ("b", "backfill", "ben: posts", "why b", None),
-        ("c", "backfill", None, "why c", None),
-        ("d", "backfill", "anna: posts", "why d", "a"),
-        ("e", "backfill", None, "why e", "c"),
-    ]
 
 
 def test_outcomes_are_tallied_by_kind(rig: Rig) -> None:

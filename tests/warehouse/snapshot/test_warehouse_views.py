@@ -420,6 +420,13 @@ def test_every_column_has_its_comment(db: DuckDBPyConnection) -> None:
         assert columns == list(view.columns.items())
 
 
+def test_the_median_gap_uses_recent_posts_only(db: DuckDBPyConnection) -> None:
+    late = [post(f"late {n}", ago(n if n <= 10 else 10 + 3 * (n - 10))) for n in range(21)]
+    early = [post(f"early {n}", ago(100 + 50 * n)) for n in range(30)]
+    fill(db, world(accounts=[account("anna")], media=late + early))
+    assert ask(db, "SELECT posts, median_days_between_posts FROM posting_cadence") == [(51, 2.0)]
+
+
 @pytest.mark.parametrize(
     ("posts", "every", "silent", "stale"),
     [(4, 1, 60, False), (5, 1, 7, False), (5, 1, 7.1, True), (5, 10, 30, False), (5, 10, 30.1, True), (5, 0, 8, True)],
