@@ -1,5 +1,6 @@
 """Publishing as a Prefect flow."""
 
+from humanize import naturalsize
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
@@ -11,7 +12,6 @@ from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.orchestration.flow_run import conclude, run_name
 from flows.reporting.recording import recorded_start
-from flows.reporting.words import file_size
 
 
 class PublishOptions(BaseModel):
@@ -39,4 +39,4 @@ async def _publish(options: PublishOptions) -> State[int]:
     with recorded_start("gramhouse publish", chosen, say=say):
         settings = load(**chosen)
     size = await publish_now(settings, say=say)
-    return Completed(message=f"Published {settings.snapshot} ({file_size(size)}).", data=size)
+    return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).", data=size)

@@ -3,6 +3,7 @@
 Progress is stored only in DuckDB. Prefect keeps no results and does not retry; the engine does.
 """
 
+from humanize import naturalsize
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
@@ -13,7 +14,7 @@ from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_request import RunRequest
 from flows.engine.steps import Steps
 from flows.engine.upkeep import Published
-from flows.reporting.words import changes, count, file_size
+from flows.reporting.words import changes, count
 from models.partition import Surface
 from models.runs import Outcome
 
@@ -48,7 +49,7 @@ async def merge(run_id: str) -> MergeStats:
 async def publish(run_id: str, request: RunRequest) -> Published:
     """Publish the snapshot that analysts read, and renew the HTML report."""
     published = await steps.publish(run_id, request)
-    get_run_logger().info("publish: %s, %s", request.snapshot, file_size(published.snapshot_bytes))
+    get_run_logger().info("publish: %s, %s", request.snapshot, naturalsize(published.snapshot_bytes))
     return published
 
 

@@ -52,9 +52,9 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
     from flows.reporting.report import sentence
 
     for warning in report.warnings:
-        lines.say(warning.detail, level="warning", facts={"code": warning.code})
+        lines.say(warning.detail, level=logging.WARNING, facts={"code": warning.code})
     facts = report.stopped_by.facts if report.stopped_by else {}
-    level = {RunState.COMPLETE: "info", RunState.FAILED: "error"}.get(report.state, "warning")
+    level = {RunState.COMPLETE: logging.INFO, RunState.FAILED: logging.ERROR}.get(report.state, logging.WARNING)
     lines.say(sentence(report), level=level, facts=facts)
 
 

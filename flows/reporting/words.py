@@ -43,14 +43,6 @@ def json_value(value: object) -> str:
     return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
-def file_size(size: float) -> str:
-    """Return a size in bytes as text: `512 B`, `12.3 kB`, `1.2 MB`, `3.4 GB`."""
-    if size < 1e3:
-        return f"{size:.0f} B"
-    scale, unit = next((each for each in ((1e3, "kB"), (1e6, "MB")) if size < 999.95 * each[0]), (1e9, "GB"))
-    return f"{size / scale:,.1f} {unit}"
-
-
 def fix_for(error_code: str) -> str:
     """Return what a user can do about an error code: `Fix: ...`; empty for an unknown code."""
     hint = hint_for(error_code)

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Annotated
 
 import typer
+from humanize import naturalsize
 from pydantic import SecretStr
 
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
@@ -201,9 +202,9 @@ def _warehouse(settings: Settings) -> Finding:
             f" {ahead.last:%Y-%m-%d %H:%M} UTC."
             " Fix: check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`.",
         )
-    size = settings.warehouse.stat().st_size / 1e6
+    size = naturalsize(settings.warehouse.stat().st_size)
     bound = f"; filled from {found.base_url}" if found and found.base_url else ""
-    return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB){bound}")
+    return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size}){bound}")
 
 
 def _bucket(settings: Settings) -> Iterator[Finding]:

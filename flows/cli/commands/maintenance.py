@@ -1,13 +1,14 @@
 """`gramhouse compact` and `gramhouse rebuild`."""
 
 import typer
+from humanize import naturalsize
 
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import WARN, clean, out, print_json, reporting
 from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, file_size
+from flows.reporting.words import count
 
 
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
@@ -35,14 +36,14 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
             document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
             print_json({**document, "raw": asdict(sizes.raw)})
         else:
-            before, after = file_size(sizes.before), file_size(sizes.after)
+            before, after = naturalsize(sizes.before), naturalsize(sizes.after)
             out.print(f"Compacted {clean(settings.warehouse)}: {before} before, {after} now.")
             raw = sizes.raw
             if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
                 deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
                 parts = count(raw.parts_after, "part")
                 out.print(
-                    f"Raw store: {raw.parts_before:,} before, {parts} now ({file_size(raw.bytes_after)}){deleted}."
+                    f"Raw store: {raw.parts_before:,} before, {parts} now ({naturalsize(raw.bytes_after)}){deleted}."
                 )
     raise typer.Exit(ExitCode.COMPLETE)
 
@@ -71,7 +72,7 @@ def rebuild(
             print_json({**decoded, **records, "snapshot": settings.snapshot, "snapshot_bytes": done.snapshot_bytes})
         else:
             what = f"Decoded {count(stored.items, 'item')} again into {count(stored.columns, 'column')}"
-            out.print(f"{what}, and published {clean(settings.snapshot)} ({file_size(done.snapshot_bytes)}).")
+            out.print(f"{what}, and published {clean(settings.snapshot)} ({naturalsize(done.snapshot_bytes)}).")
             if done.imported:
                 out.print(f"Imported {count(done.imported, 'record')} from quarantine.")
             if done.outdated:

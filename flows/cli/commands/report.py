@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from humanize import naturalsize
 
 from connectors.warehouse.storage.paths import local
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
@@ -14,7 +15,7 @@ from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.page.write import default_path, write
 from flows.reporting.reader import SURFACES, WEEKS, Audience, Scope
-from flows.reporting.words import count, file_size, moment
+from flows.reporting.words import count, moment
 
 _MOST_WEEKS = 57
 
@@ -72,7 +73,7 @@ def report(
     else:
         needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
         made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
-        out.print(f"{DONE} {clean(path)} ({file_size(written.bytes)}): {made}", soft_wrap=True)
+        out.print(f"{DONE} {clean(path)} ({naturalsize(written.bytes)}): {made}", soft_wrap=True)
     if show:
         _open(path)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from humanize import naturalsize
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -36,7 +37,7 @@ from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, file_size, moment
+from flows.reporting.words import count, moment
 
 _SHOWN = 200
 
@@ -194,9 +195,9 @@ def export(
         return
     shown = plain_table({"name": "", "rows": "right", "size": "right"})
     for table in exported.tables:
-        shown.add_row(clean(table.name), f"{table.rows:,}", file_size(table.bytes))
+        shown.add_row(clean(table.name), f"{table.rows:,}", naturalsize(table.bytes))
     out.print(shown)
-    size = file_size(sum(table.bytes for table in exported.tables))
+    size = naturalsize(sum(table.bytes for table in exported.tables))
     published = moment(exported.published_at)
     tables = count(len(exported.tables), "table")
     err.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")

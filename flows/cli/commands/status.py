@@ -19,7 +19,6 @@ from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current_run import Current, current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.openmetrics import metrics, unreadable
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json, write_utf8
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
@@ -212,6 +211,8 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
             }
         )
     elif as_metrics:
+        from flows.cli.output.openmetrics import metrics
+
         out.out(metrics(found, reasons, writing=writing is not None))
     else:
         _print(found, state, writing)
@@ -245,6 +246,8 @@ def status(
         code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
     except (WarehouseError, QueryError, StoreError):
         if as_metrics:
-            out.out(unreadable())
+            from flows.cli.output.openmetrics import metrics
+
+            out.out(metrics(None, {}, writing=False))
         raise
     raise typer.Exit(code)

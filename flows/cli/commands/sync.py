@@ -1,6 +1,7 @@
 """`gramhouse sync` and `gramhouse publish`."""
 
 import typer
+from humanize import naturalsize
 
 from flows.cli.options import (
     AcceptRemovals,
@@ -23,7 +24,6 @@ from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import file_size
 from models.incremental import SyncMode
 
 
@@ -81,5 +81,5 @@ def publish(
         if as_json:
             print_json({"snapshot": settings.snapshot, "snapshot_bytes": size})
         else:
-            out.print(f"Published {clean(settings.snapshot)} ({file_size(size)}).")
+            out.print(f"Published {clean(settings.snapshot)} ({naturalsize(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

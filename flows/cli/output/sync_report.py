@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from humanize import naturalsize
 from rich.table import Table
 
 from connectors.warehouse.merge.run_counts import RunCounts
@@ -9,7 +10,7 @@ from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out
 from flows.reporting.findings import Severity, findings
 from flows.reporting.report import landed, outcomes
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import changes, count, file_size, moment, span
+from flows.reporting.words import changes, count, moment, span
 from models.runs import RunState
 
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
@@ -40,7 +41,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "media", changes(report.media)
     if report.requests:
         yield "requests", f"{report.requests:,}"
-    size = "unchanged" if report.snapshot_bytes is None else file_size(report.snapshot_bytes)
+    size = "unchanged" if report.snapshot_bytes is None else naturalsize(report.snapshot_bytes)
     yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({size})"
     if report.report:
         yield "report", clean(report.report)

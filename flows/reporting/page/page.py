@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import groupby
 
+from humanize import naturaldelta
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -33,8 +34,6 @@ _FEW_LIKES = 10
 _POSTS_PER_ACCOUNT = 3
 
 _SQL = statements(__name__)
-
-_HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +97,6 @@ def stamp(moment: datetime | None) -> Markup:
     if moment is None:
         return Markup()
     return Markup('<time datetime="{}">{}</time>').format(f"{moment:%Y-%m-%dT%H:%MZ}", f"{moment:%Y-%m-%d %H:%M}")
-
-
-def roughly(length: timedelta) -> str:
-    """Return a duration in one unit, easy to compare in a column: 40 min, 6 h, 12 days."""
-    length = max(length, timedelta())
-    if length < _HOUR:
-        return f"{length.seconds // 60} min"
-    return f"{length // _HOUR} h" if length < 2 * _DAY else f"{length // _DAY:,} days"
 
 
 def _total(rows: Sequence[Record]) -> int:
@@ -176,7 +167,9 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
     def age(moment: datetime | None) -> str:
         if moment is None:
             return "never"
-        return Markup("{} <small>{} ago</small>").format(stamp(moment), roughly(reader.at - moment))
+        return Markup("{} <small>{} ago</small>").format(
+            stamp(moment), naturaldelta(max(reader.at - moment, timedelta()), months=False)
+        )
 
     environment = Environment(
         autoescape=True,

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from humanize import naturalsize
 
 from connectors.warehouse.storage.connection import connect, writer
 from flows.cli.app import main
-from flows.reporting.words import file_size
 
 
 def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -37,7 +37,7 @@ def test_it_prints_the_size_before_and_after(
     after = warehouse.stat().st_size
     assert after < before
     message = capsys.readouterr().out
-    assert message == f"Compacted {warehouse}: {file_size(before)} before, {file_size(after)} now.\n"
+    assert message == f"Compacted {warehouse}: {naturalsize(before)} before, {naturalsize(after)} now.\n"
 
 
 def test_programs_read_one_json_document(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.reporting.words import count, file_size, span
+from flows.reporting.words import count, span
 
 
 @pytest.mark.parametrize(
@@ -26,20 +26,3 @@ def test_a_count() -> None:
     assert count(1, "account") == "1 account"
     assert count(0, "account") == "0 accounts"
     assert count(2000, "story", "stories") == "2,000 stories"
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1_000, "1.0 kB"),
-        (12_345, "12.3 kB"),
-        (999_949, "999.9 kB"),
-        (999_950, "1.0 MB"),
-        (1_234_567, "1.2 MB"),
-        (2_500_000_000_000, "2,500.0 GB"),
-    ],
-)
-def test_a_size(size: int, text: str) -> None:
-    assert file_size(size) == text
