@@ -8,7 +8,8 @@ from pathlib import Path
 import duckdb
 
 from connectors.warehouse.maintenance.future_times import Ahead, check_clock
-from connectors.warehouse.storage.connection import explain
+from connectors.warehouse.raw.recovery import check_store
+from connectors.warehouse.storage.connection import Connection, explain
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
 
@@ -26,23 +27,31 @@ class Inspection:
 
 
 def inspect(
-    path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None]
+    path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None], raw: Path | None = None
 ) -> Inspection | None:
     """Inspect a warehouse; return None if it does not exist or was written by another version.
 
-    Raises WarehouseBusy, and WarehouseUnusable also if the clock is behind.
+    With `raw`, the folder of raw stores, every part is compared with its checksum.
+
+    Raises WarehouseBusy, and WarehouseUnusable also if the clock is behind, or if a part is missing or damaged.
     """
     if not path.exists():
         return None
     with hold(path, activity, since=since, pause=pause):
         try:
-            with duckdb.connect(str(path), read_only=True) as db:
+            # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
+            with path.open("rb") as file, duckdb.connect(str(path), read_only=True) as db:
                 # An older warehouse lacks columns; the next sync upgrades it.
                 if revisions.read(db) != revisions.HEAD:
                     return None
                 db.execute("SET TimeZone = 'UTC'")
                 addresses = db.execute(_BOUND_TO).fetchall()
                 cooldowns = dict(db.execute(_COOLDOWNS, [now]).fetchall())
-                return Inspection(check_clock(db, now), addresses[0][0] if addresses else None, cooldowns)
+                found = Inspection(check_clock(db, now), addresses[0][0] if addresses else None, cooldowns)
+                checks = [] if raw is None else list(check_store(Connection(db, path, raw, file)))
         except duckdb.Error as error:
             raise explain(path, error) from error
+    # Without the lock, because it takes long for a large store. Parts do not change.
+    for check in checks:
+        check()
+    return found

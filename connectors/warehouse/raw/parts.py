@@ -59,7 +59,7 @@ def live_parts(connection: Connection) -> list[Part]:
     return sorted(found, key=lambda part: part.first_landed)
 
 
-def _last_number(connection: Connection) -> int:
+def last_number(connection: Connection) -> int:
     """Return the number of the last committed part, or 0; numbers of committed parts are never reused."""
     return int(value(connection.db, "SELECT raw_parts FROM ops.warehouse"))
 
@@ -92,7 +92,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     the query has no rows. Raises WarehouseUnusable when the folder cannot be written.
     """
     db = connection.db
-    number = _last_number(connection) + 1
+    number = last_number(connection) + 1
     store = store_of(connection)
     written: list[_Written] = []
 
@@ -126,7 +126,7 @@ def confirm_part(connection: Connection) -> None:
     The connection must not be in a transaction. Raises WarehouseUnusable.
     """
     with connection.begin():
-        store, number, session = store_of(connection), _last_number(connection), session_id(connection)
+        store, number, session = store_of(connection), last_number(connection), session_id(connection)
     draft = store.draft(number, session)
     try:
         if draft.exists():

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 
-from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, live_parts, store_of
-from connectors.warehouse.raw.store import RawStore, part_name
+from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, last_number, live_parts, store_of
+from connectors.warehouse.raw.store import RawStore, check_part, part_name
 from connectors.warehouse.storage.connection import Connection, session_id
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import Held, lock
@@ -58,6 +59,26 @@ def recover_parts(connection: Connection, *, now: datetime) -> None:
     except OSError as error:
         raise _unusable(store, error) from error
     remove_retired(connection, now=now)
+
+
+def check_store(connection: Connection) -> Iterator[Callable[[], None]]:
+    """Compare the raw store with the list of parts; yield a function for each part that compares its contents.
+
+    Nothing is changed. Both raise WarehouseUnusable.
+    """
+    store, last = store_of(connection), last_number(connection)
+    # A killed process may have committed a part that does not have its final name yet.
+    draft = store.draft(last, session_id(connection))
+    try:
+        unnamed = {last: draft} if draft.exists() else {}
+        found = {**store.sizes(), **{number: path.stat().st_size for number, path in unnamed.items()}}
+        if (problem := _problem(store, all_parts(connection), found)) is not None:
+            raise WarehouseUnusable(problem)
+    except OSError as error:
+        raise _unusable(store, error) from error
+    for part in live_parts(connection):
+        path = store.path(part.number)
+        yield partial(check_part, path, part.bytes, part.checksum, copy=unnamed.get(part.number))
 
 
 def _unusable(store: RawStore, error: OSError) -> WarehouseUnusable:

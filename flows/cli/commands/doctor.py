@@ -191,7 +191,8 @@ def _warehouse(settings: Settings) -> Finding:
     since = now.isoformat(timespec="seconds")
     try:
         check(settings.warehouse, since=since, pause=time.sleep)
-        found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep)
+        raw = settings.raw_folder()
+        found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
     except WarehouseError as error:
         return Finding("warehouse", "bad", str(error))
     if found and (ahead := found.ahead):

@@ -97,8 +97,10 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
         assert "part-0000003.parquet is not known to the warehouse: this warehouse file is older" in done.stderr
         assert operator.warehouse.read_bytes() == older
         assert _files(operator.folder / "raw") == raw
+    assert "part-0000003.parquet is not known" in operator.run("doctor", "--json", code=1).stdout
     operator.warehouse.write_bytes(newest)
     operator.run("rebuild")
+    operator.run("doctor")
     assert operator.sync()["state"] == "complete"
     assert_matches_api(operator, service)
 
@@ -117,6 +119,7 @@ def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Sandb
         message = operator.run(*shlex.split(command), code=1).stderr
         assert str(part) in message
         assert "Fix: restore the file" in message
+    assert str(part) in operator.run("doctor", "--json", code=1).stdout
     assert operator.ask("SELECT * FROM media ORDER BY ALL") == before
     assert not (operator.folder / "out").exists()
     part.write_bytes(whole)

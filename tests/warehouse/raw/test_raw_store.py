@@ -13,7 +13,7 @@ from connectors.warehouse.raw import store
 from connectors.warehouse.raw.compaction import compact_parts, groups
 from connectors.warehouse.raw.parts import Part, confirm_part, live_parts, mark_unlisted, store_of, write_part
 from connectors.warehouse.raw.reading import stored_payloads
-from connectors.warehouse.raw.recovery import hold_store, recover_parts
+from connectors.warehouse.raw.recovery import check_store, hold_store, recover_parts
 from connectors.warehouse.raw.store import COLUMNS, parquet
 from connectors.warehouse.storage.connection import Connection, begin_session, connect
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -158,6 +158,9 @@ def test_a_kill_at_any_step_keeps_committed_rows(
             else:
                 write_and_die(connection, rows("[]", first=2))
     assert names(folder) == [".part-0000002.parquet.one", "part-0000001.parquet"]
+    with connect(path) as connection, connection.begin():
+        for check in check_store(connection):
+            check()
     with process(path, "two") as connection:
         if step == "confirm":
             assert kept(connection) == [(1, "{}"), (2, "[]")]
