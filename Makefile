@@ -31,7 +31,7 @@ help: ## List the targets.
 demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect, one sync, some queries.
 	@$(BIN)/gramhouse demo
 
-demo-cluster: $(VENV)/.dev ## A sync on two Dask workers and an S3 server on this machine; one worker is killed during it.
+demo-cluster: $(VENV)/.dev ## A sync on two Dask workers of this machine; one worker is killed during it.
 	@$(BIN)/python -m tests.e2e.cluster.demo
 
 up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.
@@ -55,15 +55,14 @@ unit: $(VENV)/.dev ## Tests only.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
 # The parts that can differ between Python versions: parsing, asyncio, processes, Prefect, and installed packages.
-ESSENTIAL := $(addprefix tests/,models source sandbox store flows/config flows/orchestration wheel \
-  flows/engine/test_flows_pipeline.py flows/cluster/test_flows_cluster.py warehouse/merge/test_warehouse_merge_media.py \
+ESSENTIAL := $(addprefix tests/,models source sandbox buckets flows/config flows/orchestration wheel \
+  flows/engine/test_flows_pipeline.py flows/engine/test_flows_dask.py warehouse/merge/test_warehouse_merge_media.py \
   warehouse/snapshot/test_warehouse_snapshot.py security/test_security_dependencies.py e2e/sync/test_e2e_sync.py)
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)
 
-long: $(VENV)/.dev $(DBT)/.made ## Slow tests, and the tests of merging with the items of all pages from workers.
+long: $(VENV)/.dev $(DBT)/.made ## Slow tests.
 	$(BIN)/pytest -m long
-	ITEMS_IN_PARTS=1 $(BIN)/pytest -q -n auto --dist worksteal tests/warehouse/merge tests/model
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a separate environment.
 	rm -rf dist
@@ -170,7 +169,6 @@ bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
 bench-cluster: $(VENV)/.dev ## Compare batches on Dask workers with one process, at two latencies and with a rate limit.
 	$(BENCH).cluster.workers
 	$(BENCH).cluster.workers --latency 0.2
-	$(BENCH).cluster.loader
 	$(BENCH).cluster.workers --accounts 40 --posts 1000 --latency 0.005 --per-second 10
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## Check that the next DuckDB version reads our files and passes the readers' tests.

@@ -30,8 +30,7 @@ class StagedPage:
     """A page as the API sent it, with the data that identifies its request.
 
     A page that cannot be parsed has no items and an empty `scan_id`: it is `rejected` as a whole. `page` is its number
-    in the scan, from 1. `unknown_fields` are paths that the contract does not define. `body` is empty if
-    the page's items are in a part.
+    in the scan, from 1. `unknown_fields` are paths that the contract does not define.
     """
 
     partition: Partition

@@ -50,7 +50,7 @@ LONGEST = (
     "test_flows_status",
     "test_e2e_days",
     "test_e2e_cluster",
-    "test_flows_cluster",
+    "test_flows_dask",
 )
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 

@@ -227,6 +227,10 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
             "contact the service's support with the correlation id; if the cursor is elsewhere in the page, set"
             " next_cursor under [mapping] in gramhouse.toml",
         ),
+        # The account's task on a worker ended every worker on which it ran, or its result cannot be read.
+        "worker_lost": _rule(
+            Disposition.SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"
+        ),
         # A cursor occurred twice in one scan, which would never end.
         "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
         # New cursors, but no new items on many pages: the scan would never end.

@@ -1,8 +1,10 @@
-"""Follows the cursors of a scan from page to page, and detects loops and missing progress (API 8)."""
+"""Detects scans without an end: cursors that repeat, and pages without new items (API 8)."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from hashlib import blake2b
+
+from xxhash import xxh3_64_intdigest
 
 from connectors.source.endpoints import Response
 from connectors.source.errors import client_error
@@ -11,55 +13,59 @@ from connectors.source.errors import client_error
 MOST_REPEATED = 10
 MOST_EMPTY = 1_000
 
-# At least this many hashes of ids are remembered, and at most twice as many.
+# At least this many hashes of items are remembered, and at most twice as many.
 _REMEMBERED = 50_000
 
 
 @dataclass(slots=True)
-class Progress:
-    """Counts a scan's most recent consecutive pages without new items.
+class LoopGuard:
+    """What one scan remembers of its pages. It can continue in another process.
 
-    `repeated` counts pages with only items seen before, `empty` pages without items; a new item resets both to 0.
-    Hashes of the identities of the last 50,000 to 100,000 items are remembered. That limits the memory, and detects a
-    listing that repeats itself within 1,000 full pages. `start` is the cursor of the scan's first request.
+    `cursors` are the digests of those that the scan has followed. `repeated` and `empty` count the pages since the last
+    one with a new item: those with only items seen before, and those without items. `recent` and `older` are hashes of
+    the last 50,000 to 100,000 items. That limits the memory, and detects a listing that repeats itself within 1,000
+    full pages.
     """
 
-    identify: Callable[[Response], Iterable[str]]
-    start: InitVar[str | None]
+    cursors: set[bytes] = field(default_factory=set)
     repeated: int = 0
     empty: int = 0
-    _cursors: set[bytes] = field(default_factory=set)
-    _recent: set[int] = field(default_factory=set)
-    _older: set[int] = field(default_factory=set)
+    recent: set[int] = field(default_factory=set)
+    older: set[int] = field(default_factory=set)
 
-    def __post_init__(self, start: str | None) -> None:
-        if start is not None:
-            self._cursors.add(_digest(start))
+    @classmethod
+    def after(cls, cursor: str | None, repeated: int = 0, empty: int = 0) -> "LoopGuard":
+        """Return the guard of a scan that continues at this cursor, after this many pages without new items."""
+        return cls(set() if cursor is None else {_digest(cursor)}, repeated, empty)
 
     def remember(self, identities: Iterable[str]) -> bool:
         """Remember items; return whether any of them is new."""
-        hashes = set(map(hash, identities))
-        is_new = bool(hashes - self._recent - self._older)
-        self._recent |= hashes
-        if len(self._recent) >= _REMEMBERED:
-            self._older, self._recent = self._recent, set()
+        # Not `hash`, which differs between processes.
+        hashes = {xxh3_64_intdigest(identity.encode("utf-8", "surrogatepass")) for identity in identities}
+        is_new = bool(hashes - self.recent - self.older)
+        self.recent |= hashes
+        if len(self.recent) >= _REMEMBERED:
+            self.older, self.recent = self.recent, set()
         return is_new
 
-    def follow(self, response: Response) -> str | None:
-        """Count a page and return the cursor of the next one; None only after the last page (API 8, rule 3).
+    def follow(self, response: Response, identities: Iterable[str]) -> None:
+        """Count a page, whose items have these identities.
 
-        Raises ApiError `cursor_loop`, or `cursor_no_progress` when too many consecutive pages had no new items and
-        more follow. Such a page must not land: the scan would continue at its cursor and never end.
+        Raises ApiError `cursor_loop` if its next cursor occurred before, and `cursor_no_progress` if too many
+        consecutive pages had no new items and more follow. Such a page must not land: the scan would continue at its
+        cursor and never end.
         """
-        cursor = self._next(response)
-        if self.remember(self.identify(response)):
+        cursor = response.page.next_cursor
+        if cursor is not None:
+            self._add(cursor, response)
+        if self.remember(identities):
             self.repeated = self.empty = 0
         elif response.page.items:
             self.repeated += 1
         else:
             self.empty += 1
         if cursor is None or (self.repeated < MOST_REPEATED and self.empty < MOST_EMPTY):
-            return cursor
+            return
         raise client_error(
             response.operation,
             "cursor_no_progress",
@@ -68,20 +74,16 @@ class Progress:
             correlation_id=response.correlation_id,
         )
 
-    def _next(self, response: Response) -> str | None:
-        cursor = response.page.next_cursor
-        if cursor is None:
-            return None
+    def _add(self, cursor: str, response: Response) -> None:
         digest = _digest(cursor)
-        if digest in self._cursors:
+        if digest in self.cursors:
             raise client_error(
                 response.operation,
                 "cursor_loop",
-                f"the API returned a cursor again after {len(self._cursors)} cursors: the scan would never end",
+                f"the API returned a cursor again after {len(self.cursors)} cursors: the scan would never end",
                 correlation_id=response.correlation_id,
             )
-        self._cursors.add(digest)
-        return cursor
+        self.cursors.add(digest)
 
 
 def _digest(cursor: str) -> bytes:

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from connectors.source.errors import Failure
+
 # Two days before the last one, so that it can be shown in every time zone.
 _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 
@@ -12,13 +14,15 @@ _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 class RateLimitBudget:
     """The cooldown of one tenant scope (API 4, rate-limit descriptor) and the time waited for it in one run.
 
-    `not_before` is a monotonic time; `waited` and `max_wait` are seconds. The current time is always an argument.
+    `not_before` is a monotonic time; `waited` and `max_wait` are seconds. `cause` is the error that began the cooldown,
+    unless an earlier process received it. The current time is always an argument.
     """
 
     scope: str
     max_wait: float
     not_before: float = -math.inf
     waited: float = 0.0
+    cause: Failure | None = None
 
     @classmethod
     def seeded(
@@ -30,9 +34,10 @@ class RateLimitBudget:
             wait.start_cooldown((resume_after - now).total_seconds(), monotonic)
         return wait
 
-    def start_cooldown(self, seconds: float, monotonic: float) -> None:
+    def start_cooldown(self, seconds: float, monotonic: float, cause: Failure | None = None) -> None:
         """Begin a cooldown of this many seconds. It never shortens an earlier one."""
         self.not_before = max(self.not_before, monotonic + seconds)
+        self.cause = cause or self.cause
 
     def due(self, monotonic: float) -> float:
         """Return the remaining seconds of the cooldown; 0 if a request may be sent."""

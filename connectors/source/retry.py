@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from connectors.source.endpoints import ApiRequest, Response
 
 Send = Callable[["ApiRequest"], Awaitable["Response"]]
-ReleaseSlot = Callable[[], AbstractAsyncContextManager[object]]
-OnWait = Callable[[str, datetime, Failure], Awaitable[None]]
+Slot = Callable[[], AbstractAsyncContextManager[object]]
+Sleep = Callable[[float], Awaitable[None]]
+OnWait = Callable[[str, datetime], Awaitable[None]]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
@@ -83,31 +84,33 @@ async def fetch_with_retry(
     policy: BackoffPolicy,
     clock: Clock,
     random: Callable[[], float],
-    release_slot: ReleaseSlot,
+    failures: Counter[Disposition],
+    slot: Slot,
+    sleep: Sleep,
     on_wait: OnWait,
     about: Mapping[str, object] = _NOTHING,
     host: str = "",
 ) -> "Response":
     """Request one page, with the waits and retries that the policy and the scope's budget allow.
 
-    Every sleep is inside `release_slot()`, which releases the caller's slot for an open scan. `on_wait` is awaited for
-    each new cooldown before the wait for it begins, so that the cooldown can be stored and survives a kill. Log records
-    name `host` and have the fields of `about`. The caller must not send concurrent requests of one scope.
+    Every request is made inside `slot()`, every wait is a `sleep`. `failures` counts the failures of this page so far,
+    by disposition, and is updated. `on_wait` is awaited for each new cooldown before the wait for it begins, so that
+    the cooldown can be stored and survives a kill. Log records name `host` and have the fields of `about`. The caller
+    must not send concurrent requests of one scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
 
     async def start_cooldown(seconds: float, cause: Failure) -> None:
         monotonic = clock.monotonic()
-        budget.start_cooldown(seconds, monotonic)
-        await on_wait(budget.scope, budget.resume_after(clock.now(), monotonic), cause)
+        budget.start_cooldown(seconds, monotonic, cause)
+        await on_wait(budget.scope, budget.resume_after(clock.now(), monotonic))
 
-    failures: Counter[Disposition] = Counter()
-    last: Failure | None = None
     while True:
-        await _await_cooldown(budget, last, clock, release_slot)
+        await _await_cooldown(budget, clock, sleep)
         try:
-            return await send(request)
+            async with slot():
+                return await send(request)
         except ApiError as error:
             last = error.failure
             failures[last.disposition] += 1
@@ -123,21 +126,17 @@ async def fetch_with_retry(
         if verdict.whole_scope:
             await start_cooldown(verdict.delay, last)
         else:
-            async with release_slot():
-                await clock.sleep(verdict.delay)
+            await sleep(verdict.delay)
 
 
-async def _await_cooldown(
-    budget: RateLimitBudget, cause: Failure | None, clock: Clock, release_slot: ReleaseSlot
-) -> None:
+async def _await_cooldown(budget: RateLimitBudget, clock: Clock, sleep: Sleep) -> None:
     # A loop, because a sleep may end early, and no request may be sent before the cooldown is over.
     while due := budget.due(clock.monotonic()):
         if not budget.affords(due):
             resume_after = budget.resume_after(clock.now(), clock.monotonic())
-            raise Deferred(budget.scope, resume_after, cause)
+            raise Deferred(budget.scope, resume_after, budget.cause)
         began = clock.monotonic()
-        async with release_slot():
-            await clock.sleep(due)
+        await sleep(due)
         budget.spend(clock.monotonic() - began)
 
 

@@ -7,14 +7,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
-from connectors.warehouse.ingest.landing.page_commit import Bodies, TypedPart, last_seq, load, numbered
+from connectors.warehouse.ingest.landing.page_commit import Bodies, last_seq
 from connectors.warehouse.ingest.landing.pending_pages import PendingPages
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
 from connectors.warehouse.maintenance.compact import remove_left_over
@@ -22,7 +21,6 @@ from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import confirm_part, mark_unlisted
-from connectors.warehouse.runs.batch_logs import LogEntry, new_entries
 from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints, seen
@@ -126,8 +124,8 @@ class Warehouse:
         if under_way is not None and (under_way.done() or self._backlog.landing_must_wait):
             await self._merge_has_ended()
 
-    async def _merge_staged(self, entries: Sequence[LogEntry] = ()) -> None:
-        last, counts = await self._merging.do(partial(self._merge, entries))
+    async def _merge_staged(self) -> None:
+        last, counts = await self._merging.do(self._merge)
         self._merged += counts
         self._cache.forget(last)
         self._backlog.forget(last)
@@ -139,23 +137,15 @@ class Warehouse:
         log = self._path.with_name(self._path.name + ".wal")
         return log.stat().st_size if log.exists() else 0
 
-    def _merge(self, entries: Sequence[LogEntry], connection: Connection) -> tuple[int, MergeStats]:
+    def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
         # Bodies that are staged and merged in the same transaction need not be written to a table.
         bodies: Bodies = {}
-        batch, after = self._pending.batch_before(sum(len(entry.commits) for entry in entries))
 
         def work() -> tuple[int, MergeStats]:
-            landings: list[PageCommit] = []
-            parts: list[TypedPart] = []
-            for entry in new_entries(connection, entries):
-                if entry.part is not None:
-                    parts.append(TypedPart(after + len(landings), entry.part))
-                landings += entry.commits
-            load(connection, numbered(landings, after=after), bodies)
             last = last_seq(connection)
-            return last, merge(connection, bodies, parts)
+            return last, merge(connection, bodies)
 
-        merged = self._having_staged(connection, batch, work, bodies)
+        merged = self._having_staged(connection, self._pending.batch(), work, bodies)
         confirm_part(connection)
         release_memory(connection.db)
         return merged
@@ -235,19 +225,12 @@ class Warehouse:
 
     async def merge(self) -> MergeStats:
         """Merge everything that has landed. Return the counts of all merges since the last call."""
-        await self.load(())
-        counts, self._merged = self._merged, MergeStats()
-        return counts
-
-    async def load(self, entries: Sequence[LogEntry]) -> None:
-        """Merge new entries of worker logs, and everything that has landed, in one transaction.
-
-        Entries that are merged already are ignored.
-        """
         while self._merge_under_way is not None:
             await self._merge_has_ended()
-        self._merge_under_way = asyncio.create_task(self._merge_staged(entries))
+        self._merge_under_way = asyncio.create_task(self._merge_staged())
         await self._merge_has_ended()
+        counts, self._merged = self._merged, MergeStats()
+        return counts
 
     async def publish(
         self,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.store.object_store import StoreError
+from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, QueryError, WarehouseBusy, WarehouseError, first_line
 from flows.cli.command_table import Commands
 from flows.cli.output.streams import drop_output
@@ -36,7 +36,7 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     WarehouseError: ExitCode.FAILED,
     TrackerUnreachable: ExitCode.FAILED,
     ClusterLost: ExitCode.FAILED,
-    StoreError: ExitCode.FAILED,
+    BucketError: ExitCode.FAILED,
 }
 
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from flows.config.options import BackfillOptions, SyncOptions
     from flows.engine.retrying import Retry
-    from flows.engine.run_context import Counters
     from flows.engine.run_request import RunRequest
+    from flows.reporting.progress import Progress
     from flows.reporting.run_report import RunReport
 
 
@@ -39,13 +39,13 @@ def _say(line: str) -> None:
     err.print(f"{WARN} {_at()}{clean(line)}", soft_wrap=True)
 
 
-def _counters() -> "Counters":
-    from flows.engine.run_context import Counters
+def _progress() -> "Progress":
+    from flows.reporting.progress import Progress
 
-    counters = Counters()
+    progress = Progress()
     if (lines := json_log.in_force()) is not None:
-        lines.counters = counters
-    return counters
+        lines.progress = progress
+    return progress
 
 
 def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
@@ -58,20 +58,20 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
     lines.say(sentence(report), level=level, facts=facts)
 
 
-async def _direct(settings: Settings, request: "RunRequest", activity: str, counters: "Counters") -> "RunReport":
+async def _direct(settings: Settings, request: "RunRequest", activity: str, progress: "Progress") -> "RunReport":
     from flows.cli.output.progress import watch
     from flows.engine.pipeline import run_sync
     from flows.engine.resources import open_resources
 
     async with open_resources(settings, activity, say=_say) as resources:
-        with watch(counters):
-            return await run_sync(request, resources, counters=counters, say=_say)
+        with watch(progress):
+            return await run_sync(request, resources, progress=progress, say=_say)
 
 
 async def _tracked(
     options: "SyncOptions | BackfillOptions",
     command_line_only: Mapping[str, object],
-    counters: "Counters",
+    progress: "Progress",
     take_signals: Callable[[], None],
 ) -> "RunReport":
     from flows.orchestration.prefect_import import import_prefect
@@ -90,8 +90,8 @@ async def _tracked(
             return await sync(options, return_state=True)
         return await backfill(options, return_state=True)
 
-    with watch(counters):
-        return await tracked(call, Watcher(counters, begun=take_signals, say=_say, command_line_only=command_line_only))
+    with watch(progress):
+        return await tracked(call, Watcher(progress, begun=take_signals, say=_say, command_line_only=command_line_only))
 
 
 def _configure_logging(*, verbose: bool) -> None:
@@ -100,7 +100,7 @@ def _configure_logging(*, verbose: bool) -> None:
         return
     if not verbose:
         # The report has these warnings, counted by cause.
-        logging.getLogger("flows.engine.partition_scan").setLevel(logging.ERROR)
+        logging.getLogger("flows.engine.scan").setLevel(logging.ERROR)
         return
     handler = logging.StreamHandler(sys.stderr)
     formatter = logging.Formatter("%(asctime)s %(message)s", DATED)
@@ -149,16 +149,16 @@ def run_command(
     if warning := exposed():
         _say(warning)
 
-    attempts: list[Counters] = []
+    attempts: list[Progress] = []
     clock = SystemClock()
 
     def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
         async def attempt() -> "RunReport":
-            attempts.append(counters := _counters())
-            with recorded_start(activity, run.chosen, say=_say, counters=counters):
+            attempts.append(progress := _progress())
+            with recorded_start(activity, run.chosen, say=_say, progress=progress):
                 if api:
-                    return await _tracked(options, run.command_line_only, counters, take_signals)
-                return await _direct(settings, request, activity, counters)
+                    return await _tracked(options, run.command_line_only, progress, take_signals)
+                return await _direct(settings, request, activity, progress)
 
         def announce(report: "RunReport", retry: "Retry") -> None:
             # The flow run has replaced the signal handlers.
@@ -170,7 +170,7 @@ def run_command(
         return retried(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
 
     def advice() -> str:
-        saved = count(sum(counters.pages for counters in attempts), "page")
+        saved = count(sum(progress.pages for progress in attempts), "page")
         return f"{saved} saved. Fix: run the same command to resume."
 
     report = run_until_signalled(work, advice)

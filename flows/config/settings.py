@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
+from connectors.buckets.address import check_url, is_cloud
 from connectors.source.base_url import check_api_key, check_base_url
 from connectors.source.network import Network, read_network
-from connectors.store.address import check_url, is_cloud
 from connectors.warehouse.storage.paths import database, local
 from flows.config.cron import check_cron
 from flows.config.errors import SettingsError
@@ -172,16 +172,12 @@ class Settings(BaseModel):
         description="Maximum number of requests of such full scans in one run; by default no limit.",
     )
     engine: Literal["local", "dask"] = Field(
-        "local", description="Where batches of accounts are scanned: local, in this process; dask, by Dask workers."
+        "local", description="Where accounts are scanned: local, in this process; dask, by Dask workers."
     )
     scheduler: str | None = Field(
         None, description="Address of a Dask scheduler, tls://host:8786; none starts workers on this machine."
     )
     workers: int = Field(2, ge=1, le=256, description="Worker processes to start where no scheduler is named.")
-    store: Annotated[str, AfterValidator(check_url)] | None = Field(
-        None,
-        description="What workers share: a folder, s3://, gs:// or az://; by default store beside the warehouse.",
-    )
     keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
     keep_quarantine: int = Field(
         400, ge=1, description="Days for which a record stays in quarantine after it was last seen."
@@ -226,10 +222,6 @@ class Settings(BaseModel):
     def raw_folder(self) -> Path:
         """Return the folder of the raw store."""
         return self.warehouse.resolve().parent / "raw" if self.raw is None else self.raw
-
-    def store_url(self) -> str:
-        """Return the address of the shared store."""
-        return self.store or str(self.warehouse.resolve().parent / "store")
 
     def media_mapping(self) -> Mapping:
         """Return the mapping with which media items are read."""
@@ -309,7 +301,7 @@ def _given(name: str, value: object) -> str:
         name in {*_SECRETS, "api_key_file"}
         or not isinstance(value, str | int | float | bool | Path)
         or (name == "base_url" and not _PLAIN_ADDRESS.fullmatch(str(value)))
-        or (name in {"store", "snapshot"} and "@" in str(value))
+        or (name == "snapshot" and "@" in str(value))
         or (key and key in str(value))
     ):
         return ""

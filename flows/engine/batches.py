@@ -5,7 +5,8 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
-from models.partition import SURFACES, Surface
+from flows.engine.accounts import ListedAccount
+from models.partition import SURFACES
 from models.runs import Tally
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
@@ -15,21 +16,6 @@ _SHARE = 80
 
 # The size of a batch if more accounts are known at once, as in a backfill.
 _KNOWN_AT_ONCE = 250
-
-
-@dataclass(frozen=True, slots=True)
-class ListedAccount:
-    """An account that a run scans: its id, whether its token has expired, and the surfaces that are due.
-
-    `listed_as` is the id as the API writes it, if that differs. An account with an `unknown_status` is not scanned.
-    """
-
-    account_id: str
-    expired: bool
-    surfaces: tuple[Surface, ...] = SURFACES
-    listed_as: str | None = None
-    unknown_status: str | None = None
-    ig_username: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,11 @@ class Slots:
         """Return enough slots to keep this many requests in flight."""
         return cls(_OPEN * in_flight, in_flight=in_flight)
 
+    def add(self, slots: int) -> None:
+        """Add slots."""
+        for _ in range(slots):
+            self.give()
+
     async def take(self) -> None:
         """Wait for a slot and take it."""
         await self._slots.acquire()

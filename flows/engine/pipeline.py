@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from connectors.source.errors import Failure
@@ -12,27 +13,30 @@ from connectors.warehouse.maintenance.changing_fields import one_field_changes_m
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.merge.run_counts import RunCounts, of_runs
-from connectors.warehouse.runs import ledger, progress
+from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.account_ids import listed_spellings
 from connectors.warehouse.runs.closed_scans import full_scans_due
 from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
+from connectors.warehouse.runs.progress import cooldowns
 from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.storage.errors import QueryError, WarehouseError, WarehouseUnusable, first_line
-from flows.engine.batches import AccountBatcher, ListedAccount
+from flows.engine.accounts import ListedAccount
+from flows.engine.batches import AccountBatcher
 from flows.engine.concurrency import fail_fast_group
-from flows.engine.run_context import BatchEngine, Counters, RunContext, RunResources
+from flows.engine.run_context import RunContext, RunResources
 from flows.engine.run_request import RunRequest
-from flows.engine.scan_depth import scan_mode
+from flows.engine.scan import ScanContext, ScanOptions
 from flows.engine.steady_clock import SteadyClock, steady_clock
 from flows.engine.steps import DIRECT, Steps, all_listed, longest_waiting, open_run
 from flows.engine.upkeep import delete_old, upload_refusal
+from flows.reporting.progress import Progress
 from flows.reporting.recording import STOPPED, recorded, short
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from flows.reporting.words import Say, count
-from models.incremental import OVERDUE
+from models.incremental import OVERDUE, Incremental, least_age
 from models.page_items import post_reader
 from models.runs import RunState, RunWarning, run_state
 from models.selection import NothingChosen, Selection
@@ -48,7 +52,7 @@ async def run_sync(
     resources: RunResources,
     *,
     steps: Steps = DIRECT,
-    counters: Counters | None = None,
+    progress: Progress | None = None,
     say: Say = _log.info,
 ) -> RunReport:
     """Run one sync of everything that the key gives access to, or one backfill, and publish the result.
@@ -66,11 +70,11 @@ async def run_sync(
     await warehouse.merge()
     await _check_service(request, resources)
     accounts = None if request.selection is None else await _choose(request.selection, resources)
-    run = await _enter(request, resources, counters or Counters(), say)
-    run.counters.run_id = run.run_id
-    in_turn = run.max_requests is not None
-    if run.resumed_runs:
-        (last,) = await warehouse.transact(of_runs, run.resumed_runs[:1])
+    run = await _enter(request, resources, progress or Progress(), say)
+    run.progress.run_id = run.run_id
+    in_turn = request.max_requests is not None
+    if resumed_runs := run.scans.options.resumed_runs:
+        (last,) = await warehouse.transact(of_runs, resumed_runs[:1])
         say(_resuming(last))
     recording_run = recorded(
         request.snapshot,
@@ -80,7 +84,7 @@ async def run_sync(
         on_error=RunState.INTERRUPTED,
         run_id=run.run_id,
         selection=request.selected,
-        counters=run.counters,
+        progress=run.progress,
     )
     with recording_run as recording, open_run(run):
         try:
@@ -172,7 +176,7 @@ async def _choose(selection: Selection, resources: RunResources) -> Sequence[Lis
     ]
 
 
-async def _enter(request: RunRequest, resources: RunResources, counters: Counters, say: Say) -> RunContext:
+async def _enter(request: RunRequest, resources: RunResources, progress: Progress, say: Say) -> RunContext:
     run_id, now = resources.new_id(), resources.clock.now()
     begin = partial(
         ledger.begin,
@@ -187,36 +191,42 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
     resumed_runs = await resources.warehouse.transact(begin, run_id, request.kind)
     # Only after deciding which runs are resumed, because runs that began in the future must not be.
     await resources.warehouse.transact(repair_future_times, run_id, now=now)
-    cooldowns = await resources.warehouse.transact(progress.cooldowns, now=now)
-    mode = await scan_mode(
-        resources.warehouse,
-        resources.clock,
-        request.mode if request.kind == "sync" else "full_refresh",
-        lookback=request.lookback,
-        every=request.full_refresh_every,
-        budget=request.full_refresh_budget,
-    )
-    mapping = await resources.warehouse.read(read_mapping)
-    return RunContext(
-        run_id,
-        now,
-        resumed_runs,
-        cooldowns,
-        resources,
-        request.within,
-        request.kind,
-        counters=counters,
-        accept_removals=request.accept_removals,
-        mode=mode,
-        read_posts=post_reader(mapping),
+    waits = await resources.warehouse.transact(cooldowns, now=now)
+    options = ScanOptions(
+        run_id=run_id,
+        run_kind=request.kind,
+        resumed_runs=resumed_runs,
+        fresh_within=request.within,
+        page_size=resources.page_size,
         max_requests=request.max_requests,
-        batcher=AccountBatcher.in_turn() if request.max_requests is not None else _batcher(resources.batches),
-        say=say,
+        host=(resources.base_url or "").partition("://")[2],
+        mapping=resources.mapping,
+        stored_mapping=await resources.warehouse.read(read_mapping),
+        lookback=request.lookback,
+        incremental=await _incremental(request, resources, now),
+        policy=resources.policy,
     )
+    scans = ScanContext(
+        options,
+        resources.send,
+        resources.warehouse.land,
+        post_reader(options.stored_mapping),
+        resources.clock,
+        resources.random,
+        resources.new_id,
+        resources.slots,
+        progress,
+    )
+    batcher = AccountBatcher.in_turn() if request.max_requests is not None else AccountBatcher()
+    return RunContext(scans, resources, now, waits, batcher, request.accept_removals, say)
 
 
-def _batcher(engine: BatchEngine | None) -> AccountBatcher:
-    return AccountBatcher() if engine is None else AccountBatcher(engine.least, engine.most)
+async def _incremental(request: RunRequest, resources: RunResources, now: datetime) -> Incremental | None:
+    """Return how the run decides between full and recent scans of posts; None: all are full."""
+    if request.kind == "backfill" or request.mode == "full_refresh":
+        return None
+    due = await resources.warehouse.read(full_scans_due, now=now, every=request.full_refresh_every)
+    return Incremental(now, request.full_refresh_every, least_age(due, request.full_refresh_budget))
 
 
 async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence[str], clock: SteadyClock) -> RunReport:
@@ -227,7 +237,7 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
     if outcomes.total != expected_outcomes:
         message = f"the ledger holds {outcomes.total} outcomes where {expected_outcomes} are due"
         raise AssertionError(message)
-    stopped_by = run.stop_media.error
+    stopped_by = run.scans.stop_media.failure
     missing = await warehouse.transact(missing_accounts) if catalogue else None
     changing = (
         await warehouse.transact(one_field_changes_most, run.run_id, accounts=batcher.listed) if catalogue else None
@@ -261,15 +271,15 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         error_code=error_code,
         detail=detail,
     )
-    did = await warehouse.transact(of_runs, [*run.resumed_runs, *unmerged, run.run_id])
+    did = await warehouse.transact(of_runs, [*run.scans.options.resumed_runs, *unmerged, run.run_id])
     (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
         run_id=run.run_id,
         kind=request.kind,
         selected=request.selected,
         reason=request.reason,
-        resumed_runs=run.resumed_runs,
-        restarted=run.counters.restarted,
+        resumed_runs=run.scans.options.resumed_runs,
+        restarted=run.progress.restarted,
         snapshot=request.snapshot,
         snapshot_url=run.resources.bucket.url if run.resources.bucket else None,
         state=state,
@@ -285,14 +295,14 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         failure_groups=groups,
         warnings=warnings,
         stopped_by=stopped_by,
-        requests=run.counters.requests,
+        requests=run.progress.requests,
         as_of=run.started_at,
     )
 
 
 async def _full_overdue(run: RunContext) -> RunWarning | None:
     """Return a warning if full scans are overdue, which happens when the budget is too small for them."""
-    mode = run.mode.incremental
+    mode = run.scans.options.incremental
     if mode is None:
         return None
     due = await run.resources.warehouse.read(full_scans_due, now=run.resources.clock.now(), every=mode.every)
@@ -319,6 +329,6 @@ def _reason(
 
 
 async def _close(run: RunContext, state: RunState, **columns: object) -> None:
-    columns["requests"] = run.counters.requests
+    columns["requests"] = run.progress.requests
     end = partial(ledger.end, now=run.resources.clock.now(), **columns)
     await run.resources.warehouse.transact(end, run.run_id, state)

@@ -11,9 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from connectors.buckets.snapshot_bucket import open_snapshot_bucket
 from connectors.source.base_url import normalized
-from connectors.store.snapshot_bucket import open_snapshot_bucket
-from connectors.warehouse.runs.batch_logs import open_run_sequences
 from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -22,6 +21,7 @@ from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.release import release
 from flows.config.settings import Settings, set_by
+from flows.engine.accounts import scan_account
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.run_context import RunResources
@@ -89,9 +89,6 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
         return request
     if isinstance(options, BackfillOptions):
         return replace(request, selection=options.selection(), reason=options.reason)
-    if options.max_requests is not None and settings.engine != "local":
-        message = "--max-requests counts the requests of one process. Fix: leave it out, or use --engine local."
-        raise SettingsError(message)
     return replace(
         request,
         surfaces=in_order(options.surfaces),
@@ -180,7 +177,7 @@ def _import_client() -> "type[ApiClient]":
 async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
     """Open the resources of a run; they are closed when the block ends.
 
-    Raises SettingsError, WarehouseBusy, WarehouseUnusable and StoreError, before the first request
+    Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request
     to the API.
     """
     clock = SystemClock()
@@ -198,9 +195,9 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         workers = None
         if settings.engine != "local":
             # Before the warehouse: without workers, an empty warehouse would be created.
-            from flows.cluster.dask_workers import dask_workers  # noqa: PLC0415 - a part of an extra
+            from flows.engine.dask import open_workers  # noqa: PLC0415 - not for a run in one process
 
-            workers = await stack.enter_async_context(dask_workers(settings))
+            workers = await stack.enter_async_context(open_workers(settings))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
         # The record of a run that failed before this point.
         status_path(settings.warehouse).unlink(missing_ok=True)
@@ -216,27 +213,15 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
                 paths=settings.page_paths(),
             )
         )
-        batches = None
-        if workers is not None:
-            from flows.cluster.worker_batches import open_batches  # noqa: PLC0415 - not for a run in one process
-
-            opening = open_batches(workers, settings, warehouse, clock=clock, new_id=new_id, say=say)
-            batches = await stack.enter_async_context(opening)
-        elif await warehouse.read(open_run_sequences):
-            from connectors.store.opening import open_store  # noqa: PLC0415
-            from flows.cluster.shared_run import merge_left  # noqa: PLC0415
-
-            url = settings.store_url()
-            await merge_left(open_store(url, clock=clock), url, warehouse, clock=clock, new_id=new_id, say=say)
         yield RunResources(
-            batches=batches,
+            scan_account=scan_account if workers is None else workers.scan_account,
             bucket=bucket,
             send=client.send,
             warehouse=warehouse,
             clock=clock,
             random=random.SystemRandom().random,
             new_id=new_id,
-            slots=Slots.for_requests(settings.concurrency),
+            slots=Slots.for_requests(settings.concurrency) if workers is None else workers.slots,
             page_size=settings.page_size,
             max_wait=settings.max_wait,
             scan_expired=settings.scan_expired,

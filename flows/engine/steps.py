@@ -12,16 +12,17 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import progress
 from connectors.warehouse.runs.account_ids import stored_statuses
 from connectors.warehouse.runs.closed_scans import waiting_since
-from flows.engine.batch_scan import scan_batch
-from flows.engine.batches import Batch, BatchReport, ListedAccount
-from flows.engine.partition_scan import PartitionScan
+from flows.engine import batch_scan
+from flows.engine.accounts import ListedAccount
+from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_context import RunContext
 from flows.engine.run_request import RunRequest
+from flows.engine.scan import Depth, begin, scan_partition
 from flows.engine.upkeep import Published, publish_snapshot
 from models.api import AccountPage
 from models.checkpoint import ScanState
 from models.partition import CATALOGUE, Surface
-from models.runs import Outcome, began_within
+from models.runs import Outcome
 
 EXPIRED = "token_expired"
 
@@ -65,12 +66,14 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
                 if record.account_id is not None:
                     rejected[record.account_id.lower()] = record.account_id, record.unknown_status
 
-    scan = PartitionScan(run, CATALOGUE, run.budget(CATALOGUE_SCOPE), run.stop, last, slot=False, on_page=on_page)
-    left = scan.plan.checkpoint
+    seen = frozenset[str]()
+    if last is not None and last.state is ScanState.SCANNING:
+        seen = frozenset(await resources.warehouse.seen(last.scan_id))
+    scan = begin(run.scans, CATALOGUE, last, depth=Depth(), seen=seen)
     # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
-    if left.pages and began_within(left.started_at, now=scan.began, within=run.fresh_within):
+    if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
-        earlier = await resources.warehouse.transact(progress.listed, left.scan_id)
+        earlier = await resources.warehouse.transact(progress.listed, scan.checkpoint.scan_id)
         _add(
             run,
             [
@@ -78,7 +81,7 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
                 for account_id, status, listed_as, unknown_status in earlier
             ],
         )
-    outcome = await scan.to_outcome()
+    outcome = await scan_partition(run.scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
     # A known account gets outcomes even if its record was rejected; an unknown one is only in quarantine.
     known = await resources.warehouse.transact(stored_statuses, rejected) if rejected else {}
     all_listed(
@@ -93,10 +96,8 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
 
 
 async def sync_batch(run_id: str, batch: Batch) -> BatchReport:
-    """Scan the media of a batch's accounts, in this process or on the workers of the run's engine."""
-    run = _OPEN[run_id]
-    engine = run.resources.batches
-    return await (scan_batch(run, batch) if engine is None else engine.sync_batch(run, batch))
+    """Scan the posts and stories of a batch's accounts."""
+    return await batch_scan.sync_batch(_OPEN[run_id], batch)
 
 
 async def merge(run_id: str) -> MergeStats:
@@ -134,13 +135,13 @@ DIRECT = Steps()
 def all_listed(run: RunContext, accounts: Iterable[ListedAccount]) -> None:
     """Add the last accounts that a run scans, and close the list."""
     _add(run, accounts)
-    run.counters.catalogue_complete = True
+    run.progress.catalogue_complete = True
     run.batcher.close()
 
 
 def _add(run: RunContext, accounts: Iterable[ListedAccount]) -> None:
     run.batcher.add(accounts)
-    run.counters.accounts = run.batcher.listed
+    run.progress.accounts = run.batcher.listed
 
 
 async def longest_waiting(run: RunContext, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:

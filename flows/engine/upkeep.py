@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.store.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
+from connectors.buckets.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
 from connectors.warehouse.maintenance.future_times import MOVED, Ahead, repair
 from connectors.warehouse.maintenance.housekeeping import (
     delete_quarantined,
@@ -83,7 +83,7 @@ async def _open_existing(
 async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> Refusal | None:
     """Return why the snapshot must not be uploaded: the bucket has that of another warehouse. None if it has not.
 
-    Raises StoreError and WarehouseUnusable.
+    Raises BucketError and WarehouseUnusable.
     """
     pointer = await bucket.pointer()
     if pointer is None or pointer.warehouse_id == await warehouse.read(warehouse_id):
@@ -94,7 +94,7 @@ async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> Refusa
 async def _upload(
     bucket: SnapshotBucket, warehouse: Warehouse, file: Path, *, at: datetime, new_id: Callable[[], str]
 ) -> None:
-    """Upload the snapshot that was published in a file at `at`. Raises StoreError and WarehouseUnusable."""
+    """Upload the snapshot that was published in a file at `at`. Raises BucketError and WarehouseUnusable."""
     if (refused := await upload_refusal(bucket, warehouse)) is not None:
         raise WarehouseUnusable(str(refused))
     await bucket.publish(file, await warehouse.read(warehouse_id), at=at, new_id=new_id)
@@ -119,7 +119,7 @@ async def publish_snapshot(
 ) -> Published:
     """Publish the merged data, upload it to the bucket if there is one, and renew the request's report, if any.
 
-    Raises StoreError and WarehouseUnusable.
+    Raises BucketError and WarehouseUnusable.
     """
     size = await warehouse.publish(
         request.snapshot,

@@ -18,7 +18,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
-from connectors.store.object_store import StoreError
+from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.options import BackfillOptions, SyncOptions
@@ -27,9 +27,9 @@ from flows.engine.clock import SystemClock
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import DELAYS, Retry, next_retry
-from flows.engine.run_context import Counters
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.notify import notify, notify_failure, progress
+from flows.orchestration.notify import notify, notify_failure, show_progress
+from flows.reporting.progress import Progress
 from flows.reporting.recording import recorded_start
 from flows.reporting.report import sentence, state_name
 from flows.reporting.run_report import RunReport
@@ -48,7 +48,7 @@ class Watcher:
     line: they are not parameters of the flow.
     """
 
-    counters: Counters
+    progress: Progress
     begun: Callable[[], None]
     say: Say
     command_line_only: Mapping[str, object] = field(default_factory=dict)
@@ -128,7 +128,7 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
     # Not a failure: another run is in progress.
     WarehouseBusy: lambda text: Cancelled(name="Skipped: locked", message=text),
     WarehouseUnusable: lambda text: Failed(message=text),
-    StoreError: lambda text: Failed(message=text),
+    BucketError: lambda text: Failed(message=text),
     ClusterLost: lambda text: Failed(message=text),
     OtherService: lambda text: Failed(name="Invalid parameters", message=text),
     SnapshotMissing: lambda text: Failed(name="Invalid parameters", message=text),
@@ -235,7 +235,7 @@ async def run_in_flow(options: SyncOptions | BackfillOptions, activity: str) -> 
     """Run a sync or backfill; return the state in which its flow run ends or waits for a retry. See `conclude`."""
     log = get_run_logger()
     watcher = watching.get()
-    counters = watcher.counters if watcher else Counters()
+    progress = watcher.progress if watcher else Progress()
 
     def say(line: str) -> None:
         log.info("%s", line)
@@ -243,13 +243,13 @@ async def run_in_flow(options: SyncOptions | BackfillOptions, activity: str) -> 
             watcher.say(line)
 
     chosen = {**options.chosen(), **(watcher.command_line_only if watcher else {})}
-    with recorded_start(activity, chosen, say=say, counters=counters):
+    with recorded_start(activity, chosen, say=say, progress=progress):
         settings = await load_with_credentials(chosen)
         request = build_request(settings, options)
         # The end is sent to Prefect after the warehouse is closed, so that the lock does not block the next run.
-        async with progress(counters, SystemClock()):
+        async with show_progress(progress, SystemClock()):
             async with open_resources(settings, activity, say=say) as resources:
-                report = await run_sync(request, resources, steps=TASKS, counters=counters, say=say)
+                report = await run_sync(request, resources, steps=TASKS, progress=progress, say=say)
             if watcher is not None:
                 watcher.ended = report
     log.info("%s", sentence(report))

@@ -12,10 +12,10 @@ from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
 
 from flows.engine.retrying import Retry
-from flows.engine.run_context import Counters
 from flows.reporting.artifact import markdown
 from flows.reporting.events import Event, events, failure_event
 from flows.reporting.pace import Pace, outlook
+from flows.reporting.progress import Progress
 from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
@@ -80,29 +80,29 @@ async def notify_failure(text: str) -> None:
     await _attempt("the failure event", send)
 
 
-def share(counters: Counters) -> float:
+def share(progress: Progress) -> float:
     """Return the progress of a run in percent, relative to the accounts listed so far; 100 only after its end."""
-    return min(_WHOLE * counters.accounts_done / max(counters.accounts, 1), _WHOLE - 1)
+    return min(_WHOLE * progress.accounts_done / max(progress.accounts, 1), _WHOLE - 1)
 
 
-def progress_text(counters: Counters, outlook: Iterable[str] = ()) -> str:
+def progress_text(progress: Progress, outlook: Iterable[str] = ()) -> str:
     """Return the progress of a run as text."""
-    more = "" if counters.catalogue_complete else " listed so far"
-    waiting = f", {count(counters.waiting, 'scan')} waiting" if counters.waiting else ""
-    listed = f"{counters.accounts_done:,} of {count(counters.accounts, 'account')}{more}"
-    landed = f"{count(counters.pages, 'page')}, {count(counters.items, 'record')}{waiting}"
+    more = "" if progress.catalogue_complete else " listed so far"
+    waiting = f", {count(progress.waiting, 'scan')} waiting" if progress.waiting else ""
+    listed = f"{progress.accounts_done:,} of {count(progress.accounts, 'account')}{more}"
+    landed = f"{count(progress.pages, 'page')}, {count(progress.items, 'record')}{waiting}"
     return "; ".join([f"{listed}, {landed}", *outlook]) + "."
 
 
 @asynccontextmanager
-async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
+async def show_progress(progress: Progress, clock: Clock) -> AsyncIterator[None]:
     """Show the progress of the run in this block in Prefect. Errors of Prefect are not raised."""
     shown: UUID | None = None
     pace = Pace(clock.monotonic)
 
     async def show(percent: float) -> None:
         nonlocal shown
-        text = progress_text(counters, outlook(counters, clock.now(), pace.seconds_left(counters)))
+        text = progress_text(progress, outlook(progress, clock.now(), pace.seconds_left(progress)))
         if shown is None:
             shown = await acreate_progress_artifact(percent, PROGRESS, text)
         else:
@@ -112,7 +112,7 @@ async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
         warned = False
         while True:
             try:
-                await show(share(counters))
+                await show(share(progress))
             except Exception as error:  # noqa: BLE001 - no error of Prefect may stop the run
                 # Warn once: a server that comes back receives the later updates.
                 if not warned:

@@ -13,7 +13,7 @@ from connectors.warehouse.storage.errors import WarehouseBusy, first_line
 from connectors.warehouse.storage.holder import look
 from flows.config.settings import Settings, load_files
 from flows.engine.clock import SystemClock
-from flows.engine.run_context import Counters
+from flows.reporting.progress import Progress
 from flows.reporting.words import Say
 from models.runs import RunState
 from models.selection import NothingChosen, SelectionError
@@ -27,10 +27,10 @@ class Recording:
     """Writes the status file. If it cannot be written, this is reported in one line and the run continues."""
 
     def __init__(
-        self, snapshot: Path, status: Status, now: Callable[[], datetime], say: Say, counters: Counters | None
+        self, snapshot: Path, status: Status, now: Callable[[], datetime], say: Say, progress: Progress | None
     ) -> None:
         self._snapshot = snapshot
-        self._counters = counters
+        self._progress = progress
         self._status = status
         self._now = now
         self._say = say
@@ -46,7 +46,7 @@ class Recording:
     def end(self, state: RunState, *, error_code: str | None = None, detail: str | None = None) -> None:
         """Write the final state, and what the run has landed."""
         self._status = replace(self._status, state=state, ended_at=self._now(), error_code=error_code, detail=detail)
-        if (done := self._counters) is not None:
+        if (done := self._progress) is not None:
             self._status = replace(self._status, accounts=done.accounts, pages=done.pages, items=done.items)
         self._write()
 
@@ -61,14 +61,14 @@ def recorded(
     on_error: RunState = RunState.FAILED,
     run_id: str | None = None,
     selection: str | None = None,
-    counters: Counters | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Recording]:
     """Record `kind` as running until `end` is called, as interrupted if it is cancelled, as `on_error` if it fails.
 
     Must be entered by the holder of the warehouse's lock.
     """
     running = Status(kind, RunState.RUNNING, os.getpid(), now(), run_id=run_id, selection=selection)
-    recording = Recording(snapshot, running, now, say, counters)
+    recording = Recording(snapshot, running, now, say, progress)
     try:
         yield recording
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -81,11 +81,11 @@ def recorded(
 
 @contextmanager
 def recorded_start(
-    activity: str, chosen: Mapping[str, object], *, say: Say, counters: Counters | None = None
+    activity: str, chosen: Mapping[str, object], *, say: Say, progress: Progress | None = None
 ) -> Iterator[None]:
     """Record a failure before the run begins, so that `gramhouse status` shows it.
 
-    `chosen` are settings of the command. A run that has begun, whose id is in `counters`, records its end itself. A
+    `chosen` are settings of the command. A run that has begun, whose id is in `progress`, records its end itself. A
     selection without accounts, and another process that writes, are not failures.
     """
     try:
@@ -93,7 +93,7 @@ def recorded_start(
     except (SelectionError, NothingChosen, WarehouseBusy):
         raise
     except Exception as error:
-        if counters is None or counters.run_id is None:
+        if progress is None or progress.run_id is None:
             _record_failed_start(load_files(chosen), activity, short(error), say)
         raise
 

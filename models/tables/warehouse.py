@@ -266,18 +266,6 @@ ops_segments = Table(
     comment="Segments of landed pages that are already staged, of the last session.",
 )
 
-ops_batch_logs = Table(
-    "batch_logs",
-    (
-        whole("run_sequence", "The run in the shared store, from 1."),
-        whole("batch", "The batch of that run, from 1; 0 stands for the run itself."),
-        whole("entries", "Number of entries of its log that are merged."),
-        flag("is_closed", "Whether its last entry is merged.", nullable=False),
-    ),
-    schema="ops",
-    comment="How much of each log in the shared store is merged, for runs whose batches were scanned by workers.",
-)
-
 ops_seen = Table(
     "seen",
     (
@@ -384,7 +372,6 @@ WAREHOUSE = by_full_name(
     ops_staging,
     ops_checkpoints,
     ops_segments,
-    ops_batch_logs,
     ops_seen,
     ops_missing,
     ops_missing_accounts,

@@ -2,8 +2,9 @@
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 
 import pytest
@@ -11,7 +12,7 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import Response, accounts_request
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure
+from connectors.source.errors import ApiError, Deferred, Disposition
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, fetch_with_retry
 from tests.clocks import VirtualClock
@@ -111,11 +112,8 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Outcome) 
 async def test_the_next_request_follows_the_table(one: Outcome) -> None:
     clock, holds = Clock(), list[float]()
 
-    def keep_slot() -> AbstractAsyncContextManager[None]:
-        return nullcontext()
-
-    async def on_wait(scope: str, until: datetime, error: Failure) -> None:
-        assert (scope, error.code) == (REQUEST.scope, one.code)
+    async def on_wait(scope: str, until: datetime) -> None:
+        assert scope == REQUEST.scope
         holds.append((until - clock.now()).total_seconds())
 
     async with _met(one, clock) as (client, server, elsewhere):
@@ -128,7 +126,9 @@ async def test_the_next_request_follows_the_table(one: Outcome) -> None:
             policy=policy,
             clock=clock,
             random=lambda: 0.5,
-            release_slot=keep_slot,
+            failures=Counter(),
+            slot=nullcontext,
+            sleep=clock.sleep,
             on_wait=on_wait,
         )
         if one.then in (Then.AGAIN, Then.HOLD):
@@ -142,6 +142,8 @@ async def test_the_next_request_follows_the_table(one: Outcome) -> None:
         least = max(one.wait or 0.0, policy.least_wait)
         if one.then is Then.HOLD:
             assert len(holds) == 1
+            assert scope.cause is not None
+            assert scope.cause.code == one.code
             assert least <= holds[0] <= least * 1.1 + policy.most_jitter
             assert clock.passed >= least
         elif one.then is Then.DEFER:

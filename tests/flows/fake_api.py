@@ -133,10 +133,19 @@ def resources_with(service: FakeApi, warehouse: Warehouse, **changes: Any) -> Ru
 
 
 @asynccontextmanager
+async def scanning(resources: RunResources) -> AsyncIterator[RunResources]:
+    """Yield resources with which a run scans in this process; see the fixture `in_tasks`."""
+    yield resources
+
+
+@asynccontextmanager
 async def open_run_resources(folder: Path, service: FakeApi, **changes: Any) -> AsyncIterator[RunResources]:  # noqa: ANN401
     """Open a real warehouse in a folder; yield the resources of a run on it."""
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
-        yield resources_with(service, warehouse, **changes)
+    async with (
+        open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse,
+        scanning(resources_with(service, warehouse, **changes)) as resources,
+    ):
+        yield resources
 
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request, media_request
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.pagination import Progress
+from connectors.source.pagination import LoopGuard
 from tests.clocks import WakefulClock
 from tests.security.wire import PAGE, Answer, Recorder
 from tests.source.test_source_client import Stage, http
@@ -105,13 +105,15 @@ async def test_a_scan_with_hostile_cursors_requests_only_its_host() -> None:
     left = list(CURSORS)
 
     async with _client(recorder) as client:
-        progress, cursor, is_first = Progress(lambda _: (), None), None, True
+        guard, cursor, is_first = LoopGuard.after(None), None, True
         while is_first or cursor is not None:
             is_first = False
             recorder.answer = Answer(
                 body=Answer().body.replace(b"null", json.dumps(left.pop(0)).encode() if left else b"null")
             )
-            cursor = progress.follow(await client.send(accounts_request(cursor, 50)))
+            response = await client.send(accounts_request(cursor, 50))
+            guard.follow(response, ())
+            cursor = response.page.next_cursor
     assert len(recorder.asked) == len(CURSORS) + 1
     assert {str(request.url.copy_with(query=None)) for request in recorder.asked} == {f"{HOST}/api/v1/accounts"}
     assert {request.headers["authorization"] for request in recorder.asked} == {f"Bearer {KEY}"}

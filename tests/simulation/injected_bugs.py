@@ -10,11 +10,10 @@ from connectors.source import retry as backoff
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
 from connectors.warehouse.merge import merge, removal
-from connectors.warehouse.runs import closed_scans, progress
+from connectors.warehouse.runs import closed_scans
 from connectors.warehouse.snapshot import contents
 from connectors.warehouse.storage.connection import Connection
-from flows.engine import partition_scan as scanning
-from flows.engine import scan_depth, steps
+from flows.engine import batch_scan, pipeline, scan, steps
 from models import incremental
 from models.checkpoint import plan_scan
 from models.incremental import ClosedScan, Feed, FullReason, Incremental
@@ -64,7 +63,7 @@ def _forgets_cooldowns(patch: pytest.MonkeyPatch) -> None:
     def cooldowns(_: Connection, *, now: datetime) -> Mapping[str, datetime]:  # noqa: ARG001 - as it is called
         return {}
 
-    patch.setattr(progress, "cooldowns", cooldowns)
+    patch.setattr(pipeline, "cooldowns", cooldowns)
 
 
 def _scans_expired(patch: pytest.MonkeyPatch) -> None:
@@ -73,7 +72,7 @@ def _scans_expired(patch: pytest.MonkeyPatch) -> None:
 
 def _scans_again(patch: pytest.MonkeyPatch) -> None:
     """Scans that the interrupted run had completed are ignored."""
-    patch.setattr(scanning, "plan_scan", lambda *args, **kwargs: plan_scan(*args, **{**kwargs, "resumed_runs": ()}))
+    patch.setattr(scan, "plan_scan", lambda *args, **kwargs: plan_scan(*args, **{**kwargs, "resumed_runs": ()}))
 
 
 def _unproved(patch: pytest.MonkeyPatch) -> None:
@@ -83,7 +82,7 @@ def _unproved(patch: pytest.MonkeyPatch) -> None:
         why = real_why_full(closed, mode)
         return None if why is FullReason.UNPROVED else why
 
-    patch.setattr(scan_depth, "why_full", why_full)
+    patch.setattr(batch_scan, "why_full", why_full)
     patch.setattr(Feed, "reaches_known", property(lambda feed: feed.known_run >= incremental.KNOWN_RUN))
 
 

@@ -301,7 +301,11 @@ class Simulator:
                 page_size=day.page_size,
                 max_wait=day.max_wait,
             )
-            return await run_sync(request, resources)
+            return await self.sync(request, resources)
+
+    async def sync(self, request: RunRequest, resources: RunResources) -> RunReport:
+        """Run a sync or backfill."""
+        return await run_sync(request, resources)
 
 
 @dataclass(frozen=True, slots=True)

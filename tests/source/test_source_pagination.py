@@ -1,11 +1,14 @@
-from collections.abc import Callable, Iterator, Mapping
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, count, repeat
 
 import pytest
 
 from connectors.source.endpoints import ACCOUNTS, Response
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, Progress
+from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, LoopGuard
 from models.api import MediaPage
 
 
@@ -17,10 +20,17 @@ def of_page(response: Response) -> tuple[str, ...]:
     return tuple(getattr(response.page, "ids", ()))
 
 
-def followed(ask: Callable[[str | None], Response], cursor: str | None, progress: Progress) -> Iterator[str | None]:
+def followed(
+    ask: Callable[[str | None], Response],
+    cursor: str | None,
+    guard: LoopGuard,
+    identify: Callable[[Response], Sequence[str]] = of_page,
+) -> Iterator[str | None]:
     """Return the cursors that a scan follows from this one to the end."""
     while True:
-        cursor = progress.follow(ask(cursor))
+        response = ask(cursor)
+        guard.follow(response, identify(response))
+        cursor = response.page.next_cursor
         yield cursor
         if cursor is None:
             return
@@ -41,9 +51,9 @@ class Endless:
         cursor = None if self.asked == self.last else f"c{self.asked}"
         return Response(ACCOUNTS, MediaPage(len(ids), cursor, frozenset(), "", ids), "C")
 
-    def scanned(self, progress: Progress | None = None) -> int:
+    def scanned(self, guard: LoopGuard | None = None) -> int:
         """The number of pages that may land."""
-        return len(list(followed(self.ask, None, progress or Progress(of_page, None))))
+        return len(list(followed(self.ask, None, guard or LoopGuard())))
 
 
 class Listing:
@@ -60,7 +70,7 @@ class Listing:
 
     def followed(self, start: str | None) -> Iterator[str | None]:
         numbers = count()
-        return followed(self.ask, start, Progress(lambda _: [str(next(numbers))], start))
+        return followed(self.ask, start, LoopGuard.after(start), lambda _: [str(next(numbers))])
 
 
 def test_a_scan_ends_at_null_and_not_at_an_empty_page() -> None:
@@ -99,13 +109,24 @@ def test_a_page_with_a_repeated_cursor_fails_immediately(
     assert (error.operation, error.correlation_id) == (ACCOUNTS, "C")
 
 
-def test_a_trail_remembers_sixteen_bytes_per_cursor_and_compares_them_exactly() -> None:
-    trail = Progress(lambda _: (), None)
-    for cursor in ("A", "a", " a", "ä", "a" * 1024):
-        assert trail.follow(answer(cursor)) == cursor
-    assert trail.follow(answer(None)) is None
+def test_a_guard_remembers_sixteen_bytes_per_cursor_and_compares_them_exactly() -> None:
+    guard = LoopGuard()
+    for cursor in ("A", "a", " a", "ä", "a" * 1024, None):
+        guard.follow(answer(cursor), ())
+    assert {len(digest) for digest in guard.cursors} == {16}
     with pytest.raises(ApiError):
-        trail.follow(answer("ä"))
+        guard.follow(answer("ä"), ())
+
+
+def test_another_process_continues_with_the_guard_of_a_scan() -> None:
+    """Its hashes of texts differ."""
+    begin = "import pickle, sys; from connectors.source.pagination import LoopGuard; guard = LoopGuard.after('c1', 9);"
+    script = f"{begin} guard.remember(['1', '2', chr(0xd800)]); sys.stdout.buffer.write(pickle.dumps(guard))"
+    guard = pickle.loads(subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout)
+    assert not guard.remember(["2", "\ud800"])
+    for cursor, code in (("c1", "cursor_loop"), ("c2", "cursor_no_progress")):
+        with pytest.raises(ApiError, match=code):
+            guard.follow(answer(cursor), ["1"])
 
 
 @pytest.mark.parametrize(
@@ -142,17 +163,17 @@ def test_a_scan_that_makes_progress_in_time_reaches_its_end(pages: list[tuple[st
 
 
 def test_pages_that_an_earlier_process_saw_in_vain_count() -> None:
-    progress = Progress(of_page, None, repeated=6)
-    progress.remember(["1", "2"])
+    guard = LoopGuard(repeated=6)
+    guard.remember(["1", "2"])
     listing = Endless(repeat(("1", "2")))
     with pytest.raises(ApiError):
-        listing.scanned(progress)
+        listing.scanned(guard)
     assert listing.asked == MOST_REPEATED - 6
 
 
 def test_a_scans_memory_is_bounded_and_holds_a_thousand_full_pages() -> None:
-    progress = Progress(lambda _: (), None)
+    guard = LoopGuard()
     for page in range(5_000):
-        assert progress.remember(f"{page}-{number}" for number in range(50))
-    assert not progress.remember(f"4000-{number}" for number in range(50))
-    assert len(progress._recent) + len(progress._older) <= 100_000  # noqa: SLF001 - what it is about
+        assert guard.remember(f"{page}-{number}" for number in range(50))
+    assert not guard.remember(f"4000-{number}" for number in range(50))
+    assert len(guard.recent) + len(guard.older) <= 100_000

@@ -1,4 +1,5 @@
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -6,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, media_request, read_response
-from connectors.source.errors import ApiError, Deferred, Failure, client_error
+from connectors.source.errors import ApiError, Deferred, client_error
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, fetch_with_retry
 from models.api import MediaPage
@@ -25,9 +26,9 @@ class World:
         self.share = share
         self.naps = naps
         self.elapsed = 0.0
-        self.released = False
+        self.in_slot = False
         self.book: list[tuple[str, float]] = []
-        self.cooldowns: list[tuple[str, datetime, str]] = []
+        self.cooldowns: list[tuple[str, datetime]] = []
 
     def now(self) -> datetime:
         return START + timedelta(seconds=self.elapsed)
@@ -36,20 +37,21 @@ class World:
         return 1000.0 + self.elapsed
 
     async def sleep(self, seconds: float) -> None:
-        assert self.released, "slept while holding the caller's slot"
+        assert not self.in_slot, "slept while holding the caller's slot"
         self.book.append(("sleep", seconds))
         self.elapsed += min(seconds, self.naps)
 
     @asynccontextmanager
-    async def release_slot(self) -> AsyncIterator[None]:
-        assert not self.released
-        self.released = True
-        yield
-        self.released = False
+    async def slot(self) -> AsyncIterator[None]:
+        self.in_slot = True
+        try:
+            yield
+        finally:
+            self.in_slot = False
 
     async def send(self, request: ApiRequest) -> Response:
         assert request is REQUEST
-        assert not self.released
+        assert self.in_slot
         self.book.append(("send", self.elapsed))
         self.elapsed += 0.25
         message = next(self.script)
@@ -57,9 +59,9 @@ class World:
             raise message
         return message
 
-    async def on_wait(self, scope: str, resume_after: datetime, error: Failure) -> None:
+    async def on_wait(self, scope: str, resume_after: datetime) -> None:
         self.book.append(("hold", self.elapsed))
-        self.cooldowns.append((scope, resume_after, error.code))
+        self.cooldowns.append((scope, resume_after))
 
     async def fetch_with_retry(
         self, wait: RateLimitBudget | None = None, policy: BackoffPolicy | None = None
@@ -71,7 +73,9 @@ class World:
             policy=policy or BackoffPolicy(),
             clock=self,
             random=lambda: self.share,
-            release_slot=self.release_slot,
+            failures=Counter(),
+            slot=self.slot,
+            sleep=self.sleep,
             on_wait=self.on_wait,
         )
 
@@ -96,7 +100,7 @@ async def test_a_cooldown_lands_before_the_wait_and_the_retry() -> None:
     world = World(refusal(429, retry_after="30"), PAGE)
     assert await world.fetch_with_retry() is PAGE
     assert world.book == [("send", 0.0), ("hold", 0.25), ("sleep", 30.0), ("send", 30.25)]
-    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=30.25), "http_429")]
+    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=30.25))]
 
 
 async def test_jitter_only_adds() -> None:
@@ -132,7 +136,9 @@ async def test_a_wait_beyond_the_budget_defers_at_once_but_is_written_down() -> 
     with pytest.raises(Deferred) as caught:
         await world.fetch_with_retry()
     assert world.book == [("send", 0.0), ("hold", 0.25)]
-    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=301.25), "http_429")]
+    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=301.25))]
+    assert caught.value.error is not None
+    assert caught.value.error.code == "http_429"
     assert (caught.value.scope, caught.value.resume_after) == ("account_catalog", world.cooldowns[0][1])
 
 
@@ -241,7 +247,9 @@ async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCap
             policy=BackoffPolicy(),
             clock=world,
             random=lambda: 0.5,
-            release_slot=world.release_slot,
+            failures=Counter(),
+            slot=world.slot,
+            sleep=world.sleep,
             on_wait=world.on_wait,
             host="api.example:8443",
         )

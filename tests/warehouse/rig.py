@@ -1,7 +1,6 @@
 """A warehouse under test, and scans that land pages in it like the flows."""
 
 import json
-import os
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,15 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from connectors.warehouse.ingest.landing.page_commit import TypedPart, load, numbered
+from connectors.warehouse.ingest.landing.page_commit import load, numbered
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import confirm_part, live_parts, store_of
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.runs.stored_hashes import joined_hashes
-from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.storage.connection import Connection, connect
-from flows.cluster.typed_parts import TypedPartWriter
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, RejectedRecord, StagedPage
 from models.partition import CATALOGUE, Partition, media
@@ -98,42 +94,22 @@ class Scan:
         return PageCommit(checkpoint=self.checkpoint)
 
 
-# Whether the items of media pages land in parts, as if all scans ran on workers (`make long`).
-ON_WORKER = "ITEMS_IN_PARTS" in os.environ
-
-
 class Rig:
     """An open warehouse whose landings are numbered in the order of the calls."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.seq = 0
-        self._parts: list[TypedPart] = []
-        self._worker: TypedPartWriter | None = None
 
-    def land(self, *landings: PageCommit, worker: TypedPartWriter | None = None) -> None:
-        """Land commits, the items of media pages in a part if a worker lands them."""
-        if ON_WORKER and worker is None:
-            # A worker knows the items that were merged before its batch.
-            worker = self._worker = self._worker if self._parts else self.worker()
-        if worker is not None:
-            landings, part = worker.move_items(landings)
-            self._parts += [] if part is None else [TypedPart(self.seq, part)]
+    def land(self, *landings: PageCommit) -> None:
+        """Land commits."""
         with self.connection.begin():
             load(self.connection, numbered(landings, after=self.seq))
         self.seq += len(landings)
 
-    def worker(self) -> TypedPartWriter:
-        """Return what a worker that begins a batch now uses to make parts."""
-        with self.connection.begin():
-            accounts = self.connection.db.execute("SELECT DISTINCT account_id FROM core.media").fetchall()
-            stored = dict(joined_hashes(self.connection, [account_id for (account_id,) in accounts], most=10_000))
-            return TypedPartWriter(read_mapping(self.connection), read_registry(self.connection), stored)
-
     def merge(self) -> MergeStats:
-        parts, self._parts = self._parts, []
         with self.connection.begin():
-            counts = merge(self.connection, parts=parts)
+            counts = merge(self.connection)
         confirm_part(self.connection)
         return counts
 

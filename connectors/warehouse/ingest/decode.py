@@ -11,7 +11,6 @@ from itertools import chain, compress
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from connectors.warehouse.ingest import arrow_decoder, python_decoder
 from connectors.warehouse.ingest.arrays import array_of, times_of
@@ -39,30 +38,13 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedItems:
-    """Values of the Arrow decoder as an array of structs, null for items that it rejected.
-
-    `layout` and `registry` are those with which the items were decoded.
-    """
-
-    values: Any
-    layout: Layout
-    registry: Registry
-
-
-@dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Items that the Arrow decoder decoded, with the layout that it used. `raw` are bytes, or texts in an array."""
+    """Items that the Arrow decoder decoded, with the layout that it used."""
 
     order_keys: Any
-    raw: Any
+    raw: Sequence[bytes]
     layout: Layout
     items: arrow_decoder.ArrowItems
-
-
-def _bytes_of(texts: Any) -> list[bytes]:  # noqa: ANN401 - pyarrow has no types
-    found: list[bytes] = texts.cast(pa.binary()).to_pylist()
-    return found
 
 
 def _is_object(raw: bytes) -> bool:
@@ -86,49 +68,6 @@ class Decoder:
         """Decode items, bytes or views of bytes; those that are not objects get no cells."""
         for begin in range(0, len(raw), _ITEMS_PER_CALL):
             self._decode(order_keys[begin : begin + _ITEMS_PER_CALL], raw[begin : begin + _ITEMS_PER_CALL])
-
-    def add_decoded(self, order_keys: Any, texts: Any, decoded: DecodedItems | None) -> None:  # noqa: ANN401 - pyarrow has no types
-        """Add items, as Arrow arrays, that were decoded elsewhere with the same mapping.
-
-        The fields of their registry are learned. Items without values are decoded here.
-        """
-        if decoded is None or not self._learn_registry(decoded.registry):
-            self.add(order_keys.to_pylist(), _bytes_of(texts))
-            return
-        values = decoded.values
-        if values.null_count:
-            has_none = pc.is_null(values)
-            self.add(order_keys.filter(has_none).to_pylist(), _bytes_of(texts.filter(has_none)))
-            has_values = pc.is_valid(values)
-            order_keys, texts, values = (one.filter(has_values) for one in (order_keys, texts, values))
-        if len(values):
-            items = arrow_decoder.ArrowItems(len(values), values)
-            self._chunks.append(_Chunk(order_keys, texts, decoded.layout, items))
-
-    def _learn_registry(self, registry: Registry) -> bool:
-        """Learn the fields of another registry; return False, and learn nothing, if it names child tables otherwise."""
-        met = (
-            FieldObservation(field.resource, field.path, json_type, at)
-            for field in sorted(registry.values(), key=lambda field: field.ordinal)
-            for json_type, at in field.json_types.items()
-        )
-        learned = register(self._registry, met, self._own)
-        if any(key not in learned or learned[key].table != field.table for key, field in registry.items()):
-            return False
-        if learned != self._registry:
-            self._registry = learned
-            self._layout = layout(self._mapping, learned)
-        return True
-
-    def decoded_by_arrow(self) -> tuple[Any, Any]:
-        """Return the order keys and values of the items that the Arrow decoder read, or None, None if there are none.
-
-        Call it only if nothing was learned: the values have a single layout.
-        """
-        found = [chunk for chunk in self._chunks if chunk.items.nested is not None]
-        if not found:
-            return None, None
-        return pa.concat_arrays([c.order_keys for c in found]), pa.concat_arrays([c.items.nested for c in found])
 
     def _decode(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
         items = arrow_decoder.read(raw, self._layout)
@@ -190,8 +129,7 @@ class Decoder:
         while stale := [chunk for chunk in self._chunks if not _holds(chunk.layout, self._layout)]:
             self._chunks = [chunk for chunk in self._chunks if chunk not in stale]
             for chunk in stale:
-                raw = chunk.raw if isinstance(chunk.raw, Sequence) else _bytes_of(chunk.raw)
-                self.add(chunk.order_keys.to_pylist(), raw)
+                self.add(chunk.order_keys.to_pylist(), chunk.raw)
 
 
 def with_times(found: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types

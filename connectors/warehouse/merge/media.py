@@ -1,6 +1,5 @@
 """Merges pages of media: new items are appended, stored ones are rewritten only if they changed."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,10 +10,9 @@ from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
 from connectors.warehouse.ingest.columns import columns_select, media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
-from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS, TypedPart
+from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
 from connectors.warehouse.ingest.page_columns import by_account, by_order_key, of_pages
 from connectors.warehouse.ingest.split import Items, Page, split
-from connectors.warehouse.ingest.typed_part import TypedItems, read_items
 from connectors.warehouse.merge.comparing import (
     content_of,
     counts_hash,
@@ -30,8 +28,6 @@ from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry, write_registry
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.table_schemas import TableSchema, table_schemas
-
-_log = logging.getLogger(__name__)
 
 _KEY = "account_id, surface, media_id"
 
@@ -269,31 +265,26 @@ class MediaMerge:
         self._cells_by_account: str
         self._children: dict[str, str] = {}
 
-    def read(self, pages: Sequence[Page], parts: Sequence[TypedPart] = ()) -> list[Page]:
+    def read(self, pages: Sequence[Page]) -> list[Page]:
         """Split pages into items, decode those whose bytes are not stored, and find new and changed items.
 
-        `parts` are the items of other pages. Writes the bytes of new and changed items to the raw store durably, before
-        any row is written. Returns the pages that could not be split.
+        Writes the bytes of new and changed items to the raw store durably, before any row is written. Returns the pages
+        that could not be split.
         """
         batch = self._batch
-        of_pages_here, unreadable = split(pages)
-        blocks: list[Items | TypedItems] = [of_pages_here, *(read_items(part, self.mapping) for part in parts)]
+        items, unreadable = split(pages)
         staged = batch.db.execute(_PAGES).to_arrow_table()
-        hashes = pa.concat_tables([items.hashes_by_key() for items in blocks]).combine_chunks()
+        hashes = items.hashes_by_key()
         order_keys = hashes["order_key"].combine_chunks()
         arrived = of_pages(order_keys, staged).append_column("payload_hash", hashes["payload_hash"])
         self._arrived = batch.arrow.put("arrived_items", arrived)
         self._read_stored()
-        decoded, payloads = self._decode(blocks, staged)
+        decoded, payloads = self._decode(items, staged)
         # Frees the bodies, of which the items are views.
-        del pages, of_pages_here, blocks
+        del pages, items
         cells = self._with_pages(decoded, arrived, payloads, staged)
         self._media_cells = batch.arrow.put("media_cells", cells)
-        known = batch.value("SELECT count(*) FROM {known}", known=self._known)
-        missing = arrived.num_rows - payloads.num_rows - known
-        if missing:
-            _log.warning("%d items of workers are not stored any more. Fix: gramhouse sync --full", missing)
-        self._find_changes(decoded.media.num_rows, payloads.num_rows, missing)
+        self._find_changes(decoded.media.num_rows, payloads.num_rows)
         rejected = self._rejected(payloads)
         # Frees the texts. The cells of children, which are rows of tables by now, are freed with `batch.arrow`.
         is_any_decoded = decoded.media.num_rows > 0
@@ -313,7 +304,7 @@ class MediaMerge:
         self._stored = self._batch.table("media_stored", _STORED)
         self._known = self._batch.table("media_known", _KNOWN, arrived=self._arrived, stored=self._stored)
 
-    def _decode(self, blocks: Sequence[Items | TypedItems], staged: pa.Table) -> tuple[Decoded, pa.Table]:
+    def _decode(self, items: Items, staged: pa.Table) -> tuple[Decoded, pa.Table]:
         """Decode the items whose bytes are not stored; return the cells, and the items' text by order key."""
         batch = self._batch
         registry = read_registry(batch.connection)
@@ -323,7 +314,7 @@ class MediaMerge:
         )
         keys_of_known = batch.db.execute(f"SELECT order_key FROM {self._known}").to_arrow_table()  # noqa: S608 - a constant
         stored = set(keys_of_known["order_key"].to_pylist())
-        texts = pa.concat_tables([items.decode(decoder, stored=stored) for items in blocks])
+        texts = items.decode(decoder, stored=stored)
         decoded = self._checked(decoder)
         again = texts.slice(0, 0)
         if stored and texts.num_rows:
@@ -335,8 +326,7 @@ class MediaMerge:
                 arrived=self._arrived,
             )
             if keys:
-                met = {order_key for (order_key,) in keys}
-                again = pa.concat_tables([items.texts_of(met) for items in blocks])
+                again = items.texts_of({order_key for (order_key,) in keys})
         if again.num_rows:
             decoder.add(again["order_key"].to_pylist(), again["payload"].cast(pa.binary()).to_pylist())
             decoded = self._checked(decoder)
@@ -396,10 +386,10 @@ class MediaMerge:
     def _new_inputs(self) -> dict[str, str]:
         return {"media_id": self._media_id, "to_compare": self._to_compare}
 
-    def _find_changes(self, decoded: int, received: int, missing: int) -> None:
+    def _find_changes(self, decoded: int, received: int) -> None:
         """Find new items, and the changes of others; the arguments are numbers of items that are not known."""
         batch, cells = self._batch, self._media_cells
-        if not received and not missing:
+        if not received:
             self._found = batch.empty("media_found", _FOUND_COLUMNS)
             self._to_compare = batch.empty("media_to_compare", "order_key BIGINT")
             self._compared = self._nothing_compared()
@@ -409,7 +399,7 @@ class MediaMerge:
             name = quoted(f"decoded_{schema.table}")
             self._children[schema.table] = batch.table(name, "{query}", query=self._cells.children_query(schema))
         self._found = batch.table("media_found", _FOUND, media_id=self._media_id, cells=cells, stored=self._stored)
-        if decoded < received + missing:
+        if decoded < received:
             batch.run(_NOT_DECODED, found=self._found, arrived=self._arrived, known=self._known, cells=cells)
         self._to_compare = batch.table("media_to_compare", _TO_COMPARE, found=self._found)
         [(to_compare, valid, found)] = batch.rows(_HOW_MANY_FOUND, to_compare=self._to_compare, found=self._found)

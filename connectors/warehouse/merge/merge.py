@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.ingest.landing.page_commit import Bodies, TypedPart
+from connectors.warehouse.ingest.landing.page_commit import Bodies
 from connectors.warehouse.merge.accounts import merge_accounts
 from connectors.warehouse.merge.merge_batch import MergeBatch
 from connectors.warehouse.merge.quarantine import collect_rejected
@@ -183,11 +183,10 @@ class _Contents:
     has_unknown_fields: bool
 
 
-def merge(connection: Connection, bodies: Bodies | None = None, parts: Sequence[TypedPart] = ()) -> MergeStats:
+def merge(connection: Connection, bodies: Bodies | None = None) -> MergeStats:
     """Merge all staged pages in the open transaction, and delete them from staging; return the counts of changes.
 
-    `bodies` are the bodies that are not in the table, by landing number; they are removed from it. `parts` have the
-    items of the pages that have no body.
+    `bodies` are the bodies that are not in the table, by landing number; they are removed from it.
 
     The resulting rows do not depend on how the pages are divided into merges.
     """
@@ -202,7 +201,7 @@ def merge(connection: Connection, bodies: Bodies | None = None, parts: Sequence[
     batch = MergeBatch(connection)
     pages = _pages(db, {} if bodies is None else bodies)
     media = MediaMerge(batch)
-    unreadable_media = media.read(pages.pop("media", []), parts)
+    unreadable_media = media.read(pages.pop("media", []))
     contents = _contents(batch, pages["accounts"], unreadable_media, is_any_item_rejected=media.is_any_rejected)
     counts = MergeStats()
     begin = 0

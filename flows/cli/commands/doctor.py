@@ -209,13 +209,13 @@ def _warehouse(settings: Settings) -> Finding:
 
 
 def _bucket(settings: Settings) -> Iterator[Finding]:
-    from connectors.store.object_store import StoreError
+    from connectors.buckets.address import BucketError
     from flows.cli.snapshot_download import current_snapshot
 
     url = settings.snapshot_url()
     if url is None:
         return
-    from connectors.store.snapshot_bucket import open_snapshot_bucket
+    from connectors.buckets.snapshot_bucket import open_snapshot_bucket
 
     try:
         bucket = open_snapshot_bucket(url)
@@ -224,7 +224,7 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
             yield Finding("bucket", "ok", f"{url} can be written")
         elif asyncio.run(bucket.pointer()) is not None:
             yield Finding("bucket", "ok", f"{url} can be read; a copy is at {current_snapshot(settings)}")
-    except StoreError as error:
+    except BucketError as error:
         yield Finding("bucket", "bad", str(error))
 
 
@@ -271,17 +271,6 @@ def _prefect() -> Finding:
 def _workers(settings: Settings) -> Iterator[Finding]:
     if settings.engine == "local":
         return
-    from connectors.store.object_store import StoreError
-    from connectors.store.opening import open_store
-    from connectors.store.probe import probe
-    from flows.engine.clock import new_id
-
-    url = settings.store_url()
-    try:
-        asyncio.run(probe(open_store(url, clock=SystemClock()), url, new_id=new_id))
-        yield Finding("store", "ok", f"{url} can be written, and creates an object only once")
-    except StoreError as error:
-        yield Finding("store", "bad", str(error))
     try:
         yield _dask(settings)
     except SettingsError as error:
@@ -289,12 +278,12 @@ def _workers(settings: Settings) -> Iterator[Finding]:
 
 
 def _dask(settings: Settings) -> Finding:
-    from flows.cluster.dask_workers import count_workers
+    from flows.engine.dask import count_workers
 
-    workers = asyncio.run(count_workers(settings))
-    if workers is None:
+    if settings.scheduler is None:
         found = f"a run starts {count(settings.workers, 'process', 'processes')} on this machine"
         return Finding("workers", "ok", found)
+    workers = asyncio.run(count_workers(settings))
     if workers:
         return Finding("workers", "ok", f"{settings.scheduler} answers, and has {count(workers, 'worker')}")
     hint = f"{settings.scheduler} answers, and has no worker. Fix: start `dask worker {settings.scheduler}`."

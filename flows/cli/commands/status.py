@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from connectors.store.object_store import StoreError
+from connectors.buckets.address import BucketError
 from connectors.warehouse.runs.failure_groups import grouped
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
@@ -172,7 +172,7 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
 def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
     """Print the status as of `now`; return 0, or 3 if something requires attention.
 
-    Raises SnapshotMissing if there is neither a snapshot nor a run, WarehouseUnusable and StoreError.
+    Raises SnapshotMissing if there is neither a snapshot nor a run, WarehouseUnusable and BucketError.
     """
     snapshot = current_snapshot(settings)
     writing, state = holder(settings.warehouse), current(settings)
@@ -244,7 +244,7 @@ def status(
         write_utf8()
     try:
         code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
-    except (WarehouseError, QueryError, StoreError):
+    except (WarehouseError, QueryError, BucketError):
         if as_metrics:
             from flows.cli.output.openmetrics import metrics
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from flows.engine.run_context import Counters
+    from flows.reporting.progress import Progress
 
 # The fields of a log record that connectors and flows set with `extra`.
 _FACTS = ("account", "username", "partition", "code", "http_status", "correlation_id", "retry_in", "resume_after")
@@ -21,7 +21,7 @@ _LEVELS = {"✖ ": logging.ERROR, "! ": logging.WARNING, "✔ ": logging.INFO}
 class JsonLines(io.TextIOBase):
     """A replacement of standard error that writes all text as JSON objects, one per line.
 
-    `now` is the wall clock (UTC). `counters` are those of this process's run, set when it begins. `handler` writes log
+    `now` is the wall clock (UTC). `progress` is that of this process's run, set when it begins. `handler` writes log
     records.
     """
 
@@ -32,7 +32,7 @@ class JsonLines(io.TextIOBase):
         self._stream = stream
         self._now = now
         self._begun = ""
-        self.counters: Counters | None = None
+        self.progress: Progress | None = None
         self.handler = logging.StreamHandler(stream)
         fields = ("time", "level", "message", "run", *_FACTS)
         self.handler.setFormatter(
@@ -44,7 +44,7 @@ class JsonLines(io.TextIOBase):
         """Set the fields that are not a log record's own."""
         record.time = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record.level = record.levelname.lower()
-        record.run = self.counters and self.counters.run_id
+        record.run = self.progress and self.progress.run_id
         return True
 
     def write(self, text: str) -> int:

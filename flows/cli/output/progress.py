@@ -10,37 +10,37 @@ from rich.spinner import Spinner
 from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, err
 from flows.engine.clock import SystemClock
-from flows.engine.run_context import Counters
 from flows.reporting.pace import Pace, outlook
+from flows.reporting.progress import Progress
 
 _FRAMES = 8
 _PLAIN_EVERY = 15.0
 
 
-def line(counters: Counters, seconds: float, outlook: Iterable[str] = ()) -> str:
+def line(progress: Progress, seconds: float, outlook: Iterable[str] = ()) -> str:
     """Return the progress of a run after a number of seconds, as text."""
-    more = "" if counters.catalogue_complete else "+"
+    more = "" if progress.catalogue_complete else "+"
     parts = [
-        f"{counters.accounts_done:,} of {counters.accounts:,}{more} accounts",
-        f"{counters.pages:,} pages",
-        f"{counters.items:,} records",
+        f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts",
+        f"{progress.pages:,} pages",
+        f"{progress.items:,} records",
     ]
-    if counters.waiting:
-        parts.append(f"{counters.waiting:,} waiting")
-    if counters.retries:
-        parts.append(f"{counters.retries:,} retried")
+    if progress.waiting:
+        parts.append(f"{progress.waiting:,} waiting")
+    if progress.retries:
+        parts.append(f"{progress.retries:,} retried")
     return " · ".join([*parts, f"{seconds:,.0f} s", *outlook])
 
 
 @contextmanager
-def watch(counters: Counters) -> Iterator[None]:
-    """Show the counters while the block runs."""
+def watch(progress: Progress) -> Iterator[None]:
+    """Show the progress of a run while the block runs."""
     clock = SystemClock()
     began, pace = clock.monotonic(), Pace(clock.monotonic)
 
     def present() -> str:
-        ahead = outlook(counters, clock.now(), pace.seconds_left(counters))
-        return line(counters, clock.monotonic() - began, ahead)
+        ahead = outlook(progress, clock.now(), pace.seconds_left(progress))
+        return line(progress, clock.monotonic() - began, ahead)
 
     if err.is_terminal:
         spinner = Spinner("dots", text="")

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from flows.orchestration.processes import free_port
-from tests.e2e.processes import TIMEOUT, Operator
+from tests.e2e.processes import TIMEOUT, Operator, wait_until
 
 
 @contextmanager
@@ -37,18 +37,23 @@ class Cluster:
         self._started = 0
         self.scheduler = f"tcp://127.0.0.1:{self._port}"
 
-    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start(self, *arguments: str, **env: str) -> "subprocess.Popen[bytes]":
         self._started += 1
         log = self._operator.folder / f"{arguments[0]}-{self._started}.log"
-        environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s")
-        return self._stack.enter_context(dask(*arguments, environment=environment, log=log))
+        environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s", **env)
+        process = self._stack.enter_context(dask(*arguments, environment=environment, log=log))
+        sign = "Scheduler at:" if arguments[0] == "dask_scheduler" else "Registered to:"
+        wait_until(lambda: sign in log.read_text() or process.poll() is not None, f"{arguments[0]} to start")
+        return process
 
     def start_scheduler(self) -> "subprocess.Popen[bytes]":
         return self._start(
             "dask_scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--dashboard-address", "127.0.0.1:0"
         )
 
-    def start_worker(self) -> "subprocess.Popen[bytes]":
-        return self._start(
-            "dask_worker", self.scheduler, "--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1"
-        )
+    def start_worker(self, patch: str = "", **env: str) -> "subprocess.Popen[bytes]":
+        """Start a worker. `patch` is Python code that it runs first, which may change `task`, the module of tasks."""
+        preload = self._operator.folder / f"patch-{self._started}.py"
+        preload.write_text(f"from flows.engine import dask_task as task\n{patch}\n", encoding="utf-8")
+        options = ("--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1", "--preload", str(preload))
+        return self._start("dask_worker", self.scheduler, *options, **env)

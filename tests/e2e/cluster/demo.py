@@ -1,4 +1,4 @@
-"""`make demo-cluster`: a sync on a Dask cluster and an S3 server on this machine; one worker is killed during it."""
+"""`make demo-cluster`: a sync on a Dask cluster of processes on this machine; one worker is killed during it."""
 
 import sys
 import tempfile
@@ -8,10 +8,9 @@ from pathlib import Path
 from tests.e2e.cluster.dask_cluster import Cluster
 from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit, start_sandboxes, wait_until
-from tests.store.s3 import s3_server
 
 SIZE = ("--accounts", "300", "--posts", "120", "--seed", "5")
-PAGES_BEFORE_THE_KILL = 400
+REQUESTS_BEFORE_THE_KILL = 400
 
 
 def _print(line: str) -> None:
@@ -22,20 +21,18 @@ def _print(line: str) -> None:
 def main() -> int:
     """Sync, kill a worker, and compare; return the exit code, or raise AssertionError if the snapshot differs."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        s3 = stack.enter_context(s3_server())
         service = stack.enter_context(start_sandboxes())(*SIZE)
-        operator = Operator(Path(folder), {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY, **s3})
-        operator.env |= {"GRAMHOUSE_STORE": "s3://bucket/demo", "GRAMHOUSE_CONCURRENCY": "4"}
+        operator = Operator(Path(folder), {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
         cluster = Cluster(operator, stack)
         operator.env |= {"GRAMHOUSE_ENGINE": "dask", "GRAMHOUSE_SCHEDULER": cluster.scheduler}
+        operator.env |= {"GRAMHOUSE_CONCURRENCY": "4"}
         cluster.start_scheduler()
         first, _ = cluster.start_worker(), cluster.start_worker()
-        _print(f"API server at {service.url}, S3 server at {s3['AWS_ENDPOINT_URL']}, scheduler at {cluster.scheduler},")
-        _print("two workers.")
+        _print(f"API server at {service.url}, scheduler at {cluster.scheduler}, two workers.")
         _print("$ gramhouse sync --engine dask")
         with killed_on_exit(operator.start("sync")) as process:
             wait_until(
-                lambda: service.stats()["total"] >= PAGES_BEFORE_THE_KILL, "the workers to be in the middle of it"
+                lambda: service.stats()["total"] >= REQUESTS_BEFORE_THE_KILL, "the workers to be in the middle of it"
             )
             first.kill()
             _print(f"After {service.stats()['total']:,} requests: kill -9 of one worker.")

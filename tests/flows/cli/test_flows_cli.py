@@ -20,10 +20,10 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.app import app
 from flows.cli.command_table import COMMANDS
-from flows.cli.output import progress
+from flows.cli.output.progress import line
 from flows.config.errors import TrackerUnreachable
 from flows.engine.clock import SystemClock
-from flows.engine.run_context import Counters
+from flows.reporting.progress import Progress
 from tests.cli_runner import Cli
 
 
@@ -389,9 +389,7 @@ def test_a_second_sync_exits_with_4(run_cli: Cli, monkeypatch: pytest.MonkeyPatc
 
 
 def test_progress_in_words() -> None:
-    counters = Counters(accounts=1200, accounts_done=3, pages=5, items=40)
-    assert progress.line(counters, 61) == "3 of 1,200+ accounts · 5 pages · 40 records · 61 s"
-    counters.catalogue_complete, counters.waiting, counters.retries = True, 2, 7
-    assert progress.line(counters, 1).endswith(
-        "3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 retried · 1 s"
-    )
+    progress = Progress(accounts=1200, accounts_done=3, pages=5, items=40)
+    assert line(progress, 61) == "3 of 1,200+ accounts · 5 pages · 40 records · 61 s"
+    progress.catalogue_complete, progress.waiting, progress.retries = True, 2, 7
+    assert line(progress, 1).endswith("3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 retried · 1 s")

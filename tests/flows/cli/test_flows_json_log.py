@@ -16,7 +16,7 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
 from flows.cli.output.json_log import JsonLines
-from flows.engine.run_context import Counters
+from flows.reporting.progress import Progress
 from tests.clocks import START
 from tests.odd_api.api import OddApi
 from tests.odd_api.faults import Action, Rule
@@ -94,7 +94,7 @@ def test_every_command_that_works_has_the_option(command: str) -> None:
 def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:
     stream = StringIO()
     lines = JsonLines(stream, lambda: START)
-    lines.counters = Counters(run_id="r1")
+    lines.progress = Progress(run_id="r1")
     lines.write("✖ broken\n! look")
     lines.write(" here\n\nplain \x1b[0m\n✔ done\nnot ended")
     result = [json.loads(line) for line in stream.getvalue().splitlines()]

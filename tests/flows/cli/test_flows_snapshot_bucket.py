@@ -11,8 +11,8 @@ import pytest
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
+from tests.buckets.s3 import s3_server
 from tests.cli_runner import Cli
-from tests.store.s3 import s3_server
 
 COUNT = "SELECT count(*) AS n FROM accounts"
 
@@ -98,7 +98,7 @@ def test_an_unusable_bucket_is_reported_in_one_line_before_any_request(
     code, _, err = run_cli("sync", "--snapshot", "s3://none/s.duckdb")
     last = err.splitlines()[-1]
     assert code == 1
-    assert "the store s3://none cannot be used" in last
+    assert "the bucket s3://none cannot be used" in last
     assert "Fix: check the bucket's name" in last
     assert not (tmp_path / "operator" / "data" / "warehouse.duckdb").exists()
 

@@ -62,8 +62,8 @@ def test_the_help_imports_no_command(option: str) -> None:
     modules = imported([option])
     assert heavy(modules) == set()
     assert {name for name in modules if name.startswith("connectors.")} <= {
-        "connectors.store",
-        "connectors.store.object_store",
+        "connectors.buckets",
+        "connectors.buckets.address",
         "connectors.warehouse",
         "connectors.warehouse.storage",
         "connectors.warehouse.storage.errors",

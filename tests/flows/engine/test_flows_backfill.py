@@ -34,7 +34,7 @@ from tests.flows.fake_api import (
     uuid,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
 
 POSTS: tuple[Surface, ...] = ("posts",)
 

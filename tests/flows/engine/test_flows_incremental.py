@@ -15,7 +15,7 @@ from tests.flows.daily import PAGE, DailyRuns, kinds
 from tests.flows.fake_api import Refusal, account_of, cursor_of, is_posts, open_run_resources, rows, uuid
 from tests.flows.feeds import daily
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
 
 # 28 days with 2 posts each are 56 posts; the known run is 20 posts, and there are 3 pins.
 RECENT_PAGES = 8
@@ -371,6 +371,7 @@ async def test_requests_are_counted(tmp_path: Path) -> None:
     assert "requests: 10." in sentence(second)
 
 
+@pytest.mark.parametrize("both_ways", ["here"], indirect=True)
 async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_first(
     tmp_path: Path,
 ) -> None:
@@ -406,6 +407,7 @@ async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_
     assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
 
 
+@pytest.mark.parametrize("both_ways", ["here"], indirect=True)
 async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, *(daily(100) for _ in range(3)))
     runs.service.seconds_each = 1.0

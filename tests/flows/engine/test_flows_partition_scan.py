@@ -17,7 +17,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.pipeline import run_sync
-from flows.engine.run_context import Counters
+from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
@@ -39,7 +39,7 @@ from tests.flows.fake_api import (
     uuid,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
 
 FailureGroup = Callable[[ApiRequest], Refusal | BaseException | None]
 
@@ -462,13 +462,13 @@ async def test_a_key_without_the_scope_still_lists_all_accounts(tmp_path: Path) 
 async def test_a_waiting_scan_respects_retry_after_and_releases_its_slot(tmp_path: Path) -> None:
     refusal = Refusal(429, "rate_limited", retry_after=30)
     service = FakeApi(accounts=4, failure=_once(lambda r: is_posts(r, 1), refusal))
-    counters = Counters()
+    progress = Progress()
     async with open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
-        report = await run_sync(request(tmp_path), resources, counters=counters)
+        report = await run_sync(request(tmp_path), resources, progress=progress)
         assert resources.slots.released == 0
     assert report.state is RunState.COMPLETE
     assert service.clock.passed >= 30
-    assert (counters.retries, counters.waiting, counters.accounts_done) == (1, 0, 4)
+    assert (progress.retries, progress.waiting, progress.accounts_done) == (1, 0, 4)
 
 
 async def test_a_wait_over_the_budget_defers_both_surfaces_with_the_correlation_id(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from connectors.source.errors import client_error
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.concurrency import RequestSlots, Slots, fail_fast_group
 from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunStopped, StopSignal
+from flows.engine.stopping import RunStopped, StopSignal
 from tests.clocks import StillClock, VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
 from tests.simulation.loop import VirtualLoop, run_process, unwind
@@ -220,7 +220,7 @@ async def test_the_stop_signal_wakes_sleepers_and_keeps_the_first_error() -> Non
     await sleeping
     with pytest.raises(RunStopped) as stopped:
         stop_signal.check()
-    assert stopped.value.error is first
+    assert stopped.value.failure is first
 
 
 async def test_a_sleep_without_a_stop_signal_ends_or_is_cancelled() -> None:

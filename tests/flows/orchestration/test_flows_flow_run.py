@@ -12,10 +12,10 @@ from connectors.warehouse.storage.holder import hold
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
-from flows.engine.run_context import Counters
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.flow_run import Watcher, tracked
 from flows.publish import publish
+from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from flows.sync import sync
 from tests.prefect_api import ask
@@ -146,7 +146,7 @@ async def test_a_tracked_command_returns_the_report_of_its_run(
     begun: list[bool] = []
 
     def watcher() -> Watcher:
-        return Watcher(Counters(), lambda: begun.append(True), said.append, {"base_url": service})
+        return Watcher(Progress(), lambda: begun.append(True), said.append, {"base_url": service})
 
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
     report = await tracked(lambda: run(sync), watcher())

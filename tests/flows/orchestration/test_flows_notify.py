@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from flows.engine.pipeline import run_sync
-from flows.engine.run_context import Counters
 from flows.orchestration import notify as telling
-from flows.orchestration.notify import notify, notify_failure, progress, progress_text, share
+from flows.orchestration.notify import notify, notify_failure, progress_text, share, show_progress
+from flows.reporting.progress import Progress
 from tests.clocks import VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
 
@@ -66,46 +66,46 @@ class Server:
 
 
 @pytest.mark.parametrize(
-    ("counters", "percent", "words"),
+    ("progress", "percent", "words"),
     [
-        (Counters(), 0.0, "0 of 0 accounts listed so far, 0 pages, 0 records."),
+        (Progress(), 0.0, "0 of 0 accounts listed so far, 0 pages, 0 records."),
         (
-            Counters(accounts=200, accounts_done=50, pages=3, items=9),
+            Progress(accounts=200, accounts_done=50, pages=3, items=9),
             25.0,
             "50 of 200 accounts listed so far, 3 pages, 9 records.",
         ),
         (
-            Counters(accounts=8, accounts_done=8, catalogue_complete=True, waiting=1),
+            Progress(accounts=8, accounts_done=8, catalogue_complete=True, waiting=1),
             99.0,
             "8 of 8 accounts, 0 pages, 0 records, 1 scan waiting.",
         ),
     ],
 )
-def test_progress_is_shown_as_percent_and_text(counters: Counters, percent: float, words: str) -> None:
-    assert share(counters) == percent
-    assert progress_text(counters) == words
+def test_progress_is_shown_as_percent_and_text(progress: Progress, percent: float, words: str) -> None:
+    assert share(progress) == percent
+    assert progress_text(progress) == words
 
 
 class _Ticks(VirtualClock):
     """A clock on which one account is finished every five seconds, until there are three."""
 
-    def __init__(self, counters: Counters, enough: asyncio.Event) -> None:
+    def __init__(self, progress: Progress, enough: asyncio.Event) -> None:
         super().__init__()
-        self._counters = counters
+        self._progress = progress
         self._enough = enough
 
     async def sleep(self, seconds: float) -> None:
         assert seconds == 5.0
-        self._counters.accounts_done += 1
-        if self._counters.accounts_done == 3:
+        self._progress.accounts_done += 1
+        if self._progress.accounts_done == 3:
             self._enough.set()
             await asyncio.Event().wait()
         await super().sleep(seconds)
 
 
 async def test_progress_moves_and_ends_at_a_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
-    server, counters, enough = Server(monkeypatch), Counters(accounts=10, catalogue_complete=True), asyncio.Event()
-    async with progress(counters, _Ticks(counters, enough)):
+    server, progress, enough = Server(monkeypatch), Progress(accounts=10, catalogue_complete=True), asyncio.Event()
+    async with show_progress(progress, _Ticks(progress, enough)):
         await enough.wait()
     assert [percent for percent, _ in server.shown] == [0.0, 10.0, 20.0, 100.0]
     assert server.shown[-1][1].startswith("3 of 10 accounts")
@@ -114,9 +114,9 @@ async def test_progress_moves_and_ends_at_a_hundred(monkeypatch: pytest.MonkeyPa
 async def test_progress_warns_once_about_an_unavailable_server_and_continues_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server, counters, enough = Server(monkeypatch, 2), Counters(accounts=10), asyncio.Event()
+    server, progress, enough = Server(monkeypatch, 2), Progress(accounts=10), asyncio.Event()
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
-        async with progress(counters, _Ticks(counters, enough)):
+        async with show_progress(progress, _Ticks(progress, enough)):
             await enough.wait()
     assert [percent for percent, _ in server.shown] == [20.0, 100.0]
     assert caplog.messages == [
@@ -125,11 +125,11 @@ async def test_progress_warns_once_about_an_unavailable_server_and_continues_lat
 
 
 async def test_progress_of_a_run_that_raises_is_left_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    server, counters, enough = Server(monkeypatch), Counters(accounts=10), asyncio.Event()
+    server, progress, enough = Server(monkeypatch), Progress(accounts=10), asyncio.Event()
     message = "the run's own"
 
     async def watched() -> None:
-        async with progress(counters, _Ticks(counters, enough)):
+        async with show_progress(progress, _Ticks(progress, enough)):
             await enough.wait()
             raise ValueError(message)
 

@@ -9,7 +9,8 @@ import pytest
 
 from flows import tasks
 from flows.engine import steps
-from flows.engine.batches import Batch, ListedAccount
+from flows.engine.accounts import ListedAccount
+from flows.engine.batches import Batch
 from flows.engine.run_request import RunRequest
 
 NAMES = ("list_accounts", "sync_batch", "merge", "publish")

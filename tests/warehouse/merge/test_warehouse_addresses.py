@@ -9,7 +9,7 @@ from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from models.schema.fields import MOST_COLUMNS
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import ON_WORKER, POSTS, Item, Rig
+from tests.warehouse.rig import POSTS, Item, Rig
 
 SHOWN = "SELECT media_url, thumbnail_url, caption FROM core.media"
 
@@ -44,7 +44,6 @@ def test_the_newest_address_is_kept_without_a_new_version(rig: Rig) -> None:
     assert rig.value("SELECT sum(rows) FROM ops.raw_parts") == 1
 
 
-@pytest.mark.skipif(ON_WORKER, reason="the worker decodes in this process too")
 def test_an_item_with_unchanged_bytes_is_not_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.scan(POSTS, "first", 0, [item("a")])
     rig.scan(POSTS, "second", 24, [item("b")])

@@ -10,7 +10,7 @@ from models.page_commit import PageCommit
 from models.page_items import post_reader
 from models.schema.mapping_built_in import BUILT_IN
 from tests.models.schema.test_times import AT, NOT_READ, READ
-from tests.warehouse.rig import ANNA, ON_WORKER, POSTS, STORIES, T0, Item, Rig, Row, Scan, at
+from tests.warehouse.rig import ANNA, POSTS, STORIES, T0, Item, Rig, Row, Scan, at
 
 CANONICAL = "media_type, caption, permalink, media_url, published_at, like_count, comments_count"
 NOON = datetime(2026, 2, 28, 12, 0, tzinfo=UTC)
@@ -150,7 +150,6 @@ def test_items_without_an_id_go_to_quarantine_with_their_position(rig: Rig) -> N
     assert rig.value("SELECT count(*) FROM core.quarantine") == len(no_id)
 
 
-@pytest.mark.skipif(ON_WORKER, reason="a worker rejects such a page before it lands")
 @pytest.mark.parametrize("depth", [250, 300, 900])
 def test_an_item_nested_too_deep_goes_to_quarantine_and_its_stored_row_is_kept(rig: Rig, depth: int) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}, {"id": "2", "caption": "a"}])

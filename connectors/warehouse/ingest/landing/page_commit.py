@@ -23,14 +23,6 @@ Bodies = dict[int, bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True)
-class TypedPart:
-    """The decoded items of commits that have the landing numbers from `after` + 1; for `data` see `typed_part`."""
-
-    after: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Record:
     """A page commit as it is stored. Each text is a sequence of JSON objects separated by commas, or empty.
 

@@ -42,13 +42,6 @@ class PendingPages:
         with self._lock:
             return self._segments.batch()
 
-    def batch_before(self, landings: int) -> tuple[tuple[Segment, ...], int]:
-        """Do the same and reserve the next `landings` numbers; return also the number before the first of them."""
-        with self._lock:
-            after = self._last
-            self._last += landings
-            return self._segments.batch(), after
-
     def stage(self, connection: Connection, batch: Sequence[Segment], bodies: Bodies | None = None) -> None:
         """Append a batch to the tables, in the open transaction; see `page_commit.load`. Also raises duckdb.Error."""
         self._segments.take_in(connection, batch, bodies)

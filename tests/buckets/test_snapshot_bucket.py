@@ -1,19 +1,19 @@
 """A snapshot in a bucket: readers find the old or the new one, complete, whenever the writer is killed."""
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from connectors.store.object_store import StoreError
-from connectors.store.opening import open_bucket
-from connectors.store.snapshot_bucket import SnapshotBucket
-from tests.store.memory import MemoryStore
-from tests.store.s3 import s3_server
+from connectors.buckets.address import BucketError
+from connectors.buckets.bucket import Bucket
+from connectors.buckets.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
+from tests.buckets.s3 import s3_server
 
 pytestmark = pytest.mark.anyio
 
@@ -24,8 +24,28 @@ LEFT = {".analytics.duckdb.lock", "analytics.duckdb"}
 
 
 @dataclass
-class Bucket(MemoryStore):
-    """A store in memory that accepts files."""
+class MemoryBucket:
+    """Objects in a dictionary; `failure` is called with the verb and the key before each call, and may raise."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+    failure: Callable[[str, str], None] = lambda _verb, _key: None
+
+    async def put(self, key: str, data: bytes) -> None:
+        self.failure("put", key)
+        self.objects[key] = data
+
+    async def get(self, key: str) -> bytes | None:
+        self.failure("get", key)
+        return self.objects.get(key)
+
+    async def list(self, prefix: str) -> list[str]:
+        self.failure("list", prefix)
+        return sorted(key for key in self.objects if key.startswith(prefix))
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.failure("delete", key)
+            self.objects.pop(key, None)
 
     async def upload(self, key: str, file: Path) -> None:
         await self.put(key, await asyncio.to_thread(file.read_bytes))
@@ -38,21 +58,25 @@ def _id() -> str:
     return str(next(IDS))
 
 
-async def _publish(store: Bucket, folder: Path, content: bytes, at: datetime = AT) -> None:
+def _snapshot(store: MemoryBucket) -> SnapshotBucket:
+    return SnapshotBucket(URL, cast("Bucket", store))
+
+
+async def _publish(store: MemoryBucket, folder: Path, content: bytes, at: datetime = AT) -> None:
     file = folder / "published"
     file.write_bytes(content)
-    await SnapshotBucket(URL, store).publish(file, "w", at=at, new_id=_id)
+    await _snapshot(store).publish(file, "w", at=at, new_id=_id)
 
 
-async def _read(store: Bucket, folder: Path) -> bytes:
+async def _read(store: MemoryBucket, folder: Path) -> bytes:
     file = folder / "reader" / "analytics.duckdb"
-    await SnapshotBucket(URL, store).fetch(file)
+    await _snapshot(store).fetch(file)
     return file.read_bytes()
 
 
 async def test_the_last_published_snapshot_is_read(tmp_path: Path) -> None:
-    store = Bucket()
-    with pytest.raises(StoreError, match=r"^There is no snapshot at s3://bucket/a/analytics\.duckdb\. Fix: "):
+    store = MemoryBucket()
+    with pytest.raises(BucketError, match=r"^There is no snapshot at s3://bucket/a/analytics\.duckdb\. Fix: "):
         await _read(store, tmp_path)
     for number in range(3):
         await _publish(store, tmp_path, b"%d" % number, AT + timedelta(hours=number))
@@ -61,7 +85,7 @@ async def test_the_last_published_snapshot_is_read(tmp_path: Path) -> None:
 
 
 async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path) -> None:
-    store = Bucket()
+    store = MemoryBucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
     asked: list[str] = []
@@ -73,7 +97,7 @@ async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path) ->
 @pytest.mark.parametrize("content", [b"two", b"another size"])
 async def test_an_older_snapshot_that_was_published_again_is_read(tmp_path: Path, content: bytes) -> None:
     """As after restoring a backup: the pointer decides, not the time of the snapshot."""
-    store = Bucket()
+    store = MemoryBucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
     await _publish(store, tmp_path, content, AT - timedelta(microseconds=1))
@@ -84,11 +108,11 @@ async def test_a_writer_killed_anywhere_leaves_the_old_snapshot_or_the_new_one(t
     class Killed(BaseException):
         pass
 
-    begun = Bucket()
+    begun = MemoryBucket()
     await _publish(begun, tmp_path, b"old")
     found = set[bytes]()
     for kill_at in count():
-        store, calls = Bucket(dict(begun.objects)), count()
+        store, calls = MemoryBucket(dict(begun.objects)), count()
 
         def kill(_verb: str, _key: str, calls: Iterator[int] = calls, kill_at: int = kill_at) -> None:
             if next(calls) == kill_at:
@@ -104,7 +128,7 @@ async def test_a_writer_killed_anywhere_leaves_the_old_snapshot_or_the_new_one(t
         # The next publish deletes old files that no pointer names.
         await _publish(store, tmp_path, b"newer", AT + timedelta(days=18))
         assert await _read(store, tmp_path) == b"newer"
-        pointer = await SnapshotBucket(URL, store).pointer()
+        pointer = await _snapshot(store).pointer()
         assert pointer is not None
         named = {pointer.file, *(one.file for one in pointer.superseded)}
         assert {key for key in store.objects if key.endswith(".duckdb")} == named
@@ -113,12 +137,12 @@ async def test_a_writer_killed_anywhere_leaves_the_old_snapshot_or_the_new_one(t
 
 async def test_a_file_is_kept_for_a_day_after_it_was_replaced(tmp_path: Path) -> None:
     other = "analytics.duckdb/2020-sales.csv"
-    store = Bucket({other: b"not ours"})
+    store = MemoryBucket({other: b"not ours"})
     files = []
     # Each was the snapshot for a week.
     for week in range(3):
         await _publish(store, tmp_path, b"%d" % week, AT + timedelta(days=7 * week))
-        pointer = await SnapshotBucket(URL, store).pointer()
+        pointer = await _snapshot(store).pointer()
         assert pointer is not None
         files.append(pointer.file)
     assert {key for key in store.objects if key.endswith(".duckdb")} == set(files[1:])
@@ -136,23 +160,23 @@ async def test_old_files_that_cannot_be_deleted_fail_no_publish(
     def refuse(verb: str, key: str) -> None:
         if verb == "list":
             message = f"no {verb} of {key}"
-            raise StoreError(message)
+            raise BucketError(message)
 
-    store = Bucket(failure=refuse)
+    store = MemoryBucket(failure=refuse)
     await _publish(store, tmp_path, b"one")
     assert await _read(store, tmp_path) == b"one"
     assert "Old snapshots were not deleted: no list of analytics.duckdb/" in caplog.text
 
 
 async def test_a_download_that_is_cut_short_leaves_the_copy(tmp_path: Path) -> None:
-    store = Bucket()
+    store = MemoryBucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
     await _publish(store, tmp_path, b"longer", AT + timedelta(hours=1))
-    pointer = await SnapshotBucket(URL, store).pointer()
+    pointer = await _snapshot(store).pointer()
     assert pointer is not None
     store.objects[pointer.file] = b"lon"
-    with pytest.raises(StoreError, match=r"3 of 6 bytes arrived\. Fix: "):
+    with pytest.raises(BucketError, match=r"3 of 6 bytes arrived\. Fix: "):
         await _read(store, tmp_path)
     assert (tmp_path / "reader" / "analytics.duckdb").read_bytes() == b"one"
     assert {path.name for path in (tmp_path / "reader").iterdir()} == LEFT
@@ -161,16 +185,16 @@ async def test_a_download_that_is_cut_short_leaves_the_copy(tmp_path: Path) -> N
 async def test_a_current_copy_is_read_where_nothing_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Bucket()
+    store = MemoryBucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
     # Root may write anywhere, so permissions cannot be tested.
-    monkeypatch.setattr("connectors.store.snapshot_bucket._locked", None)
+    monkeypatch.setattr("connectors.buckets.snapshot_bucket._locked", None)
     assert await _read(store, tmp_path) == b"one"
 
 
 async def test_a_log_left_next_to_the_copy_is_removed_with_it(tmp_path: Path) -> None:
-    store = Bucket()
+    store = MemoryBucket()
     await _publish(store, tmp_path, b"one")
     await _read(store, tmp_path)
     (tmp_path / "reader" / "analytics.duckdb.wal").write_bytes(b"of a program that wrote to the copy")
@@ -179,14 +203,14 @@ async def test_a_log_left_next_to_the_copy_is_removed_with_it(tmp_path: Path) ->
 
 
 async def test_an_invalid_pointer_is_reported_in_one_line() -> None:
-    store = Bucket({"analytics.duckdb.json": b"<html>"})
-    with pytest.raises(StoreError, match=r"analytics\.duckdb\.json is not a pointer to a snapshot .*Fix: choose"):
-        await SnapshotBucket(URL, store).check()
+    store = MemoryBucket({"analytics.duckdb.json": b"<html>"})
+    with pytest.raises(BucketError, match=r"analytics\.duckdb\.json is not a pointer to a snapshot .*Fix: choose"):
+        await _snapshot(store).check()
 
 
 async def test_a_check_leaves_no_objects() -> None:
-    store = Bucket()
-    await SnapshotBucket(URL, store).check()
+    store = MemoryBucket()
+    await _snapshot(store).check()
     assert store.objects == {}
 
 
@@ -198,10 +222,10 @@ async def test_a_large_file_is_uploaded_in_parts_and_downloaded(
     with s3_server() as environment:
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        bucket = SnapshotBucket(URL, open_bucket("s3://bucket/a"))
+        bucket = open_snapshot_bucket(URL)
         await bucket.publish(tmp_path / "file", "w", at=AT, new_id=_id)
         await bucket.fetch(tmp_path / "analytics.duckdb")
         assert (tmp_path / "analytics.duckdb").read_bytes() == content
         missing = tmp_path / "missing"
-        with pytest.raises(StoreError, match="cannot be used"):
-            await open_bucket("s3://bucket/a").download("nothing", missing, 1)
+        with pytest.raises(BucketError, match="cannot be used"):
+            await Bucket("s3://bucket/a").download("nothing", missing, 1)

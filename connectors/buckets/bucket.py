@@ -1,4 +1,4 @@
-"""A store in a bucket of S3, Google Cloud Storage or Azure, implemented with obstore."""
+"""Objects in a bucket of S3, Google Cloud Storage or Azure, with obstore."""
 
 import asyncio
 import atexit
@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import from_url
 
-from connectors.store.object_store import StoreError
+from connectors.buckets.address import BucketError
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ _PART = 5 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _MOST_PARTS = 9_000
 
-# Of each kind of store: the prefix of its environment variables, its endpoint, and what a user sets.
+# Of each cloud: the prefix of its environment variables, its endpoint, and what a user sets.
 _VARIABLES = {
     "s3": ("AWS", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL"),
     "gs": ("GOOGLE", "GOOGLE_BASE_URL", "GOOGLE_SERVICE_ACCOUNT"),
@@ -53,8 +53,11 @@ _DETAIL = re.compile(r'<Code>(\w+)</Code>|\b(?:message|error): "([^"]+)"')
 atexit.register(time.sleep, 0.05)
 
 
-class BucketStore:
-    """Objects below a prefix of a bucket. Credentials and endpoint come from the cloud's environment variables."""
+class Bucket:
+    """Objects below a prefix of a bucket, by key; every method raises BucketError.
+
+    Credentials and endpoint come from the cloud's environment variables.
+    """
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -68,17 +71,6 @@ class BucketStore:
     async def put(self, key: str, data: bytes) -> None:
         """Write an object atomically, replacing one with the same key."""
         await self._do(obstore.put_async(self._store, key, data))
-
-    async def create(self, key: str, data: bytes) -> bool:
-        """Write an object unless one with that key exists; return whether it was written."""
-        try:
-            # In one request: a multipart upload cannot be conditional.
-            writing = obstore.put_async(self._store, key, data, mode="create", use_multipart=False)
-            await self._do(writing, AlreadyExistsError)
-        except AlreadyExistsError:
-            # A request that was retried because its response was lost may find the object that it wrote itself.
-            return await self.get(key) == data
-        return True
 
     async def get(self, key: str) -> bytes | None:
         """Return an object's content; None if it does not exist."""
@@ -120,7 +112,7 @@ class BucketStore:
         await self._do(obstore.put_async(self._store, key, file, chunk_size=part, max_concurrency=_PARTS_AT_ONCE))
 
     async def download(self, key: str, file: Path, size: int) -> None:
-        """Write an object of this many bytes to a file, without fsync. Raises StoreError."""
+        """Write an object of this many bytes to a file, without fsync."""
 
         async def read() -> None:
             with file.open("wb") as target:
@@ -154,7 +146,7 @@ class BucketStore:
                 raise self._refused(error) from error
             raise
 
-    def _refused(self, error: Exception) -> StoreError:
+    def _refused(self, error: Exception) -> BucketError:
         text = str(error).strip() or type(error).__name__
         fix = f"check the bucket's name, and {self._settings} in the environment"
         if any(address in text for address in _CREDENTIALS_OF_MACHINE):
@@ -170,5 +162,5 @@ class BucketStore:
             why += f" ({detail[detail.lastindex or 0]})"
         return self._unusable(why, fix)
 
-    def _unusable(self, why: str, fix: str) -> StoreError:
-        return StoreError(f"the store {self._url} cannot be used: {why}. Fix: {fix}.")
+    def _unusable(self, why: str, fix: str) -> BucketError:
+        return BucketError(f"the bucket {self._url} cannot be used: {why}. Fix: {fix}.")

@@ -13,11 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from connectors.store.object_store import FileStore, StoreError
-from connectors.store.opening import open_bucket
+from connectors.buckets.address import BucketError
+
+if TYPE_CHECKING:
+    from connectors.buckets.bucket import Bucket
 
 _log = logging.getLogger(__name__)
 
@@ -52,18 +55,18 @@ class Pointer:
 class SnapshotBucket:
     """Publishes and fetches the snapshot at `url`, such as s3://bucket/path/analytics.duckdb.
 
-    The pointer is the object with that name and `.json`; the files are below that name. `store` is the URL's folder.
+    The pointer is the object with that name and `.json`; the files are below that name. `folder` is that of the URL.
     """
 
-    def __init__(self, url: str, store: FileStore) -> None:
+    def __init__(self, url: str, folder: "Bucket") -> None:
         self.url = url
-        self._store = store
+        self._folder = folder
         self._name = url.rpartition("/")[2]
         self._key = f"{self._name}.json"
 
     async def pointer(self) -> Pointer | None:
-        """Return the pointer; None if nothing was published. Raises StoreError."""
-        data = await self._store.get(self._key)
+        """Return the pointer; None if nothing was published. Raises BucketError."""
+        data = await self._folder.get(self._key)
         if data is None:
             return None
         try:
@@ -72,46 +75,46 @@ class SnapshotBucket:
             message = (
                 f"{self.url}.json is not a pointer to a snapshot ({error}). Fix: choose another GRAMHOUSE_SNAPSHOT."
             )
-            raise StoreError(message) from error
+            raise BucketError(message) from error
 
     async def check(self) -> None:
-        """Raise StoreError if the snapshot could not be published, so that a run fails before it begins."""
+        """Raise BucketError if the snapshot could not be published, so that a run fails before it begins."""
         await self.pointer()
-        await self._store.list(f"{self._name}/")
+        await self._folder.list(f"{self._name}/")
         key = f"{self._name}/check"
-        await self._store.put(key, b"")
-        await self._store.delete([key])
+        await self._folder.put(key, b"")
+        await self._folder.delete([key])
 
     async def publish(self, file: Path, warehouse_id: str, *, at: datetime, new_id: Callable[[], str]) -> None:
         """Upload a snapshot that was published at `at`, point the pointer to it, and delete old files.
 
-        Raises StoreError; then the pointer still names the previous snapshot.
+        Raises BucketError; then the pointer still names the previous snapshot.
         """
         before = await self.pointer()
         key = f"{self._name}/{_stamp(at)}-{new_id()[:8]}.duckdb"
-        await self._store.upload(key, file)
+        await self._folder.upload(key, file)
         superseded = () if before is None else (*before.superseded, Superseded(before.file, at))
         expired = {one.file for one in superseded if one.at < at - _RETENTION}
         kept = tuple(one for one in superseded if one.file not in expired)
         size = (await asyncio.to_thread(file.stat)).st_size
         pointer = Pointer(key, size, at, warehouse_id, kept)
-        await self._store.put(self._key, msgspec.json.encode(pointer))
+        await self._folder.put(self._key, msgspec.json.encode(pointer))
         try:
             await self._clear({key, *(one.file for one in kept)}, at - _RETENTION)
-        except StoreError as error:
+        except BucketError as error:
             # The next publication deletes them.
             _log.warning("Old snapshots were not deleted: %s", error)
 
     async def _clear(self, kept: set[str], before: datetime) -> None:
         """Delete files of ours from before a time except `kept`: superseded files, and those of failed uploads."""
         own = re.compile(rf"{re.escape(self._name)}/\d{{8}}T\d{{6}}Z-[^/]{{8}}\.duckdb", re.ASCII)
-        found = [key for key in await self._store.list(f"{self._name}/") if own.fullmatch(key)]
-        await self._store.delete([key for key in found if key not in kept and key < f"{self._name}/{_stamp(before)}"])
+        found = [key for key in await self._folder.list(f"{self._name}/") if own.fullmatch(key)]
+        await self._folder.delete([key for key in found if key not in kept and key < f"{self._name}/{_stamp(before)}"])
 
     async def fetch(self, file: Path) -> None:
         """Download the newest snapshot to a file, unless the file already is that snapshot.
 
-        Raises StoreError, also if nothing was published, and OSError.
+        Raises BucketError, also if nothing was published, and OSError.
         """
         pointer = await self.pointer()
         if pointer is None:
@@ -119,7 +122,7 @@ class SnapshotBucket:
                 f"There is no snapshot at {self.url}. Fix: run `gramhouse sync` where the warehouse is, or correct"
                 " GRAMHOUSE_SNAPSHOT."
             )
-            raise StoreError(message)
+            raise BucketError(message)
         if _is_current(file, pointer):
             return
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -131,10 +134,10 @@ class SnapshotBucket:
         draft = file.with_name(f".{file.name}.download")
         draft.unlink(missing_ok=True)
         try:
-            await self._store.download(pointer.file, draft, pointer.bytes)
+            await self._folder.download(pointer.file, draft, pointer.bytes)
             if (size := draft.stat().st_size) != pointer.bytes:
                 message = f"{self.url}: {size:,} of {pointer.bytes:,} bytes arrived. Fix: run the same command again."
-                raise StoreError(message)
+                raise BucketError(message)
             draft.chmod(0o444)
             os.utime(draft, ns=(_nanoseconds(pointer.published_at),) * 2)
             _remove_logs(file)
@@ -145,8 +148,13 @@ class SnapshotBucket:
 
 
 def open_snapshot_bucket(url: str) -> SnapshotBucket:
-    """Open the bucket of a snapshot at a checked address. Raises StoreError if its library is missing."""
-    return SnapshotBucket(url, open_bucket(url.rpartition("/")[0]))
+    """Open the bucket of a snapshot at a checked address. Raises BucketError if its library is missing."""
+    try:
+        from connectors.buckets.bucket import Bucket  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        message = f"{url} needs a library that is not installed. Fix: pip install 'gramhouse[bucket]'."
+        raise BucketError(message) from error
+    return SnapshotBucket(url, Bucket(url.rpartition("/")[0]))
 
 
 def _stamp(at: datetime) -> str:

@@ -1,0 +1,27 @@
+"""Addresses of buckets, and their error. Every command imports this module, so it does not import obstore."""
+
+from urllib.parse import urlsplit
+
+CLOUDS = ("s3", "gs", "az")
+
+
+class BucketError(Exception):
+    """A bucket cannot be used, or a request to it failed. The message is one line, with the fix."""
+
+
+def check_url(url: str) -> str:
+    """Return the normalized URL of an object in a bucket, or of a folder. Raises ValueError."""
+    scheme, place, *_ = urlsplit(url)
+    if scheme not in CLOUDS:
+        known = ", ".join(f"{cloud}://" for cloud in CLOUDS)
+        message = f"{scheme}:// is not supported; write a path, or {known} and a bucket"
+        raise ValueError(message)
+    if not place or "@" in place:
+        message = f"it names no bucket; write one such as {scheme}://bucket/gramhouse"
+        raise ValueError(message)
+    return url.rstrip("/")
+
+
+def is_cloud(url: str) -> bool:
+    """Return whether an address is a bucket's URL, not a path."""
+    return urlsplit(url).scheme in CLOUDS and "://" in url

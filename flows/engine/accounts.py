@@ -1,0 +1,107 @@
+"""Scans the posts and stories of one account, one after the other."""
+
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from connectors.source.errors import UNKNOWN_STATUS, ApiError
+from connectors.source.rate_limit import RateLimitBudget
+from flows.engine.scan import Depth, Scan, ScanContext, begin, end_scan, scan_partition
+from models.checkpoint import Checkpoint
+from models.partition import SURFACES, Partition, Surface, media
+from models.runs import Outcome, OutcomeKind
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAccount:
+    """An account that a run scans: its id, whether its token has expired, and the surfaces that are due.
+
+    `listed_as` is the id as the API writes it, if that differs. An account with an `unknown_status` is not scanned.
+    """
+
+    account_id: str
+    expired: bool
+    surfaces: tuple[Surface, ...] = SURFACES
+    listed_as: str | None = None
+    unknown_status: str | None = None
+    ig_username: str | None = None
+
+
+@dataclass(slots=True)
+class AccountScan:
+    """The scans of an account that are `left` in a run; `scan` is under way. Another process can continue it.
+
+    `checkpoints`, `seen` and `depth` are what the warehouse knew before the run: the last scans, the ids that those
+    without an end have received (by scan), and how deep posts are scanned.
+    """
+
+    account: ListedAccount
+    checkpoints: Mapping[Partition, Checkpoint]
+    seen: dict[str, frozenset[str]]
+    depth: Depth
+    budget: RateLimitBudget
+    left: list[Surface]
+    scan: Scan | None = None
+
+
+ScanAccount = Callable[[ScanContext, AccountScan, Callable[[Outcome], None]], Coroutine[Any, Any, None]]
+
+
+async def scan_account(run: ScanContext, account: AccountScan, ended: Callable[[Outcome], None]) -> None:
+    """Scan what is left of an account, and call `ended` with each outcome. If it raises, `account` can be continued.
+
+    One surface after the other: both are one rate-limit scope, which must not have concurrent requests, and whose
+    cooldown applies to both (API 4.2).
+    """
+    while account.left:
+        if account.scan is None:
+            account.scan = _begin(run, account, account.left[0])
+        ended(await scan_partition(run, account.scan, account.budget))
+        account.scan = None
+        del account.left[0]
+    run.progress.accounts_done += 1
+
+
+async def fail_account(
+    run: ScanContext, account: AccountScan, error: ApiError, ended: Callable[[Outcome], None]
+) -> None:
+    """Land the outcome of an error for each scan that is left of an account, and call `ended` with it."""
+    for surface in account.left:
+        ended(await end_scan(run, account.scan or _begin(run, account, surface), error))
+        account.scan = None
+
+
+def _begin(run: ScanContext, account: AccountScan, surface: Surface) -> Scan:
+    partition = media(account.account.account_id, surface)
+    last = account.checkpoints.get(partition)
+    return begin(
+        run,
+        partition,
+        last,
+        depth=account.depth if surface == "posts" else Depth(),
+        seen=account.seen.pop(last.scan_id, frozenset()) if last else frozenset(),
+        listed_as=account.account.listed_as,
+        username=account.account.ig_username,
+    )
+
+
+def not_scanned(accounts: Collection[ListedAccount], run_id: str, now: datetime) -> Iterator[Outcome]:
+    """Yield the outcomes of accounts that are not scanned: their token has expired, or their status is unknown."""
+    for account in accounts:
+        kind, code, detail = (
+            (
+                OutcomeKind.SKIPPED,
+                "token_expired",
+                "Its access token must be renewed; the next sync after that scans it again.",
+            )
+            if account.unknown_status is None
+            else (
+                OutcomeKind.FAILED,
+                UNKNOWN_STATUS,
+                f"The catalogue lists it with the status {account.unknown_status}.",
+            )
+        )
+        for surface in account.surfaces:
+            partition = media(account.account_id, surface)
+            yield Outcome(partition, run_id, kind, now, now, error_code=code, detail=detail)

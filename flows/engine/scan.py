@@ -1,0 +1,512 @@
+"""Scans one partition: requests page after page, lands each with its checkpoint, and lands exactly one outcome.
+
+The same code runs in the process that writes the warehouse and on workers: `ScanContext` has what differs.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
+from connectors.source.pagination import LoopGuard
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
+from flows.engine.concurrency import Slots
+from flows.engine.stopping import RequestsSpent, RunStopped, StopSignal
+from flows.reporting.progress import Progress
+from flows.reporting.words import count
+from models.api import AccountPage, MediaPage
+from models.checkpoint import Checkpoint, Done, Resume, RunKind, ScanState, plan_scan
+from models.clock import Clock
+from models.incremental import LOOKBACK_WINDOW, Feed, FullReason, Incremental, Post, read_page
+from models.media_page import CursorFault
+from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown, StagedPage
+from models.page_items import ids_of
+from models.partition import CATALOGUE, Partition
+from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind, began_within
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
+
+SCOPE_DENIED = "api_scope_denied"
+REQUEST_BUDGET = "request_budget"
+
+_DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """What the scans of a run have in common, as plain values.
+
+    `resumed_runs` are the interrupted runs that it resumes. A scan that began longer ago than `fresh_within` is
+    finished, and its partition is scanned again. `max_wait` is in seconds. `mapping` is that of the settings,
+    `stored_mapping` the one in use in the warehouse. Without `incremental` every scan of posts is full; `lookback` is
+    the window of recent ones.
+    """
+
+    run_id: str
+    run_kind: RunKind
+    resumed_runs: tuple[str, ...]
+    fresh_within: timedelta
+    page_size: int = 50
+    max_requests: int | None = None
+    host: str = ""
+    mapping: Mapping = BUILT_IN
+    stored_mapping: Mapping = BUILT_IN
+    lookback: timedelta = LOOKBACK_WINDOW
+    incremental: Incremental | None = None
+    policy: BackoffPolicy = field(default_factory=BackoffPolicy)
+
+
+def _no_bounds(_: float) -> None:
+    """Let scans run and sleep as long as they need."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanContext:
+    """What the scans of a run use: `send` makes a request, `land` returns when a commit is durable.
+
+    `bounds` is called before each request with 0, and before each sleep with its seconds; it raises an exception to end
+    the scan between two pages.
+    """
+
+    options: ScanOptions
+    send: Send
+    land: Callable[[PageCommit], Awaitable[None]]
+    read_posts: Callable[[str], Sequence[Post]]
+    clock: Clock
+    random: Callable[[], float]
+    new_id: Callable[[], str]
+    slots: Slots
+    progress: Progress
+    stop: StopSignal = field(default_factory=StopSignal)
+    stop_media: StopSignal = field(default_factory=StopSignal)
+    bounds: Callable[[float], None] = _no_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How deep a scan of posts reads: to the last page, because of `full`, or to `known` posts.
+
+    `known_seq` is the landing number of the last closed scan, which has seen them.
+    """
+
+    full: FullReason | None = FullReason.FIRST
+    known_seq: int | None = None
+    known: frozenset[str] = frozenset()
+
+    @property
+    def full_share(self) -> float | None:
+        """Return the part of the refresh interval after which the next full scan is due, if this one completes."""
+        return 1.0 if self.full is FullReason.DUE else None
+
+
+@dataclass(slots=True)
+class Scan:
+    """A scan between two pages: all that the next page needs. Another process can continue it.
+
+    `listed_as` is the account's id as the API writes it. `pages` and `items` count what this run landed. `is_done`: the
+    run that this one resumes has finished it. `had_cursor`: the partition's last scan had a cursor. `note` becomes the
+    detail of its outcome. `refused` is the checkpoint whose cursor the API refused. `failures` counts those of the page
+    that is requested next.
+    """
+
+    partition: Partition
+    listed_as: str
+    username: str | None
+    depth: Depth
+    began: datetime
+    checkpoint: Checkpoint
+    guard: LoopGuard
+    feed: Feed | None
+    is_done: bool = False
+    is_too_old: bool = False
+    had_cursor: bool = False
+    note: str | None = None
+    refused: Checkpoint | None = None
+    pages: int = 0
+    items: int = 0
+    failures: Counter[Disposition] = field(default_factory=Counter)
+
+    @property
+    def in_slots(self) -> bool:
+        """Whether its requests and sleeps share the slots of media scans."""
+        return self.partition != CATALOGUE
+
+    @property
+    def about(self) -> dict[str, object]:
+        """Return the fields of log records about it."""
+        account = self.partition.account_id or None
+        return {"partition": str(self.partition), "account": account, "username": self.username}
+
+
+def begin(
+    run: ScanContext,
+    partition: Partition,
+    last: Checkpoint | None,
+    *,
+    depth: Depth,
+    seen: frozenset[str] = frozenset(),
+    listed_as: str | None = None,
+    username: str | None = None,
+) -> Scan:
+    """Decide where a scan begins. `last` is the partition's checkpoint, `seen` the ids that an unfinished scan saw."""
+    options, now = run.options, run.clock.now()
+    plan = plan_scan(
+        partition,
+        last,
+        run_id=options.run_id,
+        resumed_runs=options.resumed_runs,
+        now=now,
+        fresh_within=options.fresh_within,
+        new_id=run.new_id,
+        run_kind=options.run_kind,
+        known_seq=depth.known_seq,
+    )
+    checkpoint = plan.checkpoint
+    scan = Scan(
+        partition,
+        listed_as or partition.account_id,
+        username,
+        depth,
+        now,
+        checkpoint,
+        LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages),
+        Feed() if partition.surface == "posts" else None,
+        is_done=isinstance(plan, Done),
+        had_cursor=last is not None and last.had_cursor,
+    )
+    if isinstance(plan, Resume):
+        scan.note = f"Resumed after {checkpoint.pages} pages."
+        scan.is_too_old = not began_within(checkpoint.started_at, now=now, within=options.fresh_within)
+        if scan.feed is not None:
+            # If pages have shifted, the next one begins with items that an earlier run received.
+            scan.feed = checkpoint.feed(seen)
+        if scan.guard.repeated or scan.guard.empty:
+            # Without the items that an earlier run saw, the next page would count as new.
+            scan.guard.remember(seen)
+    return scan
+
+
+async def scan_partition(
+    run: ScanContext,
+    scan: Scan,
+    budget: RateLimitBudget,
+    *,
+    on_page: Callable[[Response], None] | None = None,
+) -> Outcome:
+    """Scan to the last page or to known posts; land every page with its checkpoint, and the outcome, which is returned.
+
+    `on_page` is called with each page that has landed. Raises only errors of `land` and `bounds`, and CancelledError.
+    """
+    if scan.is_done:
+        done = _outcome(run, scan, _DONE_AS[scan.checkpoint.state], detail="Scanned by the run that this one resumes.")
+        return await _land_outcome(run, done)
+    while True:
+        try:
+            async with aclosing(_pages(run, scan, budget)) as pages:
+                async for response in pages:
+                    outcome = await _land_page(run, scan, response)
+                    if on_page is not None and not scan.is_too_old:
+                        on_page(response)
+                    if outcome is not None:
+                        return outcome
+            # Newer items are on pages that the old scan had passed already.
+            started = f"{scan.checkpoint.started_at:%Y-%m-%d}"
+            _scan_again(run, scan, f"An old scan, started {started} was abandoned; scanned again from the first page.")
+        except (ApiError, Deferred, RunStopped, RequestsSpent) as error:
+            if not _restarts(scan, error):
+                return await end_scan(run, scan, error)
+            scan.refused = scan.checkpoint
+            run.progress.restarted += 1
+            _log.info("%s: cursor refused; scanning again from the first page", scan.partition, extra=scan.about)
+            _scan_again(run, scan, "The cursor was refused; scanned again from the first page.")
+
+
+async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> AsyncGenerator[Response, None]:
+    """Yield the pages that are left; each must have landed before the next one is requested."""
+    options = run.options
+    stop = run.stop if scan.partition == CATALOGUE else run.stop_media
+
+    @asynccontextmanager
+    async def slot() -> AsyncIterator[None]:
+        async with run.slots.requests.one(scan.checkpoint.pages) if scan.in_slots else nullcontext():
+            stop.check()
+            run.bounds(0.0)
+            if options.max_requests is not None and run.progress.requests >= options.max_requests:
+                raise RequestsSpent
+            run.progress.requests += 1
+            run.progress.retries += bool(scan.failures)
+            yield
+
+    async def sleep(seconds: float) -> None:
+        stop.check()
+        run.bounds(seconds)
+        await (sleep_without_slot(run, stop, seconds) if scan.in_slots else stop.sleep(run.clock, seconds))
+
+    while scan.checkpoint.state is ScanState.SCANNING:
+        yield await fetch_with_retry(
+            run.send,
+            _request(scan, options.page_size),
+            budget,
+            policy=options.policy,
+            clock=run.clock,
+            random=run.random,
+            failures=scan.failures,
+            slot=slot,
+            sleep=sleep,
+            on_wait=partial(_start_cooldown, run),
+            about=scan.about,
+            host=options.host,
+        )
+        scan.failures.clear()
+
+
+async def sleep_without_slot(run: ScanContext, stop: StopSignal, seconds: float) -> None:
+    """Release the slot of a scan for a sleep, which ends early if the signal is set."""
+    run.progress.waiting += 1
+    try:
+        async with run.slots.release_slot():
+            await stop.sleep(run.clock, seconds)
+    finally:
+        run.progress.waiting -= 1
+
+
+def _request(scan: Scan, page_size: int) -> ApiRequest:
+    partition, cursor = scan.partition, scan.checkpoint.cursor
+    if partition.surface == "":
+        return accounts_request(cursor, page_size)
+    return media_request(scan.listed_as, partition.surface, cursor, page_size)
+
+
+async def _start_cooldown(run: ScanContext, scope: str, resume_after: datetime) -> None:
+    """Land a cooldown before waiting for it, so that it survives a kill."""
+    run.progress.cooldowns[scope] = resume_after
+    await run.land(PageCommit(cooldown=ScopeCooldown(scope, resume_after, run.clock.now())))
+
+
+async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcome | None:
+    """Land a page with the checkpoint after it. Return the scan's outcome, landed with its last page, or None.
+
+    Raises ApiError for a page that does not show how the scan continues. If its items can be read, they have landed.
+    """
+    page, now = response.page, run.clock.now()
+    staged = StagedPage(
+        partition=scan.partition,
+        run_id=run.options.run_id,
+        scan_id=scan.checkpoint.scan_id,
+        page=scan.checkpoint.pages + 1,
+        received_at=now,
+        correlation_id=response.correlation_id,
+        body=page.body,
+        rejected=page.rejected,
+        unknown_fields=tuple(sorted(page.unknown_fields)),
+    )
+    if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
+        await _land(run, scan, page.items, PageCommit(staged))
+        raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
+    scan.guard.follow(response, _identities(response, run.options.mapping))
+    feed = scan.feed
+    if feed is not None:
+        feed = read_page(
+            feed,
+            run.read_posts(page.body),
+            known=scan.depth.known,
+            older_than=scan.checkpoint.started_at - run.options.lookback,
+            received_at=now,
+        )
+    checkpoint = scan.checkpoint.advance(
+        run_id=run.options.run_id,
+        next_cursor=page.next_cursor,
+        items=page.items,
+        rejected=_rejected_on(run, response),
+        at=now,
+        repeated_pages=scan.guard.repeated,
+        empty_pages=scan.guard.empty,
+        feed=feed,
+        full_share=None if feed is None else scan.depth.full_share,
+    )
+    outcome = None
+    if checkpoint.state is not ScanState.SCANNING and not scan.is_too_old:
+        outcome = _ended(run, scan, checkpoint, response)
+        outcome = replace(outcome, pages=outcome.pages + 1, items=outcome.items + page.items)
+    await _land(run, scan, page.items, PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
+    scan.checkpoint, scan.feed = checkpoint, feed
+    return outcome
+
+
+def _may_end(scan: Scan, fault: CursorFault) -> bool:
+    """Return whether the list may end with a page without a cursor: if no page of it had one, now or last time."""
+    return fault.may_end and not scan.had_cursor and not scan.checkpoint.had_cursor
+
+
+async def _land(run: ScanContext, scan: Scan, items: int, commit: PageCommit) -> None:
+    await run.land(commit)
+    scan.pages += 1
+    scan.items += items
+    run.progress.pages += 1
+    run.progress.items += items
+
+
+def _rejected_on(run: ScanContext, response: Response) -> int:
+    """Return how many records of a page go to quarantine."""
+    page = response.page
+    if isinstance(page, AccountPage):
+        return len(page.rejected)
+    # The paths of every mapping include the built-in ones.
+    if len(page.ids) == page.items:
+        return 0
+    return sum(post.media_id is None for post in run.read_posts(page.body))
+
+
+def _ended(run: ScanContext, scan: Scan, checkpoint: Checkpoint, response: Response) -> Outcome:
+    """Return the outcome of a scan that reached its end."""
+    if checkpoint.is_closed:
+        return _outcome(run, scan, _DONE_AS[checkpoint.state], detail=_note(scan, checkpoint))
+    code, what = ITEMS_REJECTED, "items have no id that gramhouse knows, or are not JSON"
+    if scan.partition == CATALOGUE:
+        code, what = ACCOUNTS_REJECTED, "accounts are malformed"
+    message = f"{checkpoint.rejected:,} of {checkpoint.items:,} {what}"
+    error = client_error(response.operation, code, message, correlation_id=response.correlation_id)
+    _log.warning("%s: %s", scan.partition, error.failure, extra={**scan.about, **error.failure.facts})
+    return outcome_of(error, run, scan)
+
+
+def _identities(response: Response, mapping: Mapping) -> Iterable[str]:
+    """Return what identifies the items of a page: their ids, or their JSON text if they have no id."""
+    page = response.page
+    if isinstance(page, AccountPage):
+        return [*(account.id for account in page.accounts), *(record.payload for record in page.rejected)]
+    # `page.ids` are read with the built-in mapping, so they are wrong if another mapping is in use.
+    if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
+        return page.ids
+    return [*ids_of(page.body, mapping), *(record.payload for record in page.rejected)]
+
+
+def _note(scan: Scan, checkpoint: Checkpoint) -> str | None:
+    if checkpoint.known_seq is None or checkpoint.order_broken_by is None:
+        return scan.note
+    broken = "The posts are not listed newest first, so all of them were fetched."
+    return f"{scan.note} {broken}" if scan.note else broken
+
+
+def _restarts(scan: Scan, error: Exception) -> bool:
+    """Return whether a scan whose cursor was refused begins again: once, and only if there was a cursor."""
+    is_refused = isinstance(error, ApiError) and error.disposition is Disposition.RESTART
+    return is_refused and scan.checkpoint.cursor is not None and scan.refused is None
+
+
+def _scan_again(run: ScanContext, scan: Scan, note: str) -> None:
+    before, now = scan.checkpoint, run.clock.now()
+    # After a violation of the order, the scan must be full.
+    known_seq = scan.depth.known_seq if before.order_broken_by is None else None
+    scan.checkpoint = Checkpoint(
+        scan.partition,
+        run.new_id(),
+        run.options.run_id,
+        now,
+        now,
+        run_kind=run.options.run_kind,
+        known_seq=known_seq,
+    )
+    scan.guard = LoopGuard.after(None)
+    scan.feed = None if scan.feed is None else Feed()
+    scan.failures.clear()
+    scan.is_too_old = False
+    scan.note = note
+
+
+async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | RunStopped | RequestsSpent) -> Outcome:
+    """Land the outcome of an error. A key or a permission that is missing stops the run, or its media scans."""
+    outcome = outcome_of(error, run, scan)
+    if not isinstance(error, ApiError):
+        return await _land_outcome(run, outcome)
+    failure = error.failure
+    _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
+    if failure.disposition is Disposition.STOP:
+        run.stop_media.set(failure)
+        if failure.code != SCOPE_DENIED or scan.partition == CATALOGUE:
+            run.stop.set(failure)
+    abandoned = None
+    if failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_"):
+        # A checkpoint without pages is not stored; the one before the restart is.
+        dead = scan.checkpoint if scan.checkpoint.pages else scan.refused
+        abandoned = dead.abandon(run_id=run.options.run_id, at=outcome.ended_at) if dead else None
+    await run.land(PageCommit(_unreadable_page(run, scan, failure), abandoned, (outcome,)))
+    return outcome
+
+
+def outcome_of(error: ApiError | Deferred | RunStopped | RequestsSpent, run: ScanContext, scan: Scan) -> Outcome:
+    """Return the outcome of a scan that an error ended (API 7)."""
+    if isinstance(error, RequestsSpent):
+        most = count(run.options.max_requests or 0, "request")
+        detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
+        return _outcome(run, scan, OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=detail)
+    if isinstance(error, Deferred):
+        return _deferred(run, scan, error)
+    failure = error.failure
+    return _outcome(
+        run,
+        scan,
+        OutcomeKind(failure.outcome),
+        error_code=failure.code,
+        http_status=failure.status,
+        correlation_id=failure.correlation_id,
+        detail=failure.message,
+    )
+
+
+def _deferred(run: ScanContext, scan: Scan, deferred: Deferred) -> Outcome:
+    error, until = deferred.error, deferred.resume_after
+    facts = {**scan.about, **(error.facts if error else {"code": "rate_limited"}), "resume_after": until}
+    _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{until:%F %T}", extra=facts)
+    return _outcome(
+        run,
+        scan,
+        OutcomeKind.DEFERRED,
+        error_code=error.code if error else "rate_limited",
+        http_status=error.status if error else None,
+        correlation_id=error.correlation_id if error else None,
+        resume_after=until,
+        detail=error.message if error else "A cooldown from an earlier run is still active.",
+    )
+
+
+def _unreadable_page(run: ScanContext, scan: Scan, error: Failure) -> StagedPage | None:
+    """Return the page to land if a page could not be parsed: without items, and with its body for quarantine."""
+    if error.body is None:
+        return None
+    return StagedPage(
+        partition=scan.partition,
+        run_id=run.options.run_id,
+        scan_id="",
+        page=scan.checkpoint.pages + 1,
+        received_at=run.clock.now(),
+        correlation_id=error.correlation_id,
+        body='{"items":[],"next_cursor":null}',
+        rejected=(RejectedRecord(None, f"The page cannot be read: {error.message}", error.body),),
+    )
+
+
+async def _land_outcome(run: ScanContext, outcome: Outcome) -> Outcome:
+    await run.land(PageCommit(outcomes=(outcome,)))
+    return outcome
+
+
+def _outcome(run: ScanContext, scan: Scan, kind: OutcomeKind, **details: object) -> Outcome:
+    return Outcome(
+        partition=scan.partition,
+        run_id=run.options.run_id,
+        kind=kind,
+        started_at=scan.began,
+        ended_at=run.clock.now(),
+        pages=scan.pages,
+        items=scan.items,
+        **details,  # type: ignore[arg-type]
+    )

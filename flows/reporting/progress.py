@@ -1,0 +1,31 @@
+"""The live counts of a run, which its scans update and its displays read."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a run has done so far.
+
+    `accounts_done` are the accounts whose scans have ended, `waiting` the scans that sleep before their next request,
+    `restarted` the scans that began again because their cursor was refused. `requests` includes `retries`. `cooldowns`
+    has the end of each rate-limit scope's cooldown (API 4).
+    """
+
+    run_id: str | None = None
+    accounts: int = 0
+    accounts_done: int = 0
+    catalogue_complete: bool = False
+    pages: int = 0
+    items: int = 0
+    requests: int = 0
+    retries: int = 0
+    restarted: int = 0
+    waiting: int = 0
+    cooldowns: dict[str, datetime] = field(default_factory=dict)
+
+    def add(self, other: "Progress") -> None:
+        """Add the pages and requests of scans elsewhere."""
+        for name in ("pages", "items", "requests", "retries", "restarted"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -1,0 +1,24 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from flows.engine import dask_task
+from flows.engine.run_context import RunResources
+from tests.flows import fake_api, fake_dask
+
+
+@pytest.fixture(params=["here", "in tasks"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test twice: scans in this process, and in tasks of a Dask cluster that end after one page."""
+    if request.param == "in tasks":
+        monkeypatch.setattr(dask_task, "MOST_BYTES", 1)
+
+        @asynccontextmanager
+        async def scanning(resources: RunResources) -> AsyncIterator[RunResources]:
+            async with fake_dask.in_tasks(resources) as (in_tasks, _):
+                yield in_tasks
+
+        monkeypatch.setattr(fake_api, "scanning", scanning)
+    way: str = request.param
+    return way

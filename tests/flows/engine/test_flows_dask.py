@@ -1,0 +1,218 @@
+"""Runs on a fake cluster whose workers die: every account is scanned, and nothing is requested in a cooldown."""
+
+import asyncio
+import pickle
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import KilledWorker
+
+from connectors.source.endpoints import ApiRequest, Response
+from flows.config.errors import ClusterLost, SettingsError
+from flows.engine import dask_task
+from flows.engine.dask_task import Scanned, Task
+from flows.engine.pipeline import run_sync
+from flows.reporting.run_report import RunReport
+from models.runs import OutcomeKind, RunState
+from tests.clocks import START, VirtualClock
+from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, open_run_resources, request, rows, uuid
+from tests.flows.fake_dask import FakeClient, Fate, in_tasks
+
+pytestmark = pytest.mark.anyio
+
+LIMITED = Refusal(429, "rate_limited", retry_after=30)
+
+
+async def _run(
+    folder: Path,
+    service: FakeApi,
+    fate: Fate | None = None,
+    **changes: Any,  # noqa: ANN401 - fields of RunRequest
+) -> tuple[RunReport, FakeClient, list[tuple[Any, ...]]]:
+    async with open_run_resources(folder, service) as resources:
+        clock = Late(service.clock)
+        elsewhere = in_tasks(resources, clock=clock) if fate is None else in_tasks(resources, fate, clock)
+        async with elsewhere as (there, client):
+            report = await run_sync(replace(request(folder), **changes), there)
+        outcomes = "SELECT account_id, surface, outcome, error_code, detail FROM core.run_outcomes WHERE surface <> ''"
+        return report, client, await rows(resources, outcomes)
+
+
+class Late(VirtualClock):
+    """The clock of a worker: seven hours behind, and its monotonic time began elsewhere."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(START - timedelta(hours=7))
+        self._clock = clock
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + 1e6
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
+def _accounts(task: Task) -> set[int]:
+    return {int(account.account.account_id[-3:]) for account in task.accounts}
+
+
+async def test_times_are_those_of_the_run_and_no_task_has_the_key(tmp_path: Path) -> None:
+    service = FakeApi(accounts=4, posts=9)
+    report, client, _ = await _run(tmp_path, service)
+    assert (report.state, report.media.added) == (RunState.COMPLETE, 4 * 9)
+    assert report.requests == len(service.requests)
+    assert not any(b"sandbox-key" in pickle.dumps(task) for task in client.tasks)
+    async with open_run_resources(tmp_path, service) as resources:
+        [times] = await rows(resources, "SELECT min(started_at), max(ended_at) FROM core.run_outcomes")
+    assert START <= times[0] <= times[1] <= service.clock.now()
+
+
+async def test_a_task_of_a_worker_that_dies_is_repeated_and_nothing_is_requested_in_a_cooldown(tmp_path: Path) -> None:
+    sent: list[tuple[int | None, float]] = []
+
+    def failure(request: ApiRequest) -> Refusal | None:
+        sent.append((account_of(request), service.clock.passed))
+        limited = is_posts(request, 2) and not any(account == 2 for account, _ in sent[:-1])
+        return LIMITED if limited else None
+
+    service = FakeApi(accounts=4, posts=3, failure=failure)
+    died: list[set[int]] = []
+
+    def fate(task: Task, attempt: int, result: bytes) -> bytes | None:
+        if 2 in _accounts(task) and attempt == 1 and not died:
+            died.append(_accounts(task))
+            return None
+        return result
+
+    report, _, _ = await _run(tmp_path, service, fate, surfaces=("posts",))
+    assert died
+    assert (report.state, report.media.added) == (RunState.COMPLETE, 4 * 3)
+    first, again, *_ = [at for account, at in sent if account == 2]
+    assert again - first >= 30
+
+
+async def test_an_account_whose_task_kills_workers_fails_alone(tmp_path: Path) -> None:
+    error = KilledWorker("task", None, 3)  # type: ignore[arg-type]
+
+    def fate(task: Task, _: int, result: bytes) -> bytes:
+        if 2 in _accounts(task):
+            raise error
+        return result
+
+    report, _, outcomes = await _run(tmp_path, FakeApi(accounts=4), fate)
+    lost = {outcome[:4] for outcome in outcomes if outcome[2] != "complete"}
+    assert lost == {(uuid(2), surface, "failed", "worker_lost") for surface in ("posts", "stories")}
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
+
+
+@pytest.mark.parametrize("result", [b"", b"no result", pickle.dumps("another value")])
+async def test_an_account_whose_result_cannot_be_read_fails_alone(tmp_path: Path, result: bytes) -> None:
+    report, _, _ = await _run(
+        tmp_path, FakeApi(accounts=4), lambda task, _, own: result if 2 in _accounts(task) else own
+    )
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
+
+
+async def test_a_result_that_is_too_large_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_task, "MOST_RESULT", 20_000)
+    service = FakeApi(accounts=4)
+    page = service._page  # noqa: SLF001 - its own stage
+
+    def large(request: ApiRequest) -> bytes:
+        return page(request).replace(b"a post", b"a post" * 5_000) if is_posts(request, 2) else page(request)
+
+    service._page = large  # type: ignore[method-assign]  # noqa: SLF001
+    report, _, _ = await _run(tmp_path, service)
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_tasks_share_the_requests_of_a_limited_run(tmp_path: Path, lost: int) -> None:
+    def fate(_: Task, attempt: int, result: bytes) -> bytes | None:
+        return None if attempt <= lost and Scanned.unpack(result).progress.requests else result  # type: ignore[union-attr]
+
+    service = FakeApi(accounts=8, posts=9)
+    report, _, _ = await _run(tmp_path, service, fate, max_requests=40)
+    assert report.state is RunState.PARTIAL
+    assert len(service.requests) <= report.requests <= 40
+    assert len(service.requests) == 40 or lost
+    assert report.outcomes[OutcomeKind.DEFERRED] > 0
+    assert report.outcomes.total == 1 + 2 * 8
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (ConnectionRefusedError("no scheduler"), ClusterLost),
+        (SettingsError("the worker tcp://10.0.0.1 has another key"), SettingsError),
+    ],
+)
+async def test_a_lost_scheduler_or_a_worker_with_other_settings_ends_the_run(
+    tmp_path: Path, error: Exception, raised: type[Exception]
+) -> None:
+    def fate(task: Task, _: int, result: bytes) -> bytes:
+        if 2 in _accounts(task):
+            raise error
+        return result
+
+    with pytest.raises(raised):
+        await _run(tmp_path, FakeApi(accounts=4), fate)
+    again = FakeApi(accounts=4)
+    report, _, _ = await _run(tmp_path, again)
+    assert report.state is RunState.COMPLETE
+    assert report.media.added + report.resumed[0].media.added == 4 * 3
+
+
+async def test_an_error_that_stops_the_run_ends_all_tasks(tmp_path: Path) -> None:
+    began = asyncio.Event()
+
+    class Hanging(FakeApi):
+        async def send(self, request: ApiRequest) -> Response:
+            if account_of(request) == 4:
+                began.set()
+            elif account_of(request) is not None:
+                await began.wait()
+            return await super().send(request)
+
+    def failure(request: ApiRequest) -> Refusal | None:
+        return Refusal(401, "api_unauthorized") if account_of(request) == 1 else None
+
+    service = Hanging(accounts=4, posts=2_000, failure=failure)
+    report, client, _ = await _run(tmp_path, service)
+    assert client.stopped.is_set()
+    assert report.state is RunState.FAILED
+    assert report.outcomes.total == 1 + 2 * 4
+    assert len(service.requests) < 200
+
+
+async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(FakeApi):
+        async def send(self, request: ApiRequest) -> Response:
+            self.clock.passed += 1
+            return await super().send(request)
+
+    results: list[Scanned] = []
+
+    def fate(_: Task, __: int, result: bytes) -> bytes:
+        scanned = Scanned.unpack(result)
+        assert scanned is not None
+        results.append(scanned)
+        return result
+
+    service = Slow(accounts=2, posts=200)
+    report, client, _ = await _run(tmp_path, service, fate)
+    assert (report.state, report.media.added, report.requests) == (RunState.COMPLETE, 2 * 200, 203)
+    # Each request takes a second, and the one in flight ends.
+    assert len(client.tasks) >= 203 / 60
+    assert {scanned.progress.requests <= 62 for scanned in results} == {True}
+
+    monkeypatch.setattr(dask_task, "MOST_BYTES", 2_000)
+    results.clear()
+    await _run(tmp_path, service, fate)
+    bodies = [sum(len(one.page.body) for one in scanned.commits if one.page) for scanned in results]
+    assert 2_000 <= max(bodies) < 3_000

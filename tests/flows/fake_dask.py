@@ -1,0 +1,116 @@
+"""Dask without processes: tasks run on the event loop of the test, and fail as it chooses."""
+
+import asyncio
+import pickle
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from typing import Any
+
+from flows.config.settings import Settings
+from flows.engine.accounts import AccountScan
+from flows.engine.concurrency import Slots
+from flows.engine.dask import DaskScans
+from flows.engine.dask_task import Task, TaskClock, scan_task
+from flows.engine.run_context import RunResources
+from flows.engine.scan import ScanContext
+from models.clock import Clock
+from models.runs import Outcome
+
+Handler = Callable[[tuple[float, list[Any]]], None]
+Fate = Callable[[Task, int, bytes], bytes | None]
+
+
+def _nothing(_: Task, __: int, result: bytes) -> bytes:
+    return result
+
+
+class _Arguments(pickle.Unpickler):
+    """Returns the arguments of a call, without calling the function."""
+
+    def find_class(self, _: str, __: str) -> Any:  # noqa: ANN401
+        return lambda *arguments: arguments
+
+
+@dataclass
+class FakeClient:
+    """A Dask client. `tasks` has every attempt at a task.
+
+    `fate` is called with a task, the number of an attempt at it (from 1) and its result; it returns the result that
+    arrives, or None: a worker died, so the task is repeated. It may raise an exception instead.
+    """
+
+    resources: RunResources
+    fate: Fate = _nothing
+    clock: Clock | None = None
+    tasks: list[Task] = field(default_factory=list)
+    handlers: dict[str, Handler] = field(default_factory=dict)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def subscribe_topic(self, topic: str, handler: Handler) -> None:
+        self.handlers[topic] = handler
+
+    def unsubscribe_topic(self, topic: str) -> None:
+        del self.handlers[topic]
+
+    async def log_event(self, _: str, event: str) -> None:
+        assert event == "stop"
+        self.stopped.set()
+
+    def submit(self, _: object, call: bytes, *, pure: bool) -> Any:  # noqa: ANN401
+        assert not pure
+        terms, topic, packed = _Arguments(BytesIO(call)).load()
+        assert terms
+        future = asyncio.ensure_future(self._run(topic, packed))
+        future.release = future.cancel  # type: ignore[attr-defined]
+        return future
+
+    async def _run(self, topic: str, packed: bytes) -> bytes:
+        attempt, resources = 0, self.resources
+        events: list[list[Any]] = []
+
+        def report(scope: str, seconds: float) -> None:
+            events.append(["cooldown", scope, seconds])
+            self.handlers[topic]((0.0, events[-1]))
+
+        while True:
+            attempt += 1
+            task: Task = pickle.loads(packed)
+            self.tasks.append(task)
+            earlier = [*events]
+            events.append(["began"])
+            scanned = await scan_task(
+                task,
+                resources.send,
+                clock=resources.clock if self.clock is None else TaskClock(task, self.clock),
+                random=resources.random,
+                new_id=resources.new_id,
+                report=report,
+                stopped=self.stopped.wait,
+                earlier=earlier,
+            )
+            result = self.fate(task, attempt, scanned.pack())
+            if result is not None:
+                return result
+
+
+@asynccontextmanager
+async def in_tasks(
+    resources: RunResources, fate: Fate = _nothing, clock: Clock | None = None
+) -> AsyncIterator[tuple[RunResources, FakeClient]]:
+    """Yield resources with which a run scans in tasks on two workers; `clock` is that of the workers."""
+    client = FakeClient(resources, fate, clock)
+    settings = Settings(base_url="http://127.0.0.1", api_key="key", concurrency=2)
+    of_runs: dict[str, DaskScans] = {}
+
+    async def scan_account(run: ScanContext, account: AccountScan, ended: Callable[[Outcome], None]) -> None:
+        if run.options.run_id not in of_runs:
+            of_runs[run.options.run_id] = DaskScans(client, settings, threads=2)
+        await of_runs[run.options.run_id].scan_account(run, account, ended)
+
+    try:
+        yield replace(resources, slots=Slots(100), scan_account=scan_account), client
+    finally:
+        for scans in of_runs.values():
+            await scans.close()
