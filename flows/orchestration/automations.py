@@ -13,8 +13,9 @@ from prefect.events import emit_event
 from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import ObjectNotFound
 
-from flows.config.errors import SettingsError
+from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import Settings, load
+from flows.orchestration.flow_run import check_tracker
 
 WATCH_BEGAN = "gramhouse.watch.began"
 
@@ -113,5 +114,8 @@ async def apply(settings: Settings) -> list[str]:
 
 if __name__ == "__main__":
     # For work pools: run it with `prefect deploy`. `gramhouse up` applies the automations itself.
-    for line in asyncio.run(apply(load())):
-        sys.stdout.write(f"{line}\n")
+    try:
+        asyncio.run(check_tracker())
+        sys.stdout.writelines(f"{line}\n" for line in asyncio.run(apply(load())))
+    except (SettingsError, TrackerUnreachable) as error:
+        sys.exit(str(error))

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,44 +38,38 @@ def _name(netloc: str) -> str:
     return re.sub(r":\d*$", "", netloc).lower()
 
 
-def refusal(path: str, headers: Headers, hosts: AbstractSet[str], origins: AbstractSet[str]) -> str | None:
-    """Return why a request is refused, or None. Prefect's API has no login, and a web page must not use it.
+@dataclass(frozen=True, slots=True)
+class OwnPagesOnly:
+    """Answers requests and WebSockets of other web pages with status 403: Prefect's API has no login.
 
     `hosts` are the names, without a port, under which the server may be addressed: a page whose name an attacker
     resolves to this machine has another. `origins` are the pages that may send requests. Only browsers send an Origin,
     and not with every request, but then with Sec-Fetch-Site. Programs without these headers are not restricted.
     """
-    host = headers.get("host", "").lower()
-    if _name(host) not in hosts:
-        return (
-            f"{host or 'A request without a host'} is not served. Fix: open http://127.0.0.1 with the port of"
-            " `gramhouse up`, or set PREFECT_SERVER_UI_API_URL to the address of the API for browsers."
-        )
-    origin = headers.get("origin")
-    if origin is None:
-        foreign = headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
-        follows_link = headers.get("sec-fetch-dest") == "document" and not path.startswith("/api")
-        return "Requests of other web pages are not served." if foreign and not follows_link else None
-    if origin in origins or origin.lower().partition("://")[2] == host:
-        return None
-    return f"Requests of web pages of {origin} are not served."
 
-
-class OwnPagesOnly:
-    """Answers a request or WebSocket that `refusal` refuses with status 403."""
-
-    def __init__(self, app: ASGIApp, *, hosts: AbstractSet[str], origins: AbstractSet[str]) -> None:
-        self._app = app
-        self._hosts = hosts
-        self._origins = origins
+    app: ASGIApp
+    hosts: AbstractSet[str]
+    origins: AbstractSet[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on or refuse a request."""
-        why = None
-        if scope["type"] != "lifespan":
-            why = refusal(scope["path"], Headers(scope=scope), self._hosts, self._origins)
-        app = self._app if why is None else PlainTextResponse(why, 403)
-        await app(scope, receive, send)
+        why = None if scope["type"] == "lifespan" else self._refusal(scope["path"], Headers(scope=scope))
+        await (self.app if why is None else PlainTextResponse(why, 403))(scope, receive, send)
+
+    def _refusal(self, path: str, headers: Headers) -> str | None:
+        host, origin = headers.get("host", "").lower(), headers.get("origin")
+        if _name(host) not in self.hosts:
+            return (
+                f"{host or 'A request without a host'} is not served. Fix: open http://127.0.0.1 with the port of"
+                " `gramhouse up`, or set PREFECT_SERVER_UI_API_URL to the address of the API for browsers."
+            )
+        if origin is None:
+            foreign = headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}
+            follows_link = headers.get("sec-fetch-dest") == "document" and not path.startswith("/api")
+            return "Requests of other web pages are not served." if foreign and not follows_link else None
+        if origin in self.origins or origin.lower().partition("://")[2] == host:
+            return None
+        return f"Requests of web pages of {origin} are not served."
 
 
 def answer(report: Path) -> Response:

@@ -114,7 +114,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     # A user may apply before the block exists, and may name it twice.
     python("-m", "prefect", "automation", "create", "--from-file", "deployments/automations.yaml")
     ask(api, "automations/", DOUBLE)
-    assert len(_names(api)) == 11
+    assert len(_names(api)) == 10
     ops = ["custom-webhook/ops"]
     asked = [ops, ops, ["slack-webhook/nobody"], ["secret/mute"], ["ops"], [], ops]
     output = python("-c", MAKE_BLOCKS_AND_APPLY, url, json.dumps(asked))
@@ -130,7 +130,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     assert sorted(gone) == [f"{name}: removed" for name in told_of]
     assert sorted(back) == [f"{name}: created" for name in told_of]
     assert _names(api) == names
-    assert len(names) == 10
+    assert len(names) == 9
 
     expired = {each["ig_username"] for each in service.accounts() if each["status"] == "token_expired"}
     assert expired

@@ -1,5 +1,8 @@
 """The automation files: complete, consistent with the emitted events, and referring to blocks."""
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -267,3 +270,13 @@ async def test_a_block_that_cannot_be_notified_is_reported_and_changes_nothing(
         await apply(load(notify=("slack-webhook/on-call", block)))
     assert str(refused.value).startswith(f"GRAMHOUSE_NOTIFY: {text}")
     assert server.names == ALL
+
+
+def test_a_server_that_does_not_answer_is_reported_in_one_line() -> None:
+    env = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    command = [sys.executable, "-m", "flows.orchestration.automations"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert [line.partition(" Fix: ")[0] for line in done.stderr.splitlines()] == [
+        f"{env['PREFECT_API_URL']} does not answer."
+    ]

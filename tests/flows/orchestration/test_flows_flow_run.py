@@ -84,7 +84,12 @@ async def test_the_state_of_the_flow_run_shows_problems_that_need_a_person(
 
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "wrong-canary-8c1")
     await run(sync)
-    assert shown(tracker)[:2] == ("FAILED", "Failed")
+    kind, name, message = shown(tracker)
+    assert (kind, name) == ("FAILED", "Failed")
+    cause, _, rest = message.partition(" Fix: ")
+    assert "api_unauthorized" in cause
+    assert rest
+    assert not re.search(r"\b0 ", message)
 
 
 async def test_an_invalid_query_is_a_one_line_error(tracker: str, service: str) -> None:
