@@ -15,9 +15,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to
 # Paths are strings here: Path would turn s3://bucket into s3:/bucket, and messages would show that.
 WarehouseFile = Annotated[
     str | None,
-    typer.Option(
-        "--warehouse", metavar="PATH", help="The writer's DuckDB file (GRAMHOUSE_WAREHOUSE).", show_default=False
-    ),
+    typer.Option("--warehouse", metavar="PATH", help="The writer's DuckDB file (GRAMHOUSE_WAREHOUSE)."),
 ]
 SnapshotFile = Annotated[
     str | None,
@@ -25,28 +23,22 @@ SnapshotFile = Annotated[
         "--snapshot",
         metavar="PATH",
         help="The analysts' DuckDB file, or its address in a bucket (GRAMHOUSE_SNAPSHOT).",
-        show_default=False,
     ),
 ]
-BaseUrl = Annotated[
-    str | None, typer.Option("--base-url", help="Address of the service (GRAMHOUSE_BASE_URL).", show_default=False)
-]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Address of the service (GRAMHOUSE_BASE_URL).")]
 Concurrency = Annotated[
     int | None,
-    typer.Option(
-        "--concurrency", help="Maximum number of concurrent requests (GRAMHOUSE_CONCURRENCY).", show_default=False
-    ),
+    typer.Option("--concurrency", help="Maximum number of concurrent requests (GRAMHOUSE_CONCURRENCY)."),
 ]
 PageSize = Annotated[
     int | None,
-    typer.Option("--page-size", help="Records per page, 1 to 50 (GRAMHOUSE_PAGE_SIZE).", show_default=False),
+    typer.Option("--page-size", help="Records per page, 1 to 50 (GRAMHOUSE_PAGE_SIZE)."),
 ]
 MaxWait = Annotated[
     float | None,
     typer.Option(
         "--max-wait",
         help="Longest wait in seconds for one rate-limited account (GRAMHOUSE_MAX_WAIT).",
-        show_default=False,
     ),
 ]
 BusyWait = Annotated[
@@ -54,7 +46,6 @@ BusyWait = Annotated[
     typer.Option(
         "--busy-wait",
         help="Wait for the lock: seconds to wait while another process holds the warehouse (GRAMHOUSE_BUSY_WAIT).",
-        show_default=False,
     ),
 ]
 Engine = Annotated[
@@ -62,7 +53,6 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         help="Scan in this process or on Dask workers (GRAMHOUSE_ENGINE).",
-        show_default=False,
     ),
 ]
 Scheduler = Annotated[
@@ -72,12 +62,11 @@ Scheduler = Annotated[
         metavar="ADDRESS",
         help="Address of the Dask scheduler, such as tls://host:8786. Default: start workers on this machine"
         " (GRAMHOUSE_SCHEDULER).",
-        show_default=False,
     ),
 ]
 SurfaceNames = Annotated[
     list[str] | None,
-    typer.Option("--surface", help="posts or stories; may be repeated. Default: both.", show_default=False),
+    typer.Option("--surface", help="posts or stories; may be repeated. Default: both."),
 ]
 Retries = Annotated[
     int,
@@ -117,9 +106,7 @@ FullRefresh = Annotated[
 ]
 MaxRequests = Annotated[
     int | None,
-    typer.Option(
-        "--max-requests", help="Maximum number of requests; remaining scans are deferred.", min=1, show_default=False
-    ),
+    typer.Option("--max-requests", help="Maximum number of requests; remaining scans are deferred.", min=1),
 ]
 
 

@@ -14,6 +14,9 @@ CONFIG = Path("gramhouse.toml")
 
 _SIMILAR = 0.6
 
+# The most names that a message lists.
+_LISTED = 20
+
 # Kubernetes sets such variables in each pod for every service of its namespace, including one named gramhouse.
 _SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://")
@@ -115,9 +118,10 @@ def _read(path: Path) -> str:
 def no_such(name: str, known: Collection[str], prefix: str = "") -> str:
     """Return why a name is rejected, with the setting that it most likely means."""
     names = {each.lower(): prefix + each for each in known}
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=_SIMILAR)
-    meant = f"did you mean {names[near[0]]}?" if near else f"valid settings are {', '.join(names.values())}."
-    return f"unknown setting; {meant}"
+    if near := difflib.get_close_matches(name.lower(), names, n=1, cutoff=_SIMILAR):
+        return f"unknown setting; did you mean {names[near[0]]}?"
+    right = f"use one of {', '.join(names.values())}" if len(names) <= _LISTED else "see docs/settings.md for the names"
+    return f"unknown setting. Fix: remove it, or {right}."
 
 
 def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> list[str]:

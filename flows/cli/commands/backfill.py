@@ -53,7 +53,7 @@ def backfill(
     *,
     account: Annotated[
         list[str] | None,
-        typer.Option("--account", help="Account id or name; may be repeated.", show_default=False),
+        typer.Option("--account", help="Account id or name; may be repeated."),
     ] = None,
     surface: SurfaceNames = None,
     everything: Annotated[bool, typer.Option("--all", help="All accounts in the catalogue.")] = False,
@@ -63,13 +63,12 @@ def backfill(
             "--expired-since",
             help="Accounts whose token was expired at any time since this date (UTC).",
             formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
-            show_default=False,
         ),
     ] = None,
     failed: Annotated[
         bool, typer.Option("--failed", help="Unfinished scans: those that failed, were denied or were deferred.")
     ] = False,
-    reason: Annotated[str | None, typer.Option(help="Reason, stored with the run.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored with the run.")] = None,
     dry_run: Annotated[
         bool,
         typer.Option(

@@ -48,14 +48,7 @@ def accounts(
 ) -> None:
     """List accounts: status, token expiry and age of their media."""
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
-        # Snapshots of older versions do not have missing_since.
-        known = "missing_since" in opened.query("FROM accounts LIMIT 0").columns
-        missing_since = "a.missing_since" if known else "NULL::TIMESTAMPTZ AS missing_since"
-        # Nor do they have recent_at.
-        has_recent = "recent_at" in opened.query("FROM completed_scans LIMIT 0").columns
-        closed_at = "greatest(w.complete_at, w.recent_at)" if has_recent else "w.complete_at"
-        query = _SQL["accounts"].format(missing_since=missing_since, closed_at=closed_at)
-        rows = opened.query(query, [expired]).records()
+        rows = opened.query(_SQL["accounts"], [expired]).records()
         [removed] = opened.query(_REMOVED).records()
     if as_json:
         print_json({"accounts": rows})

@@ -1,10 +1,12 @@
 -- name: accounts
 SELECT
-    a.ig_username, a.status, a.token_expired_since, {missing_since},
+    a.ig_username, a.status, a.token_expired_since, a.missing_since,
     count(*) FILTER (m.surface = 'posts') AS posts,
     count(*) FILTER (m.surface = 'stories') AS stories,
-    (SELECT min({closed_at}) FROM completed_scans AS w WHERE w.resource = 'media' AND w.account_id = a.account_id)
-        AS media_as_of,
+    (
+        SELECT min(greatest(w.complete_at, w.recent_at)) FROM completed_scans AS w
+        WHERE w.resource = 'media' AND w.account_id = a.account_id
+    ) AS media_as_of,
     a.account_id
 FROM accounts AS a
 LEFT JOIN media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL

@@ -107,7 +107,7 @@ def quarantine(
     *,
     limit: Annotated[
         int | None,
-        typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1, show_default=False),
+        typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1),
     ] = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,

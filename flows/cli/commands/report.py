@@ -26,13 +26,12 @@ def report(
         typer.Argument(
             metavar="FILE",
             help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder.",
-            show_default=False,
         ),
     ] = None,
     *,
     account: Annotated[
         list[str] | None,
-        typer.Option("--account", help="Only this account (name or id); may be repeated.", show_default=False),
+        typer.Option("--account", help="Only this account (name or id); may be repeated."),
     ] = None,
     surface: SurfaceNames = None,
     weeks: Annotated[int, typer.Option(help="Number of weeks in daily charts.", min=1, max=_MOST_WEEKS)] = WEEKS,

@@ -90,11 +90,9 @@ def sandbox(
         datetime | None,
         typer.Option(help="Date of simulated day 0.", formats=["%Y-%m-%d"], show_default="today minus --day"),
     ] = None,
-    account_limit: Annotated[
-        str | None, typer.Option(help="Rate limit per account, REQUESTS/SECONDS.", show_default=False)
-    ] = None,
+    account_limit: Annotated[str | None, typer.Option(help="Rate limit per account, REQUESTS/SECONDS.")] = None,
     catalogue_limit: Annotated[
-        str | None, typer.Option(help="Rate limit of the account list, REQUESTS/SECONDS.", show_default=False)
+        str | None, typer.Option(help="Rate limit of the account list, REQUESTS/SECONDS.")
     ] = None,
     key: Annotated[
         list[str] | None,
@@ -102,7 +100,6 @@ def sandbox(
             help="Create a key, NAME/SCOPES/ACCOUNTS, such as reader/automations:read/30; repeat for more. "
             "SCOPES: all, none, or a comma-separated list. "
             "ACCOUNTS: all, a number N for the first N, or a comma-separated list of ids and usernames.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -126,7 +126,7 @@ def up(
     *,
     port: Annotated[
         int | None,
-        typer.Option(help="Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT).", min=1, max=65535, show_default=False),
+        typer.Option(help="Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT).", min=1, max=65535),
     ] = None,
     _: LogFormat = "text",
 ) -> None:

@@ -65,7 +65,7 @@ def test_ignored_fields_may_be_named_in_three_ways() -> None:
         ('[mapping]\nignore = [""]', "mapping.ignore.0: '$.' is not a path"),
         ('[mapping]\nignore = ["a..b"]', "mapping.ignore.0: '$.a..b' is not a path"),
         ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is not a path"),
-        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting; valid settings are media_id, "),
+        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting. Fix: remove it, or use one of media_id, "),
         (
             '[mapping.columns.caption]\npath = "$.x"',
             "caption.path: unknown setting; did you mean paths?",
