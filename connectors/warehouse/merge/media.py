@@ -18,7 +18,6 @@ from connectors.warehouse.merge.comparing import (
     counts_hash,
     hashes_of_children,
     hashes_of_stored,
-    overflow_of,
 )
 from connectors.warehouse.merge.history import merge_history
 from connectors.warehouse.merge.item_rows import insert_new, merge_children, merge_newest
@@ -441,7 +440,7 @@ class MediaMerge:
         hashes = batch.table(
             "media_hashes",
             _HASHES,
-            content=content_of(media, self.mapping, "d", overflow_of("d", self.mapping), "coalesce(c.content, 0)"),
+            content=content_of(media, self.mapping, "d", "coalesce(c.content, 0)"),
             counts=counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)"),
             decoded=decoded,
             children=of_children,
