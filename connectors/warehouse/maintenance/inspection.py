@@ -9,7 +9,7 @@ import duckdb
 
 from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.raw.recovery import check_store
-from connectors.warehouse.storage.connection import Connection, explain
+from connectors.warehouse.storage.connection import Connection, explain, read_revision
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
 
@@ -29,11 +29,12 @@ class Inspection:
 def inspect(
     path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None], raw: Path | None = None
 ) -> Inspection | None:
-    """Inspect a warehouse; return None if it does not exist or was written by another version.
+    """Inspect a warehouse; return None if it does not exist, or if the next sync would upgrade it.
 
     With `raw`, the folder of raw stores, every part is compared with its checksum.
 
-    Raises WarehouseBusy, and WarehouseUnusable also if the clock is behind, or if a part is missing or damaged.
+    Raises WarehouseBusy, and WarehouseUnusable also if this version cannot use the file, if the clock is behind, or if
+    a part is missing or damaged.
     """
     if not path.exists():
         return None
@@ -42,7 +43,7 @@ def inspect(
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             with path.open("rb") as file, duckdb.connect(str(path), read_only=True) as db:
                 # An older warehouse lacks columns; the next sync upgrades it.
-                if revisions.read(db) != revisions.HEAD:
+                if read_revision(db, path) != revisions.HEAD:
                     return None
                 db.execute("SET TimeZone = 'UTC'")
                 addresses = db.execute(_BOUND_TO).fetchall()

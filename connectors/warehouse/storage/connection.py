@@ -164,7 +164,7 @@ def _present(db: DuckDBPyConnection) -> set[str]:
     return {row[0] for row in db.execute("SELECT schema_name || '.' || table_name FROM duckdb_tables()").fetchall()}
 
 
-def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
+def read_revision(db: DuckDBPyConnection, path: Path) -> str | None:
     """Return the revision of the warehouse's tables; None if there are no tables.
 
     Raises WarehouseUnusable when the file is not a warehouse, or when this version cannot upgrade it.
@@ -210,7 +210,7 @@ def _ready(connection: Connection, new_id: Callable[[], str]) -> None:
     db, path, written = connection.db, connection.path, None
     try:
         with connection.begin():
-            written = _revision(db, path)
+            written = read_revision(db, path)
             if written is None:
                 revisions.stamp(db, revisions.HEAD)
             elif written != revisions.HEAD:
@@ -264,16 +264,3 @@ def writer(
     """Lock the warehouse, so that no other gramhouse can write, then open it as `connect` does."""
     with hold(path, activity, since=since, pause=pause), connect(path, raw, new_id=new_id) as connection:
         yield connection
-
-
-def check(path: Path, *, since: str, pause: Callable[[float], None]) -> None:
-    """Check that the warehouse file can be opened and has a revision that this gramhouse supports, without changing it.
-
-    Raises WarehouseBusy and WarehouseUnusable.
-    """
-    with hold(path, "gramhouse doctor", since=since, pause=pause):
-        try:
-            with duckdb.connect(str(path), read_only=True) as db:
-                _revision(db, path)
-        except duckdb.Error as error:
-            raise explain(path, error) from error

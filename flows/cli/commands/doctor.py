@@ -185,12 +185,10 @@ def _warehouse(settings: Settings) -> Finding:
     if not settings.warehouse.exists():
         return Finding("warehouse", "note", f"{settings.warehouse} does not exist yet: the first sync creates it.")
     from connectors.warehouse.maintenance.inspection import inspect
-    from connectors.warehouse.storage.connection import check
 
     now = SystemClock().now()
     since = now.isoformat(timespec="seconds")
     try:
-        check(settings.warehouse, since=since, pause=time.sleep)
         raw = settings.raw_folder()
         found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
     except WarehouseError as error:

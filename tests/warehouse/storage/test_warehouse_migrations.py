@@ -11,11 +11,12 @@ from alembic.script import ScriptDirectory
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq
+from connectors.warehouse.maintenance.inspection import inspect
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.connection import check, connect
+from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.migrations import revisions, upgrade
 from connectors.warehouse.warehouse import open_warehouse
@@ -125,6 +126,10 @@ def refused(path: Path) -> str:
     assert "\n" not in message
     assert str(path) in message
     return message
+
+
+def inspected(path: Path) -> None:
+    inspect(path, "gramhouse doctor", now=T0, since=T0.isoformat(), pause=lambda _: None)
 
 
 def with_next(monkeypatch: pytest.MonkeyPatch, folder: Path, end: str) -> Path:
@@ -311,7 +316,7 @@ def test_a_warehouse_from_before_0_2_0_is_refused_and_not_changed(path: Path, ol
     message = refused(path)
     assert "only 0.2.0 can upgrade it. Fix: run `gramhouse publish` of gramhouse 0.2.0 once" in message
     with pytest.raises(WarehouseUnusable, match=r"only 0\.2\.0 can upgrade it"):
-        check(path, since=T0.isoformat(), pause=lambda _: None)
+        inspected(path)
     assert path.read_bytes() == before
 
 
@@ -331,7 +336,7 @@ def test_a_warehouse_of_a_newer_version_is_refused_and_not_changed(path: Path) -
     assert "written by a newer gramhouse (revision 4711" in message
     assert "upgrade gramhouse." in message
     with pytest.raises(WarehouseUnusable, match="revision 4711"):
-        check(path, since=T0.isoformat(), pause=lambda _: None)
+        inspected(path)
     assert path.read_bytes() == before
 
 
