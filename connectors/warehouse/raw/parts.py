@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import duckdb
 
-from connectors.warehouse.raw.store import COLUMNS, RawStore, check_part, parquet, part_name
+from connectors.warehouse.raw.store import COLUMNS, RawStore, check_part, checksum_of, parquet, part_name
 from connectors.warehouse.storage.appending import append, as_json
 from connectors.warehouse.storage.connection import Connection, session_id, value, warehouse_id
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
@@ -91,32 +89,32 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     commit; if the transaction is not committed, the next draft replaces this one. Returns None, and leaves no file, if
     the query has no rows. Raises WarehouseUnusable when the folder cannot be written.
     """
-    db = connection.db
     number = last_number(connection) + 1
     store = store_of(connection)
-    written: list[_Written] = []
-
-    def write(draft: Path) -> None:
-        # DuckDB's own temporary file would only add a rename.
-        copied = db.execute(
-            f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
-            f" (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {level}, ROW_GROUP_SIZE {_ROW_GROUP},"
-            " USE_TMP_FILE false, RETURN_STATS true)"
-        ).fetchall()
-        written.append(_read_statistics(copied))
-
+    draft = store.draft(number, session_id(connection))
+    # DuckDB's own temporary file would only add a rename. Its statistics save another evaluation of the query.
+    copy = (
+        f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
+        f" (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {level}, ROW_GROUP_SIZE {_ROW_GROUP},"
+        " USE_TMP_FILE false, RETURN_STATS true)"
+    )
     try:
-        size, checksum = store.put(store.draft(number, session_id(connection)), write)
-    except _NoRows:
-        return None
+        with store.writing(draft):
+            copied = connection.db.execute(copy).fetchall()
+        rows = sum(row[1] for row in copied)
+        if not rows:
+            draft.unlink()
+            return None
+        size, checksum = draft.stat().st_size, checksum_of(draft)
     except OSError as error:
         raise _refused(store, str(error.strerror)) from error
     except duckdb.IOException as error:
         raise _refused(store, first_line(error)) from error
-    (of_file,) = written
-    statistics = of_file.rows, size, of_file.first_landed, of_file.last_landed, of_file.oldest_seen_at
-    part = Part(number, *statistics, checksum=checksum)
-    _name(connection, part)
+    [(*_, statistics, _)] = copied
+    landed, oldest = statistics['"landed"'], datetime.fromisoformat(statistics['"seen_at"']["min"])
+    part = Part(number, rows, size, int(landed["min"]), int(landed["max"]), oldest, checksum=checksum)
+    append(connection, ops_raw_parts, [as_json(asdict(part))])
+    connection.db.execute("UPDATE ops.warehouse SET raw_parts = ?", [number])
     return part
 
 
@@ -135,37 +133,11 @@ def confirm_part(connection: Connection) -> None:
         raise _refused(store, f"{part_name(number)}: {error.strerror}") from error
 
 
-class _NoRows(Exception):  # noqa: N818 - not an error
-    """The query has no rows, so no part is written."""
-
-
-class _Written(NamedTuple):
-    rows: int
-    first_landed: int
-    last_landed: int
-    oldest_seen_at: datetime
-
-
-def _read_statistics(copied: list[tuple[Any, ...]]) -> _Written:
-    """Return the statistics that DuckDB reports of a written part, which saves another evaluation of the query."""
-    rows, columns = sum(row[1] for row in copied), [row[4] for row in copied]
-    if not rows:
-        raise _NoRows
-    (found,) = columns
-    landed, seen_at = found['"landed"'], found['"seen_at"']
-    return _Written(rows, int(landed["min"]), int(landed["max"]), datetime.fromisoformat(seen_at["min"]))
-
-
 def _refused(store: RawStore, why: str) -> WarehouseUnusable:
     return WarehouseUnusable(
         f"cannot write the raw store {store.folder}: {why}. Landed pages are kept."
         " Fix: free disk space or make the folder writable, or move it and set GRAMHOUSE_RAW."
     )
-
-
-def _name(connection: Connection, part: Part) -> None:
-    append(connection, ops_raw_parts, [as_json(asdict(part))])
-    connection.db.execute("UPDATE ops.warehouse SET raw_parts = ?", [part.number])
 
 
 def mark_unlisted(connection: Connection, *, at: datetime) -> None:

@@ -3,7 +3,8 @@
 import errno
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,24 +89,22 @@ class RawStore:
         """Return the path of a part that a session has written, until it is committed."""
         return self.folder / f".{part_name(number)}.{session}"
 
-    def put(self, draft: Path, write: Callable[[Path], object]) -> tuple[int, str]:
-        """Call `write` with the path of a draft, and make the file durable; return its size in bytes and checksum.
+    @contextmanager
+    def writing(self, draft: Path) -> Iterator[None]:
+        """Make the draft that the block writes durable. The folder is created, and a leftover draft is removed.
 
-        The folder is created if necessary, and an existing draft is replaced. Raises whatever `write` raises; then
-        there is no draft.
+        If the block raises, there is no draft.
         """
         _make(self.folder)
         try:
             # A leftover file, which might be a symbolic link.
             draft.unlink(missing_ok=True)
-            write(draft)
+            yield
             sync(draft)
-            found = draft.stat().st_size, checksum_of(draft)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
         sync(self.folder)
-        return found
 
     def keep(self, draft: Path, number: int) -> None:
         """Give a committed draft the name of its part, durably. Raises FileExistsError if there is such a part."""
