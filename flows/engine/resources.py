@@ -21,16 +21,15 @@ from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.release import release
 from flows.config.settings import Settings, set_by
-from flows.engine.accounts import scan_account
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
-from flows.engine.run_context import RunResources
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.reporting.words import Say, span
 from models.clock import Clock
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient
+    from flows.engine.run_context import RunResources
 
 T = TypeVar("T")
 
@@ -174,12 +173,16 @@ def _import_client() -> "type[ApiClient]":
 
 
 @asynccontextmanager
-async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
+async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator["RunResources"]:
     """Open the resources of a run; they are closed when the block ends.
 
     Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request
     to the API.
     """
+    # Not for commands that scan nothing.
+    from flows.engine.accounts import scan_account  # noqa: PLC0415
+    from flows.engine.run_context import RunResources  # noqa: PLC0415
+
     clock = SystemClock()
     check_snapshot(settings.snapshot_file(), settings.warehouse)
     check_report(settings)
