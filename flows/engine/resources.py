@@ -98,19 +98,24 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
     )
 
 
-def check_snapshot(snapshot: Path, warehouse: Path) -> None:
-    """Check before the scan, not after hours of it, that the snapshot can be written.
-
-    Raises SettingsError and WarehouseUnusable.
-    """
-    folder = snapshot.parent
-    message = f"cannot write {snapshot}"
-    fix = "Fix: set GRAMHOUSE_SNAPSHOT to a file in a writable folder."
+def check_place(snapshot: Path, warehouse: Path) -> None:
+    """Check that a snapshot would replace neither the warehouse nor another file. Raises SettingsError."""
     if snapshot.resolve() == warehouse.resolve():
         message = f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
         raise SettingsError(message)
     if (refused := file_refusal(snapshot)) is not None:
         raise SettingsError(str(refused))
+
+
+def check_snapshot(snapshot: Path, warehouse: Path) -> None:
+    """Check before the scan, not after hours of it, that the snapshot can be written.
+
+    Raises SettingsError and WarehouseUnusable.
+    """
+    check_place(snapshot, warehouse)
+    folder = snapshot.parent
+    message = f"cannot write {snapshot}"
+    fix = "Fix: set GRAMHOUSE_SNAPSHOT to a file in a writable folder."
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -31,14 +31,19 @@ def check_service(connection: Connection, base_url: str) -> None:
 
     Addresses are normalized by `connectors.source.base_url.normalized`.
     """
-    bound = bound_to(connection)
-    if bound not in {None, base_url}:
-        message = (
-            f"This warehouse was filled from {bound}, but the configured address is {base_url}. Fix: set"
-            " GRAMHOUSE_BASE_URL back,"
-            " use another warehouse, or accept the new address with `gramhouse sync --rebind`."
-        )
-        raise OtherService(message)
+    if (refusal := service_refusal(bound_to(connection), base_url)) is not None:
+        raise OtherService(refusal)
+
+
+def service_refusal(bound: str | None, base_url: str) -> str | None:
+    """Return why a warehouse that is bound to an address is not filled from another one; None if it is the same."""
+    if bound in {None, base_url}:
+        return None
+    return (
+        f"This warehouse was filled from {bound}, but the configured address is {base_url}. Fix: set"
+        " GRAMHOUSE_BASE_URL back,"
+        " use another warehouse, or accept the new address with `gramhouse sync --rebind`."
+    )
 
 
 def bind_service(connection: Connection, base_url: str) -> None:

@@ -14,8 +14,10 @@ import typer
 from humanize import naturalsize
 from pydantic import SecretStr
 
+from connectors.source.base_url import normalized
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.network import Network
+from connectors.warehouse.runs.service import service_refusal
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseError
 from connectors.warehouse.storage.holder import holder
@@ -26,6 +28,7 @@ from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by
 from flows.engine.clock import SystemClock
+from flows.engine.resources import check_place, check_report
 from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
@@ -169,11 +172,18 @@ def _folder(settings: Settings) -> Iterator[Finding]:
     ]
     for name, wanted in folders:
         folder = next(there for there in (wanted, *wanted.parents) if there.exists())
-        if not os.access(folder, os.W_OK):
+        if not folder.is_dir():
+            yield Finding(name, "bad", f"{folder} is not a folder. Fix: set {PREFIX}{name.upper()} to another path.")
+        elif not os.access(folder, os.W_OK | os.X_OK):
             hint = (
                 f"{folder} is not writable. Fix: change its permissions, or set {PREFIX}{name.upper()} to another path."
             )
             yield Finding(name, "bad", hint)
+    try:
+        check_report(settings)
+        check_place(settings.snapshot_file(), settings.warehouse)
+    except SettingsError as error:
+        yield Finding("configuration", "bad", str(error))
 
 
 def _warehouse(settings: Settings) -> Finding:
@@ -201,6 +211,8 @@ def _warehouse(settings: Settings) -> Finding:
             f" {ahead.last:%Y-%m-%d %H:%M} UTC."
             " Fix: check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`.",
         )
+    if found and settings.base_url and (refusal := service_refusal(found.base_url, normalized(settings.base_url))):
+        return Finding("warehouse", "bad", refusal)
     size = naturalsize(settings.warehouse.stat().st_size)
     bound = f"; filled from {found.base_url}" if found and found.base_url else ""
     return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size}){bound}")

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -147,6 +148,59 @@ def test_the_address_that_a_warehouse_belongs_to_is_shown(run_cli: Cli, monkeypa
         assert _found(run_cli, 0)["warehouse"][1].endswith(f"; filled from {address}")
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://other.example.com")
         assert f"filled from {address}" in _found(run_cli, 1)["warehouse"][1]
+
+
+def _cut(part: Path) -> None:
+    part.write_bytes(part.read_bytes()[:100])
+
+
+def _of_another_warehouse(part: Path) -> None:
+    store = part.parents[1]
+    store.rename(store.with_name("f" * 32))
+
+
+# What makes every command that writes fail: the damage to a part of the raw store, or a setting; and the check.
+UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]] = {
+    "raw store gone": (lambda part: part.parents[2].rename("gone"), {}, "warehouse", "lacks part-"),
+    "part gone": (Path.unlink, {}, "warehouse", "lacks part-"),
+    "part cut": (_cut, {}, "warehouse", "has 100 bytes and should have"),
+    "part not listed": (
+        lambda part: shutil.copy(part, part.with_name("part-9999999.parquet")),
+        {},
+        "warehouse",
+        "older",
+    ),
+    "store of another warehouse": (_of_another_warehouse, {}, "warehouse", "lacks part-"),
+    "another service": (bool, {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "warehouse", "was filled from"),
+    "raw store a file": (bool, {"GRAMHOUSE_RAW": "notes.txt"}, "raw", "not a folder"),
+    "snapshot in a file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "snapshot", "not a folder"),
+    "snapshot another file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt"}, "configuration", "notes.txt"),
+    "report a database": (
+        bool,
+        {"GRAMHOUSE_REPORT": "data/analytics.duckdb"},
+        "configuration",
+        "reserved for a database",
+    ),
+}
+
+
+def test_what_makes_every_command_that_writes_fail_is_found(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch, "sandbox-demo-key"):
+        assert run_cli("sync")[0] == 0
+        Path("notes.txt").write_text("notes", encoding="utf-8")
+        shutil.copytree("data", "whole")
+        for name, (damage, settings, check, message) in UNWRITABLE.items():
+            shutil.rmtree("data")
+            shutil.copytree("whole", "data")
+            damage(next(Path("data/raw").glob("*/media/*.parquet")))
+            with monkeypatch.context() as wrong:
+                for variable, value in settings.items():
+                    wrong.setenv(variable, value)
+                code, out, _ = run_cli("doctor", "--json")
+                findings = json.loads(out)["findings"]
+                bad = [one["message"] for one in findings if (one["check"], one["verdict"]) == (check, "bad")]
+                assert (code in {1, 2}, [message in text for text in bad]) == (True, [True]), (name, bad)
+                assert run_cli("sync")[0] in {1, 2}, name
 
 
 def test_scopes_in_a_cooldown_are_not_requested(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
