@@ -30,8 +30,10 @@ SELECT
     l.error_code,  -- The error code of that outcome; NULL if there was none.
     l.resume_after,  -- The API asked not to be requested before this; NULL without a cooldown.
     l.ended_at AS last_tried_at,  -- When that outcome was known.
-    greatest(now(), w.complete_at, w.recent_at) - greatest(w.complete_at, w.recent_at)
-        AS stale_for,  -- The age of the later scan by the reader's clock; never negative.
+    date_diff(
+        'microsecond', greatest(w.complete_at, w.recent_at), greatest(now(), w.complete_at, w.recent_at)
+    ) / 1e6
+        AS stale_for,  -- The age of the later scan in seconds, by the reader's clock; NULL if there was none.
     CASE
         WHEN a.status <> 'token_expired' THEN coalesce(greatest(w.complete_at, w.recent_at), a.first_seen_at)
             + to_seconds(p.stale_after)

@@ -6,7 +6,7 @@ SELECT
     c.ig_username,  -- Its name on the social network.
     CASE
         WHEN f.is_stale THEN if(c.scanned_at IS NULL, 'never_scanned', 'not_scanned')
-        WHEN f.stale_at IS NULL AND coalesce(f.stale_for > to_seconds(s.stale_after), true) THEN 'token_expired'
+        WHEN f.stale_at IS NULL AND coalesce(f.stale_for > s.stale_after, true) THEN 'token_expired'
         WHEN c.posts >= 5 AND c.days_since_last_post > greatest(3 * c.median_days_between_posts, 7)
             THEN 'stopped_posting'
     END AS reason,  -- token_expired, never_scanned, not_scanned or stopped_posting.
