@@ -84,6 +84,12 @@ def _usage(error: typer.TyperException) -> str:
 
 def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
     """Run the command line and return its exit code. Raises Stopped for a command that failed after a signal."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            message = f"The argument {argument!a} is not UTF-8. Fix: write it in UTF-8."
+            raise SettingsError(message) from None
     try:
         code = int(app(args=arguments, standalone_mode=False) or ExitCode.COMPLETE)
     except Exception:

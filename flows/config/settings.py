@@ -40,6 +40,10 @@ from models.text import one_line
 
 _SHOWN = 80
 
+# A hundred years, so that no date before them is invalid, and a year in seconds.
+_MOST_DAYS = 36_525
+_LONGEST_WAIT = 366 * 24 * 3600
+
 # An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 
@@ -125,7 +129,7 @@ class Settings(BaseModel):
     max_wait: float = Field(
         3600,
         ge=0,
-        allow_inf_nan=False,
+        le=_LONGEST_WAIT,
         description="Longest wait in seconds of a run for one rate-limited account, or for the catalogue.",
     )
     resume_within: float = Field(
@@ -138,7 +142,7 @@ class Settings(BaseModel):
     busy_wait: float = Field(
         0,
         ge=0,
-        allow_inf_nan=False,
+        le=_LONGEST_WAIT,
         description="Wait for the lock: seconds a run waits while another process holds the warehouse; 0: do not wait.",
     )
     stale_after: float = Field(
@@ -169,6 +173,7 @@ class Settings(BaseModel):
     full_refresh_budget: int | None = Field(
         None,
         ge=1,
+        le=1_000_000_000,
         description="Maximum number of requests of such full scans in one run; by default no limit.",
     )
     engine: Literal["local", "dask"] = Field(
@@ -178,16 +183,19 @@ class Settings(BaseModel):
         None, description="Address of a Dask scheduler, tls://host:8786; none starts workers on this machine."
     )
     workers: int = Field(2, ge=1, le=256, description="Worker processes to start where no scheduler is named.")
-    keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
+    keep_runs: int = Field(400, ge=1, le=_MOST_DAYS, description="Days for which runs and their outcomes are kept.")
     keep_quarantine: int = Field(
-        400, ge=1, description="Days for which a record stays in quarantine after it was last seen."
+        400, ge=1, le=_MOST_DAYS, description="Days for which a record stays in quarantine after it was last seen."
     )
     keep_raw: int | None = Field(
         None,
         ge=1,
+        le=_MOST_DAYS,
         description="Days for which the raw store keeps superseded rows; by default all.",
     )
-    keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
+    keep_prefect: int = Field(
+        30, ge=1, le=_MOST_DAYS, description="Days for which Prefect keeps its own history, under `up`."
+    )
     nightly: Cron = Field("15 2 * * *", description="Schedule of the nightly sync of `up`, a cron expression.")
     stories: Cron = Field(
         "15 */6 * * *",

@@ -12,6 +12,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "missing": "it is missing",
         "string_type": "it must be text",
+        "string_unicode": "it is not UTF-8",
         "path_type": "it must be a path",
         "bool_type": "it must be true or false",
         "bool_parsing": "it must be true or false",
@@ -44,13 +45,8 @@ def fix(error: Mapping[str, Any], field: FieldInfo | None) -> str:
 
 def _range(field: FieldInfo) -> str:
     bounds = {name: limit for each in field.metadata for name in ("ge", "gt", "le") if (limit := _limit(each, name))}
-    match bounds:
-        case {"ge": least, "le": most}:
-            return f"from {least} to {most}"
-        case {"gt": least, "le": most}:
-            return f"above {least}, at most {most}"
-        case _:
-            return f"of at least {bounds['ge']}"
+    least = f"above {bounds['gt']}, at most" if "gt" in bounds else f"from {bounds['ge']} to"
+    return f"{least} {bounds['le']}"
 
 
 def _limit(constraint: object, name: str) -> str | None:

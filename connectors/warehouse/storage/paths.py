@@ -30,7 +30,14 @@ def local(path: Path) -> Path:
     if _ELSEWHERE.match(str(path)):
         message = "it is not a local path; only local files and folders are supported"
         raise ValueError(message)
-    return path.expanduser()
+    try:
+        str(path).encode()
+        return path.expanduser()
+    except UnicodeEncodeError:
+        message = "it is not UTF-8; choose another name"
+    except RuntimeError:
+        message = f"the home directory {path.parts[0]} does not exist; write the whole path"
+    raise ValueError(message)
 
 
 def database(path: Path) -> Path:

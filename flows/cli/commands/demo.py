@@ -144,13 +144,12 @@ def demo(
     Each call syncs the same catalogue one day later.
     """
     check_variables()
-    home = Path(folder)
-    snapshot = home / "analytics.duckdb"
     try:
-        database(snapshot)
+        snapshot = database(Path(folder) / "analytics.duckdb")
     except ValueError as error:
         message = f"--folder: {error} (got {folder!r})."
         raise SettingsError(message) from None
+    home = snapshot.parent
     day, first = _next_day(snapshot, SystemClock().now())
     out.print(
         f"[bold]gramhouse demo[/], sync {day + 1}: a sandbox API with 40 accounts on this machine,"

@@ -81,7 +81,7 @@ def accounts(
 
 def runs(
     *,
-    last: Annotated[int, typer.Option(help="Number of runs.", min=1)] = 20,
+    last: Annotated[int, typer.Option(help="Number of runs.", min=1, max=1_000_000_000)] = 20,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,

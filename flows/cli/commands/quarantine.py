@@ -107,7 +107,7 @@ def quarantine(
     *,
     limit: Annotated[
         int | None,
-        typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1),
+        typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1, max=1_000_000_000),
     ] = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,

@@ -44,6 +44,42 @@ def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return Cli(monkeypatch, capsys)
 
 
+HUGE = "1" + "0" * 20
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs", "--last", HUGE),
+        ("runs", "--last", "0"),
+        ("runs", "--last", f"-{HUGE}"),
+        ("quarantine", "--limit", HUGE),
+        ("report", "--weeks", HUGE),
+        ("sync", "--max-wait", HUGE),
+        ("sync", "--busy-wait", "-1"),
+        ("sync", "--concurrency", HUGE),
+        ("sync", "--max-requests", f"-{HUGE}"),
+        ("sandbox", "--accounts", HUGE),
+        ("up", "--port", HUGE),
+        ("backfill", "--account", "\udcff"),
+        ("backfill", "--reason", "\udcff", "--all"),
+        ("query", "SELECT '\udcff'"),
+        ("sync", "--warehouse", "\udcff"),
+        ("sync", "--warehouse", "~nosuchuser/w.duckdb"),
+        ("sync", "--snapshot", "~nosuchuser/s.duckdb"),
+        ("export", "~nosuchuser/export"),
+        ("report", "~nosuchuser/report.html"),
+        ("demo", "--folder", "~nosuchuser/demo"),
+    ],
+    ids=lambda arguments: ascii(" ".join(arguments)),
+)
+def test_an_argument_that_cannot_be_used_is_refused_in_one_line(run_cli: Cli, arguments: tuple[str, ...]) -> None:
+    code, out, err = run_cli(*arguments)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("✖ ")
+
+
 def test_the_version_and_the_help() -> None:
     assert CliRunner().invoke(app, ["--version"]).output.startswith("gramhouse ")
     assert CliRunner().invoke(app, ["-h"]).exit_code == 0

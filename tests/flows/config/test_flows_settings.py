@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.request import proxy_bypass
 
 import httpx
@@ -366,10 +366,12 @@ def test_an_invalid_value_is_reported_with_its_source(monkeypatch: pytest.Monkey
     [
         ("CONCURRENCY", "0", "a whole number from 1 to 256", "; the default is 16"),
         ("CONCURRENCY", "2.5", "a whole number from 1 to 256", "; the default is 16"),
-        ("MAX_WAIT", "-1", "a number of at least 0", "; the default is 3600"),
-        ("MAX_WAIT", "inf", "a number of at least 0", "; the default is 3600"),
+        ("MAX_WAIT", "-1", "a number from 0 to 31622400", "; the default is 3600"),
+        ("MAX_WAIT", "inf", "a number from 0 to 31622400", "; the default is 3600"),
+        ("MAX_WAIT", "nan", "a number from 0 to 31622400", "; the default is 3600"),
         ("STALE_AFTER", "0", "a number above 0, at most 31622400", "; the default is 129600"),
-        ("KEEP_RAW", "soon", "a whole number of at least 1", ", or remove it"),
+        ("KEEP_RAW", "soon", "a whole number from 1 to 36525", ", or remove it"),
+        ("KEEP_RUNS", "1000000", "a whole number from 1 to 36525", "; the default is 400"),
         ("SCAN_EXPIRED", "maybe", "true or false", "; the default is false"),
     ],
 )
@@ -380,6 +382,30 @@ def test_a_wrong_value_is_refused_in_plain_words(
     with pytest.raises(SettingsError) as raised:
         load()
     assert str(raised.value) == f"GRAMHOUSE_{name}: it must be {why} (got '{value}'). Fix: change it{default}."
+
+
+NUMBERS = [
+    name
+    for name, field in Settings.model_fields.items()
+    if {int, float} & {field.annotation, *get_args(field.annotation)}
+]
+PATHS = ("api_key_file", "prefect_home", "raw", "report", "snapshot", "warehouse")
+
+
+@pytest.mark.parametrize("value", ["1e300", "9" * 30, "-1", "-" + "9" * 30])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_every_number_has_a_range(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", value)
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_[A-Z_]+: it must be [^\n]* Fix: [^\n]*\.$"):
+        load()
+
+
+@pytest.mark.parametrize(("path", "why"), [("~nosuchuser/a.b", "home directory ~nosuchuser"), ("\udcff/a.b", "UTF-8")])
+@pytest.mark.parametrize("name", PATHS)
+def test_a_path_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, path: str, why: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", path)
+    with pytest.raises(SettingsError, match=why):
+        load()
 
 
 def test_the_mapping_in_the_environment_is_merged_with_and_overrides_the_file(
