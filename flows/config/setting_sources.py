@@ -46,6 +46,13 @@ def from_environment(environ: Mapping[str, str], known: Collection[str]) -> dict
     return {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
 
 
+def not_utf8(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
+    """Return a line for each setting in the environment that is not text in UTF-8."""
+    found = from_environment(environ, known)
+    wrong = [name for name, value in found.items() if value != value.encode(errors="replace").decode()]
+    return [f"{variable(name, environ)}: it is not UTF-8. Fix: write it in UTF-8." for name in wrong]
+
+
 def _table(text: str) -> object:
     try:
         return json.loads(text)

@@ -26,6 +26,7 @@ from flows.config.setting_sources import (
     given,
     no_such,
     not_toml,
+    not_utf8,
     origin,
     read_text,
     unknown_variables,
@@ -336,6 +337,8 @@ def load(**chosen: object) -> Settings:
     contains the key.
     """
     overrides = {name: value for name, value in chosen.items() if value is not None}
+    if not_text := not_utf8(os.environ, Settings.model_fields):
+        raise SettingsError(*not_text)
     wrong = unknown_variables(os.environ, Settings.model_fields)
     settings = None
     try:

@@ -400,11 +400,19 @@ def test_every_number_has_a_range(monkeypatch: pytest.MonkeyPatch, name: str, va
         load()
 
 
-@pytest.mark.parametrize(("path", "why"), [("~nosuchuser/a.b", "home directory ~nosuchuser"), ("\udcff/a.b", "UTF-8")])
 @pytest.mark.parametrize("name", PATHS)
-def test_a_path_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, path: str, why: str) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", path)
-    with pytest.raises(SettingsError, match=why):
+def test_a_path_of_an_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "~nosuchuser/a.b")
+    with pytest.raises(SettingsError, match="the home directory ~nosuchuser does not exist"):
+        load()
+    with pytest.raises(SettingsError, match="UTF-8"):
+        load(**{name: "\udcff/a.b"})
+
+
+@pytest.mark.parametrize("name", Settings.model_fields)
+def test_a_value_that_is_not_utf8_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "a\udcff")
+    with pytest.raises(SettingsError, match=rf"^GRAMHOUSE_{name.upper()}: it is not UTF-8\. Fix: [^\n]*$"):
         load()
 
 
