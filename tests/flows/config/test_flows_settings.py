@@ -44,7 +44,6 @@ RIGHT = [
     ("engine", "dask", "dask"),
     ("scheduler", "tls://scheduler:8786", "tls://scheduler:8786"),
     ("workers", 4, 4),
-    ("store", "s3://bucket/a", "s3://bucket/a"),
     ("nightly", "30 3 * * 1-5", "30 3 * * 1-5"),
     ("stories", "0 */4 * * *", "0 */4 * * *"),
     ("time_zone", "Europe/Berlin", "Europe/Berlin"),
@@ -90,8 +89,6 @@ WRONG = [
     ("full_refresh_budget", "0"),
     ("engine", "ray"),
     ("workers", "0"),
-    ("store", "ftp://x"),
-    ("store", "s3://"),
     ("keep_runs", "0"),
     ("keep_quarantine", "0"),
     ("keep_raw", "0"),
@@ -470,7 +467,7 @@ def test_a_key_in_the_wrong_setting_is_not_shown(monkeypatch: pytest.MonkeyPatch
     assert SECRET not in str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["store", "snapshot"])
+@pytest.mark.parametrize("name", ["snapshot"])
 def test_credentials_in_the_address_of_a_bucket_are_refused_and_not_shown(name: str) -> None:
     with pytest.raises(SettingsError, match=f"^--{name}: it names no bucket; write one such as s3://bucket/") as raised:
         load(**{name: "s3://user:canary@bucket/a.duckdb"})
