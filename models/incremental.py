@@ -112,7 +112,6 @@ class FullReason(StrEnum):
     FIRST = "first_scan"
     UNPROVED = "order_not_proved"
     SHORT = "few_pages"
-    REMOVALS = "removals_pending"
     DUE = "full_due"
 
 
@@ -121,8 +120,7 @@ class ClosedScan:
     """A partition's last closed scans: full ones, and recent ones that reached known posts.
 
     `seq` is the landing number of the last page of the latest of them. `complete_at` and `pages` describe the last
-    full one. The next full scan is due at `complete_at` plus `full_share` of the refresh interval. `needs_full`:
-    removals are pending that only a full scan can decide.
+    full one. The next full scan is due at `complete_at` plus `full_share` of the refresh interval.
     """
 
     seq: int
@@ -131,12 +129,11 @@ class ClosedScan:
     pages: int
     is_ordered: bool
     full_share: float
-    needs_full: bool
 
     @property
     def is_eligible(self) -> bool:
         """Whether a recent scan may follow."""
-        return self.is_ordered and not self.needs_full and self.pages >= LEAST_PAGES
+        return self.is_ordered and self.pages >= LEAST_PAGES
 
     def age(self, now: datetime, every: timedelta) -> float:
         """Return the age of the last full scan, in refresh intervals."""
@@ -171,8 +168,6 @@ def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> Full
         return FullReason.MODE
     if not closed.is_ordered:
         return FullReason.UNPROVED
-    if closed.needs_full:
-        return FullReason.REMOVALS
     if not closed.is_eligible:
         return FullReason.SHORT
     at, every = incremental.at, incremental.every

@@ -200,7 +200,7 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
     async with _open_existing(settings, "gramhouse rebuild") as opened:
         warehouse, after, imported, outdated = opened.warehouse, None, 0, 0
         stored = await warehouse.transact(rebuild_stored, settings.media_mapping())
-        while batch := await warehouse.transact(import_batch, after=after, now=opened.clock.now()):
+        while batch := await warehouse.transact(import_batch, after=after):
             # Confirms the part of the raw store that the batch wrote.
             await warehouse.merge()
             after, imported, outdated = batch.last, imported + batch.rows, outdated + batch.outdated

@@ -8,7 +8,6 @@ from models.tables.columns import (
     child,
     completed_scan,
     field,
-    flag,
     instant,
     media_child,
     media_content,
@@ -179,7 +178,9 @@ completed_scans = Table(
         instant("complete_at", "When the last full scan received its last page.", nullable=False),
         *completed_scan(),
         share("full_share", FULL_SHARE),
-        flag("needs_full", "Whether removals are pending that only a full scan can decide."),
+        whole(
+            "items_missing", "Items that the last closed scans did not list, and another one must confirm as removed."
+        ),
     ),
     relation=Relation(("resource", "account_id", "surface"), (ANY_ACCOUNT,)),
     comment="The last full scan of each partition, and the last recent scan after it; one row per partition.",

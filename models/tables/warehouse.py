@@ -11,7 +11,6 @@ from models.tables.columns import (
     child,
     completed_scan,
     field,
-    flag,
     instant,
     media_child,
     media_content,
@@ -284,23 +283,23 @@ ops_missing = Table(
         account_id(),
         surface(),
         media_id(),
-        instant("since", "When a closed scan without rejected records first missed it; NULL if none has."),
+        instant(
+            "missing_since", "When the scan ended that first missed it without a rejected record; NULL if none has."
+        ),
         instant("last_seen_at", "When a scan last saw it.", nullable=False),
-        flag("needs_full", "Whether only a full scan may confirm its removal."),
     ),
     schema="ops",
-    comment="Items that a closed scan missed, and whose removal another scan must confirm or decide.",
+    comment="Items that a closed scan missed, and whose removal another one must confirm.",
 )
 
 ops_missing_accounts = Table(
     "missing_accounts",
     (
         account_id(),
-        instant("since", "When a complete catalogue first missed it.", nullable=False),
-        instant("missed_from", "When the scan of the first such catalogue that was not empty began; NULL if all were."),
+        instant("missing_since", "When the scan of the catalogue ended that first missed it.", nullable=False),
     ),
     schema="ops",
-    comment="Accounts missing from the catalogue whose removal awaits confirmation.",
+    comment="Accounts that a complete catalogue missed, and whose removal another one must confirm.",
 )
 
 ops_warehouse = Table(

@@ -42,6 +42,7 @@ SELECT
         WHEN stale_at IS NOT NULL THEN greatest(epoch(now()) - epoch(stale_at) + p.stale_after, 0)::BIGINT
     END AS age_seconds,  -- Since the later scan, or else the account was first seen; NULL while the token is expired.
     coalesce(stale_at < now(), false) AS is_stale,  -- Whether it is stale by the reader's clock.
+    coalesce(w.items_missing, 0) AS items_missing,  -- Items that its last closed scans missed; the next one confirms it.
     w.removals_undecided_since  -- Since when missing items are not marked as removed: scans rejected records.
 FROM accounts AS a
 CROSS JOIN scanned AS s

@@ -94,6 +94,7 @@ class Operator:
 
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = ("-m", "flows.cli")
 
     @property
     def warehouse(self) -> Path:
@@ -112,7 +113,7 @@ class Operator:
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", *arguments],
+            [sys.executable, *self.program, *arguments],
             env=self.environment(**env),
             cwd=Path(__file__).parents[2],
             stdout=subprocess.PIPE,

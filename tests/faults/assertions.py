@@ -13,7 +13,7 @@ from tests.flows.fake_api import CORRELATION_ID
 def assert_fault_run(cell: Cell, found: RunResult, api: FakeApi, model: Model, clock: VirtualClock) -> None:
     there, expected = found.outcomes[cell.moment.where], cell.expected
     # If too many accounts are missing, they are not removed yet, and the run is partial.
-    exit_code = expected.exit_code or (3 if model.accounts.missing else 0)
+    exit_code = expected.exit_code or (3 if model.accounts.lacks_many else 0)
     assert (there.kind, found.exit_code) == (expected.outcome, exit_code)
     assert api.requested_cursors(cell.moment.where) == expected.cursors
     assert api.bytes_read <= cell.fault.bytes_read

@@ -16,7 +16,7 @@ from tests.faults.faulty_replies import error_reply
 from tests.faults.matrix import Moment
 from tests.faults.model import Model
 from tests.faults.runs import HOUR, ApiConnection, open_test_warehouse, sync
-from tests.faults.world import BEFORE, CATALOGUE, NOW, POSTS, Where
+from tests.faults.world import BEFORE, CATALOGUE, LEAVING, NOW, POSTS, Where
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,14 @@ Prepare = Callable[[Moment], PreparedWarehouse]
 
 
 async def _prepared(folder: Path, cut_at: Where | None) -> PreparedWarehouse:
-    """Perform a run without faults, and optionally another in which the second page of `cut_at` fails."""
+    """Perform two runs without faults, and optionally another in which the second page of `cut_at` fails."""
     ready = PreparedWarehouse(folder, Model(), VirtualClock())
-    players = [FakeApi(BEFORE, ready.clock.now)]
+    now = ready.clock.now
+    players = {0: FakeApi(BEFORE, now), 13: FakeApi(LEAVING, now)}
     if cut_at is not None:
-        players.append(FakeApi(NOW, ready.clock.now, cut_at, 1, error_reply(503, "rate_limiter_unavailable")))
+        players[26] = FakeApi(NOW, now, cut_at, 1, error_reply(503, "rate_limiter_unavailable"))
     async with open_test_warehouse(folder) as warehouse:
-        for hour, api in enumerate(players):
+        for hour, api in players.items():
             ready.clock.passed = hour * HOUR
             found = await sync(warehouse, folder, ready.clock, ApiConnection(api))
             ready.model.sync(api.served)
@@ -65,7 +66,7 @@ def prepare(_made: dict[Where | None, PreparedWarehouse], tmp_path: Path) -> Pre
         shutil.copy(made.folder / "warehouse.duckdb", tmp_path)
         shutil.copytree(made.folder / "raw", tmp_path / "raw")
         clock = VirtualClock()
-        clock.passed = 2 * HOUR
+        clock.passed = 27 * HOUR
         return PreparedWarehouse(tmp_path, copy.deepcopy(made.model), clock)
 
     return copied

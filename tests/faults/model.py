@@ -117,6 +117,6 @@ class Model:
 
     def _end(self, where: Where, scan: Scan, at: datetime) -> None:
         if where == CATALOGUE:
-            self.accounts.end(scan, began=scan.began, started_at=scan.started, at=at)
+            self.accounts.end(began=scan.began, started_at=scan.started, at=at)
         else:
             self.media.end(where, self.landed, End(scan.began, scan.started, at, scan.seen, scan.rejects))

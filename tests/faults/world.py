@@ -24,7 +24,8 @@ def post(name: str, caption: str = "as it was") -> Item:
     return {"id": name, "caption": caption, "timestamp": "2026-02-01T12:00:00+0000", "owner": {"name": "é\U0001f600"}}
 
 
-# Between the two, one of Ann's posts is new, one has changed and one is removed; Dan is removed, and Bea is renamed.
+# Between the first and the last, one of Ann's posts is new, one has changed and one is removed; Dan is removed, and Bea
+# is renamed. What is removed is missing in the second already, so that the next scans confirm it.
 BEFORE: World = {
     CATALOGUE: [
         [account(1, "ann")],
@@ -35,6 +36,11 @@ BEFORE: World = {
     (ANN, "stories"): [[post("s1")]],
     (BEA, "posts"): [[post("q1"), post("q2")]],
     (BEA, "stories"): [[]],
+}
+LEAVING: World = {
+    **BEFORE,
+    CATALOGUE: [*BEFORE[CATALOGUE][:2], [account(3, "cyd", "token_expired")]],
+    POSTS: [*BEFORE[POSTS][:2], [post("p5")]],
 }
 NOW: World = {
     CATALOGUE: [[account(1, "ann")], [account(2, "bea.b")], [account(3, "cyd", "token_expired")]],

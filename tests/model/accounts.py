@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-_HOUR, _HALF_A_DAY = timedelta(hours=1), timedelta(hours=12)
+_HALF_A_DAY = timedelta(hours=12)
 
 
 @dataclass
@@ -30,16 +30,18 @@ class Account:
 class Accounts:
     """All accounts ever listed. `periods` are rows of account, status, from and to.
 
-    `missing` has, for each missing account, since when, and the start of the first scan that missed it and listed
-    others.
+    `missing` has, for each missing account, the end of the first scan that missed it. `is_empty`: the last complete
+    catalogue lists none of the accounts.
     """
 
     rows: dict[str, Account] = field(default_factory=dict)
     periods: list[list[Any]] = field(default_factory=list)
-    missing: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
+    missing: dict[str, datetime] = field(default_factory=dict)
+    is_empty: bool = False
 
     def see(self, account_id: str, item: dict[str, str], scan: object, landed: int, at: datetime) -> None:
         """Process a listed account."""
+        self.is_empty = False
         self.missing.pop(account_id, None)
         known, status = self.rows.get(account_id), item["status"]
         is_same = known is not None and known.removed_at is None and known.status == status
@@ -49,6 +51,12 @@ class Accounts:
         first = known.first_seen_at if known else at
         name, public_id = item["ig_username"], item.get("public_id")
         self.rows[account_id] = Account(name, public_id, status, since, first, at, scan, landed)
+
+    @property
+    def lacks_many(self) -> bool:
+        """Return whether a run must be partial, because a person should look at the missing accounts."""
+        present = sum(row.removed_at is None for row in self.rows.values())
+        return self.is_empty or 10 * len(self.missing) > present
 
     def see_unreadable(self, account_id: str, scan: object, landed: int, at: datetime) -> None:
         """Process a known account that was listed by a rejected record."""
@@ -60,29 +68,24 @@ class Accounts:
                 period[3] = at
         self.periods.append([account_id, status, at, None])
 
-    def end(self, scan: object, *, began: int, started_at: datetime, at: datetime) -> int:
+    def end(self, *, began: int, started_at: datetime, at: datetime) -> int:
         """Complete a scan, whose first page was the `began`th to land; return the number of removed accounts.
 
-        A few accounts are removed at once; many only when a scan half a day later, which lists others, misses them.
+        An account is removed if a scan that begins half a day after the end of the first that missed it misses it, too.
+        An empty catalogue decides nothing.
         """
-        present = {one: row for one, row in self.rows.items() if row.removed_at is None}
-        lists_any = any(row.scan == scan for row in self.rows.values())
-        missed = {one: self.missing.get(one, (at, None)) for one, row in present.items() if row.landed < began}
-        sure = {
-            one
-            for one, (since, begun) in missed.items()
-            if lists_any and begun and started_at - begun >= _HALF_A_DAY and started_at - since >= _HOUR
-        }
-        known = sum(row.first_seen_at < started_at or one in missed for one, row in present.items()) - len(sure)
-        unsure = len(missed) - len(sure)
-        if unsure == known or (unsure > 1 and 10 * unsure > known):
-            waiting = {one: missing for one, missing in missed.items() if one not in sure}
-        else:
-            waiting, sure = {}, set(missed)
-        self.missing = {
-            one: (since, begun or (started_at if lists_any else None)) for one, (since, begun) in waiting.items()
-        }
-        for one in sure:
-            present[one].removed_at = missed[one][0]
-            self._begin(one, "removed", missed[one][0])
-        return len(sure)
+        gone = 0
+        present = [row for row in self.rows.values() if row.removed_at is None]
+        self.is_empty = bool(present) and all(row.landed < began for row in present)
+        if not any(row.landed >= began for row in self.rows.values()):
+            return gone
+        for one, row in self.rows.items():
+            if row.removed_at is not None or row.landed >= began:
+                continue
+            since = self.missing.get(one)
+            self.missing[one] = min(since or at, at)
+            if since is not None and started_at - since >= _HALF_A_DAY:
+                row.removed_at = self.missing.pop(one)
+                self._begin(one, "removed", row.removed_at)
+                gone += 1
+        return gone

@@ -120,7 +120,11 @@ class Days:
             )
         for account_id, account in self.accounts.items():
             if account_id not in {record["id"] for record in listed} and account.removed_at is None:
-                account.removed_at = gone = self.scans[CATALOGUE]
+                if account.missing_since is None:
+                    account.missing_since = self.scans[CATALOGUE]
+                    continue
+                gone = account.missing_since
+                account.removed_at, account.missing_since = gone, None
                 periods = self.statuses[account_id]
                 periods[-1] = (*periods[-1][:2], gone)
                 periods.append(("removed", gone, None))
@@ -133,24 +137,22 @@ class Days:
         for item, moment in self._pages(day, partition, items, self.page_size):
             key = (*partition, reading.media_id(item, BUILT_IN.media_id))
             seen.add(key)
-            self._missing.pop(key, None)
+            self.message["missing only once"] += self._missing.pop(key, None) is not None
             self._see(key, item, moment, names)
         end = self.scans[partition]
         for key in seen:
             self.media[key].last_seen_at = end
-        missed = known.keys() - seen
-        old = {key for key, media in known.items() if _removal(partition[1], media, now) == "expired"}
-        newly = missed - self._missing.keys() - old
-        # A truncated listing looks like a mass disappearance: only a scan at least an hour later may confirm it.
-        doubtful = 2 * len(newly) > len(known.keys() - old)
-        for key in missed:
+        for key in known.keys() - seen:
             media = known[key]
-            if key not in old and (doubtful or key in self._missing):
-                self._missing.setdefault(key, (end, media.last_seen_at))
-                self.message[f"{partition[1]} in doubt"] += 1
+            if key in self._missing:
+                media.removed_at, media.last_seen_at = self._missing.pop(key)
+                media.removal = "removed"
+            elif _has_ended(partition[1], media, now):
+                media.removed_at, media.removal = end, "expired"
+            else:
+                self._missing[key] = end, media.last_seen_at
+                self.message[f"{partition[1]} missing"] += 1
                 continue
-            media.removed_at, media.last_seen_at = self._missing.pop(key, (end, media.last_seen_at))
-            media.removal = _removal(partition[1], media, now)
             self.message[media.removal] += 1
 
     def _see(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
@@ -182,11 +184,10 @@ class Days:
         self._counts[key] = now
 
 
-def _removal(surface: str, media: Media, now: datetime) -> str:
+def _has_ended(surface: str, media: Media, now: datetime) -> bool:
     # An item without a publication time was first seen less than an hour ago, during this test.
     published = reading.canonical(media.payload, _PUBLISHED)
-    old = published is not None and now - published >= timedelta(hours=24)
-    return "expired" if surface == "stories" and old else "removed"
+    return surface == "stories" and published is not None and now - published >= timedelta(hours=24)
 
 
 def content(item: Item) -> str:

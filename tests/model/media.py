@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.model.recent import Closed, Feed, Key, Missing, RemovalCheck, completed, is_covered, spread
+from tests.model.recent import Closed, Feed, Key, Missing, completed, is_covered, spread
 
 Payload = dict[str, Any]
 # Account and surface; both are empty for the catalogue.
@@ -50,7 +50,7 @@ class End:
 
 @dataclass
 class Media:
-    """All items ever listed. `closed` are the last closed scans, `missing` the items that only one of them missed.
+    """All items ever listed. `closed` are the last closed scans, `missing` the items that one of them missed.
 
     An item has changed unless it `is_same`; a change of `content` begins a new version.
     """
@@ -100,29 +100,23 @@ class Media:
             and (not end.recent or is_covered(self.published(row.payload), end.feed.read_to))
         }
         missed = [key for key, row in present.items() if row.landed < end.began and key not in end.seen]
-        old = {
-            key
-            for key, row in present.items()
-            if partition[1] == "stories" and end.at - self._published_or_seen(row) >= _DAY
-        }
-        known = sum(
-            (row.first_seen_at < end.started or key in missed) and key not in old for key, row in present.items()
-        )
-        before = {key: self.missing.pop(key, Missing(None, self.last_seen(key), needs_full=False)) for key in missed}
-        check = RemovalCheck(end.started, end.at, end.recent, end.rejects, known, old)
-        self.missing.update(check.pending(before))
-        removed = check.removed(before)
-        for key, since in removed.items():
-            row = present[key]
-            row.removed_at, row.written_at = since, before[key].last_seen
-            row.removal = "expired" if key in old else "removed"
+        counts = Counter[str]()
+        for key in missed:
+            row, before = present[key], self.missing.pop(key, None) or Missing(None, self.last_seen(key))
+            has_ended = partition[1] == "stories" and end.at - self._published_or_seen(row) >= _DAY
+            missing, removal = before.after(started=end.started, at=end.at, rejects=end.rejects, has_ended=has_ended)
+            if removal is None:
+                self.missing[key] = missing
+            else:
+                row.removed_at, row.written_at, row.removal = missing.since, missing.last_seen, removal
+                counts[removal] += 1
         if missed and end.rejects:
             self.undecided.setdefault(partition, end.at)
         elif not end.recent or all(one.since for key, one in self.missing.items() if key[:2] == partition):
             self.undecided.pop(partition, None)
         self._close(partition, end)
         self.ended[partition] = landed
-        return Counter(str(present[key].removal) for key in removed)
+        return counts
 
     def _close(self, partition: Partition, end: End) -> None:
         before = self.closed.get(partition)
@@ -146,9 +140,9 @@ class Media:
             return row.written_at
         return max(row.written_at, closed.last_saw(self.published(row.payload)))
 
-    def needs_full(self, partition: Partition) -> bool:
-        """Return whether removals are pending that only a full scan can decide."""
-        return any(one.needs_full for key, one in self.missing.items() if key[:2] == partition)
+    def items_missing(self, partition: Partition) -> int:
+        """Return how many items another scan must confirm as removed."""
+        return sum(one.since is not None for key, one in self.missing.items() if key[:2] == partition)
 
     def known(self, partition: Partition) -> dict[str, Item]:
         """Return the items that a closed scan has seen and that are not removed, by id."""

@@ -1,6 +1,6 @@
 """The rules of docs/decisions/incremental-scans.md in plain Python: when a scan may stop, which removals it decides."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import md5
@@ -18,7 +18,7 @@ _FUTURE = timedelta(days=1)
 # An item as a page lists it: its id, and when it was published.
 Listed = tuple[str | None, datetime | None]
 Key = tuple[str, str, str]
-Why = Literal["full_refresh", "first_scan", "order_not_proved", "removals_pending", "few_pages", "full_due"]
+Why = Literal["full_refresh", "first_scan", "order_not_proved", "few_pages", "full_due"]
 
 
 def spread(account_id: str) -> float:
@@ -114,54 +114,18 @@ class Missing(NamedTuple):
 
     since: datetime | None
     last_seen: datetime
-    needs_full: bool
 
+    def after(self, *, started: datetime, at: datetime, rejects: bool, has_ended: bool) -> tuple["Missing", str | None]:
+        """Return it after another scan missed it, and the removal that the scan decides.
 
-@dataclass(frozen=True)
-class RemovalCheck:
-    """Decides which of the items missed by a closed scan are removed; `known` is how many it should have seen.
-
-    Expired stories (`old`) are always removed. A scan that rejected a record decides nothing. A recent scan removes
-    items that another scan missed before. If most items are missing, none is removed until a full scan that began an
-    hour later misses them, too.
-    """
-
-    started: datetime
-    at: datetime
-    recent: bool
-    rejects: bool
-    known: int
-    old: Collection[Key]
-
-    def removed(self, missed: Mapping[Key, Missing]) -> dict[Key, datetime]:
-        """Return the removed items, and since when."""
-        too_many = self._are_too_many(missed)
-        return {
-            key: missing.since or self.at
-            for key, missing in missed.items()
-            if not self.rejects and (key in self.old or self._is_removed(missing, too_many=too_many))
-        }
-
-    def _are_too_many(self, missed: Mapping[Key, Missing]) -> bool:
-        newly = sum(not missing.needs_full for key, missing in missed.items() if key not in self.old)
-        return 2 * newly > self.known
-
-    def _is_removed(self, missing: Missing, *, too_many: bool) -> bool:
-        if missing.needs_full:
-            assert missing.since is not None
-            return not self.recent and self.started - missing.since >= timedelta(hours=1)
-        return not too_many and (not self.recent or missing.since is not None)
-
-    def pending(self, missed: Mapping[Key, Missing]) -> dict[Key, Missing]:
-        """Return the items whose removal is not decided yet."""
-        if self.rejects:
-            return dict(missed)
-        too_many, removed = self._are_too_many(missed), self.removed(missed)
-        return {
-            key: Missing(missing.since or self.at, missing.last_seen, missing.needs_full or too_many)
-            for key, missing in missed.items()
-            if key not in removed
-        }
+        `has_ended`: it is a story that was a day old at the end of this scan.
+        """
+        if rejects:
+            return self, None
+        if self.since is None:
+            return Missing(at, self.last_seen), "expired" if has_ended else None
+        is_confirmed = started - self.since >= timedelta(hours=1)
+        return Missing(min(self.since, at), self.last_seen), "removed" if is_confirmed else None
 
 
 def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, share: float, is_posts: bool) -> Closed:
@@ -175,7 +139,7 @@ def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, sh
     return Closed(at, pages, feed.received, share, proofs, is_ordered, feed.broken_by)
 
 
-def why_full(closed: Closed | None, mode: str, now: datetime, *, needs_full: bool) -> Why | None:
+def why_full(closed: Closed | None, mode: str, now: datetime) -> Why | None:
     """Return why a scan must be full; None if it may be recent."""
     if closed is None:
         return "first_scan"
@@ -183,8 +147,6 @@ def why_full(closed: Closed | None, mode: str, now: datetime, *, needs_full: boo
         return "full_refresh"
     if not closed.is_ordered:
         return "order_not_proved"
-    if needs_full:
-        return "removals_pending"
     if closed.pages < _LEAST_PAGES:
         return "few_pages"
     return "full_due" if now >= closed.complete_at + EVERY * closed.share else None

@@ -24,7 +24,7 @@ from models.incremental import (
 NOW = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
 EVERY = timedelta(days=7)
-CLOSED = ClosedScan(90, NOW - DAY, NOW - DAY, 10, is_ordered=True, full_share=1.0, needs_full=False)
+CLOSED = ClosedScan(90, NOW - DAY, NOW - DAY, 10, is_ordered=True, full_share=1.0)
 
 
 def posts(*days: float, first: int = 0) -> list[Post]:
@@ -147,7 +147,6 @@ INCREMENTAL = Incremental(NOW, EVERY)
         (None, FullReason.FIRST),
         (CLOSED, None),
         (replace(CLOSED, is_ordered=False), FullReason.UNPROVED),
-        (replace(CLOSED, needs_full=True), FullReason.REMOVALS),
         (replace(CLOSED, pages=2), FullReason.SHORT),
         (replace(CLOSED, complete_at=NOW - EVERY), FullReason.DUE),
         (replace(CLOSED, full_share=1 / 7), FullReason.DUE),

@@ -140,7 +140,7 @@ class Model:
         if self.media.is_overtaken(partition, scan.began):
             return
         if partition == CATALOGUE:
-            self.count["accounts_removed"] += self.accounts.end(scan, began=scan.began, started_at=scan.started, at=at)
+            self.count["accounts_removed"] += self.accounts.end(began=scan.began, started_at=scan.started, at=at)
         end = End(scan.began, scan.started, at, scan.seen, scan.rejects, scan.recent, scan.pages, scan.share, scan.feed)
         self.count.update(self.media.end(partition, self.landed, end))
 

@@ -96,8 +96,7 @@ class ProtocolChecker:
         mode = session.mode if session.run_kind == "sync" else "full_refresh"
         for partition, closed in model.media.closed.items():
             if partition[1] == "posts":
-                needs_full = model.media.needs_full(partition)
-                session.full[partition] = why = why_full(closed, mode, session.begun, needs_full=needs_full)
+                session.full[partition] = why = why_full(closed, mode, session.begun)
                 session.known_landed[partition] = None if why else model.media.ended[partition]
                 session.known[partition] = set() if why else set(model.media.known(partition))
 
@@ -301,7 +300,7 @@ class ProtocolChecker:
         if stops:
             expected = "failed"
         elif kinds <= {"complete", "recent", "skipped"}:
-            expected = "partial" if self.model.accounts.missing and session.run_kind == "sync" else "complete"
+            expected = "partial" if self.model.accounts.lacks_many and session.run_kind == "sync" else "complete"
         else:
             expected = "partial" if kinds & {"complete", "recent", "deferred"} else "failed"
         require(state == expected, f"the run is {state}, and should be {expected} with {sorted(kinds)}")

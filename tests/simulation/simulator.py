@@ -142,7 +142,7 @@ class Simulator:
         is_recent = any(day.mode == "incremental" for day in days)
         for number, day in enumerate(_QUIET_RECENT if is_recent else _QUIET, start=len(days)):
             report = self._run_day(number, day)
-            due = "partial" if self.checker.model.accounts.missing else "complete"
+            due = "partial" if self.checker.model.accounts.lacks_many else "complete"
             require(report is not None and report.state == due, f"a day without faults ended {report}")
             snapshot = Snapshot(self.disk.snapshot)
             try:

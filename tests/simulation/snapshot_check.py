@@ -27,7 +27,7 @@ _MEDIA = (
 _COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
 _CLOSED = (
     "resource, account_id, surface, complete_at, removals_undecided_since, recent_at, covered_from, pages, items,"
-    " item_order, order_broken_by, full_share, needs_full"
+    " item_order, order_broken_by, full_share, items_missing"
 )
 _GAPS = "SELECT account_id, surface, cursor, pages, read_down_to FROM gaps"
 
@@ -76,7 +76,7 @@ def _closed(model: Model, where: Partition) -> Row:
         *where,
         *(one.complete_at, model.media.undecided.get(where), one.recent_at, one.covered_from, one.pages, one.items),
         *("newest_first" if one.is_ordered else None, one.broken_by, one.share),
-        where[1] == "posts" and model.media.needs_full(where),
+        model.media.items_missing(where),
     )
 
 
@@ -91,7 +91,7 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
     _compare(
         "missing accounts",
-        [(account_id, since) for account_id, (since, _) in model.accounts.missing.items()],
+        [*model.accounts.missing.items()],
         snapshot.rows("SELECT account_id, missing_since FROM accounts WHERE missing_since IS NOT NULL"),
     )
     _compare(

@@ -23,8 +23,8 @@ _QUERIES = {
     "media_metrics": f"SELECT {_KEY}, metric, value, observed_at FROM {{core}}media_metrics",
     "completed_scans": "SELECT resource, account_id, surface, complete_at, removals_undecided_since, recent_at,"
     " covered_from, pages, item_order, order_broken_by, full_share FROM {core}completed_scans",
-    "missing_accounts": "SELECT account_id, since, missed_from FROM ops.missing_accounts",
-    "missing": f"SELECT {_KEY}, since, last_seen_at, needs_full FROM ops.missing",
+    "missing_accounts": "SELECT account_id, missing_since FROM ops.missing_accounts",
+    "missing": f"SELECT {_KEY}, missing_since, last_seen_at FROM ops.missing",
     "run_counts": f"SELECT run_id, {', '.join(COUNTS)} FROM {{runs}}",
     "quarantine": "SELECT resource, account_id, surface, payload::VARCHAR FROM {core}quarantine",
 }

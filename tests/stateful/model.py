@@ -116,7 +116,7 @@ class Model:
         scan, count = page.scan_id, self.counts[page.scan_id]
         began = self.began[scan]
         if page.where[0] == "accounts":
-            removed = self.accounts.end(scan, began=began, started_at=page.started_at, at=page.at)
+            removed = self.accounts.end(began=began, started_at=page.started_at, at=page.at)
             count["accounts_removed"] += removed
         end = End(
             began,
@@ -189,6 +189,6 @@ class Model:
             ],
             "quarantine": [*self.quarantine.values()],
             "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
-            **({"missing_accounts": [(one, *doubt) for one, doubt in self.accounts.missing.items()]} if inside else {}),
+            **({"missing_accounts": [*self.accounts.missing.items()]} if inside else {}),
             **({"missing": [(*key, *doubt) for key, doubt in missing.items()]} if inside else {}),
         }

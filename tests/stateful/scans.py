@@ -64,7 +64,7 @@ def depth_of(process: Process, model: Model, page: Page, now: datetime) -> Depth
     mode = page.mode if page.run_kind == "sync" else "full_refresh"
     closed = process.run(process.warehouse.transact(closed_scans, [where[1]])).get(where[1])
     full = incremental.why_full(closed, Incremental(now, EVERY) if mode == "incremental" else None)
-    expected = why_full(model.media.closed.get(where[1:]), mode, now, needs_full=model.media.needs_full(where[1:]))
+    expected = why_full(model.media.closed.get(where[1:]), mode, now)
     assert (full and full.value) == expected, (full, expected)
     if full is not None or closed is None:
         return Depth(full, None, frozenset())

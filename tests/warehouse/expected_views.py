@@ -106,6 +106,7 @@ def freshness(world: World) -> Answer:
             next((gap["since"] for gap in world["gaps"] if _is_of(gap, account["account_id"], surface)), None),
             *(last.get((account["account_id"], surface), {}).get(name) for name in tried),
             stale_at(world, account, surface),
+            _scan(world, account["account_id"], surface).get("items_missing", 0),
             _scan(world, account["account_id"], surface).get("removals_undecided_since"),
         )
         for account in _listed(world)

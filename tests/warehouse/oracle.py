@@ -73,7 +73,7 @@ class Oracle:
     def _end(self, event: Event) -> None:
         began, scan = self.began[event.scan_id], event.scan_id
         if event.where[0] == "accounts":
-            removed = self.accounts.end(scan, began=began, started_at=event.started_at, at=event.at)
+            removed = self.accounts.end(began=began, started_at=event.started_at, at=event.at)
             self.counts[event.run_id, "accounts_removed"] += removed
         end = End(began, event.started_at, event.at, self.seen.get(scan, ()), scan in self.rejecting)
         for removal, count in self.media.end(event.where[1:], self.landed, end).items():

@@ -123,6 +123,11 @@ class Rig:
             self.land(scan.page(items, when, last=last and number == len(pages)))
         return self.merge()
 
+    def scan_twice(self, partition: Partition, scan_id: str, hour: float, *pages: Sequence[object]) -> MergeStats:
+        """Scan twice, 13 hours apart, with the same pages: what both miss is removed. Return the counts of both."""
+        first, second = (self.scan(partition, f"{scan_id}-{n}", hour + 13 * n, *pages) for n in range(2))
+        return first + second
+
     def catalogue(self, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> MergeStats:
         return self.scan(CATALOGUE, scan_id, hour, *pages, last=last)
 

@@ -158,9 +158,7 @@ def check_against_the_oracle(rig: Rig, oracle: Oracle, *, fields: bool = True) -
     assert rig.rows("FROM ops.missing ORDER BY ALL") == sorted(
         (*key, *doubt) for key, doubt in oracle.media.missing.items()
     )
-    assert rig.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(
-        (one, *doubt) for one, doubt in oracle.accounts.missing.items()
-    )
+    assert rig.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(oracle.accounts.missing.items())
     columns = "reason, resource, account_id, surface, payload, page, position, seen_at"
     assert rig.rows(f"SELECT {columns} FROM core.quarantine ORDER BY ALL") == sorted(
         (reason, *where, text, *first) for (reason, where, text), first in oracle.quarantine.items()

@@ -44,7 +44,7 @@ _TIMES = " UNION ALL ".join(
 
 # Waits, and the hours between two scans, are counted from these times. They are moved to the present, because an
 # earlier time would shorten the wait.
-_COUNTED_FROM = {"since", "missed_from", "asked_at"}
+_COUNTED_FROM = {"missing_since", "asked_at"}
 
 _RUNS = """
 SELECT

@@ -44,9 +44,7 @@ class Imported:
     outdated: int
 
 
-def import_batch(
-    connection: Connection, *, after: datetime | None, now: datetime, batch_bytes: int = _BATCH_BYTES
-) -> Imported | None:
+def import_batch(connection: Connection, *, after: datetime | None, batch_bytes: int = _BATCH_BYTES) -> Imported | None:
     """Import a batch of records received `after` that time, in the open transaction; None if there are no more.
 
     Records that have an id leave the quarantine. Those that are older than the last sighting of their stored item are
@@ -66,7 +64,7 @@ def import_batch(
     run("DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.identified)")
     load(connection, numbered(commits, after=last_seq(connection)))
     rejected = merge(connection).quarantined
-    run(_SQL["missing"], {"now": now})
+    run(_SQL["missing"])
     run("DROP TABLE temp.identified")
     return Imported(last, len(commits) - rejected, len(ids) - len(commits))
 

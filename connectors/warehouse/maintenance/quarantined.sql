@@ -45,11 +45,11 @@ SELECT r.*, coalesce(k.last_seen_at >= r.seen_at, false) AS outdated
 FROM records AS r LEFT JOIN known AS k USING (account_id, surface, media_id)
 
 -- name: missing
--- Scans that were complete after these records were received do not show that the items still existed, because the
--- items had no rows. They are missing, last seen when the record was, until the next complete scan decides.
+-- Scans that were complete after these records were received neither saw nor missed the items, because the items had no
+-- rows. They were last seen when the record was.
 INSERT INTO ops.missing BY NAME
 SELECT
-    r.account_id, r.surface, r.media_id, $now::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at, true AS needs_full
+    r.account_id, r.surface, r.media_id, NULL::TIMESTAMPTZ AS missing_since, max(r.seen_at) AS last_seen_at
 FROM temp.identified AS r
 JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
 WHERE NOT r.outdated AND (r.account_id, r.surface, r.media_id) IN (

@@ -1,6 +1,6 @@
 """Merges pages of the account catalogue: accounts as last listed, and every change of their status."""
 
-from connectors.warehouse.merge.account_removal import mark_accounts_gone, nothing_gone
+from connectors.warehouse.merge.account_removal import mark_accounts_removed, nothing_gone
 from connectors.warehouse.merge.merge_batch import MergeBatch
 
 _SIGHTINGS = """
@@ -150,4 +150,4 @@ def merge_accounts(
         batch.run(_TOUCH_RELISTED, sightings=sightings, relisted=relisted, periods=periods)
     if batch.is_any("ops.missing_accounts"):
         batch.run(_LISTED_AGAIN, sightings=sightings, relisted=relisted)
-    return mark_accounts_gone(batch, finished)
+    return mark_accounts_removed(batch, finished)

@@ -11,7 +11,7 @@ from connectors.warehouse.ingest.landing.page_commit import Bodies
 from connectors.warehouse.merge.accounts import merge_accounts
 from connectors.warehouse.merge.merge_batch import MergeBatch
 from connectors.warehouse.merge.quarantine import collect_rejected
-from connectors.warehouse.merge.removal import mark_gone
+from connectors.warehouse.merge.removal import mark_removed
 from connectors.warehouse.merge.run_counts import MergedRelations, MergeStats, count_slice
 from connectors.warehouse.runs.closed_scans import close_scans
 from connectors.warehouse.runs.service import bind_new_warehouse
@@ -289,13 +289,13 @@ def _merge_slice(batch: MergeBatch, media: "MediaMerge", contents: _Contents, be
     )
     if contents.has_unknown_fields:
         batch.run(_UNKNOWN_FIELDS, unknown_paths=contents.unknown_paths, end=end)
-    removals = mark_gone(batch, finished, items.sightings, items.stored, is_first=begin == 0)
+    missed = mark_removed(batch, finished, items.sightings, items.stored, is_first=begin == 0)
     merged = MergedRelations(
         accounts=contents.accounts,
         rejected_records=contents.rejected,
         items=items,
         to_write=written,
-        gone=removals.gone,
+        missed=missed,
         gone_accounts=gone_accounts,
         quarantined=quarantined,
     )
@@ -305,6 +305,6 @@ def _merge_slice(batch: MergeBatch, media: "MediaMerge", contents: _Contents, be
         batch.run(*_REMEMBER, sightings=items.sightings, last_checkpoints=last_checkpoints, end=end)
     if rejecting is not None:
         batch.run(_REMEMBER_REJECTING, rejecting=rejecting, last_checkpoints=last_checkpoints)
-    close_scans(batch.db, finished, removals.missed)
+    close_scans(batch.db, finished, missed)
     batch.run(*_CLOSE, began=began, end=end)
     return counts

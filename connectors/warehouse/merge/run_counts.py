@@ -57,15 +57,15 @@ class RunCounts:
 class MergedRelations:
     """The relations of a slice from which its changes are counted.
 
-    Landed: listed `accounts`, `rejected_records`, and media items. Then the rows `to_write`, items and accounts that
-    are gone, and newly `quarantined` records.
+    Landed: listed `accounts`, `rejected_records`, and media items. Then the rows `to_write`, the items that scans
+    `missed`, accounts that are gone, and newly `quarantined` records.
     """
 
     accounts: str
     rejected_records: str
     items: MediaItems
     to_write: str
-    gone: str
+    missed: str
     gone_accounts: str
     quarantined: str
 
@@ -103,7 +103,7 @@ happened AS (
 counts AS (
     SELECT run_id, what FROM happened JOIN ops.staging USING (seq) WHERE seq <= {{end}}
     UNION ALL
-    SELECT run_id, removal FROM {{of.gone}}
+    SELECT run_id, removal FROM {{of.missed}} WHERE removal IS NOT NULL
     UNION ALL
     SELECT run_id, 'accounts_removed' FROM {{of.gone_accounts}}
     UNION ALL

@@ -50,7 +50,7 @@ SELECT
     CASE
         WHEN scan_id IN (SELECT scan_id FROM {missed} WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
         WHEN is_recent AND (account_id, surface) IN (
-            SELECT (account_id, surface) FROM ops.missing WHERE since IS NULL
+            SELECT (account_id, surface) FROM ops.missing WHERE missing_since IS NULL
         ) THEN undecided_before
     END AS removals_undecided_since
 FROM ordered
@@ -78,8 +78,7 @@ def close_scans(db: DuckDBPyConnection, finished: str, missed: str) -> None:
 _CLOSED = f"""
 SELECT
     w.account_id, w.seq, w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
-    coalesce(w.item_order = '{NEWEST_FIRST}', false), w.full_share,
-    w.account_id IN (SELECT account_id FROM ops.missing WHERE surface = 'posts' AND needs_full)
+    coalesce(w.item_order = '{NEWEST_FIRST}', false), w.full_share
 FROM core.completed_scans AS w
 WHERE w.resource = 'media' AND w.surface = 'posts'
 """  # noqa: S608 - constant names

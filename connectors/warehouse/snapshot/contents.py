@@ -21,8 +21,7 @@ _LOOKUP = "core.account_lookup"
 _COMPLETE_AT = {surface: f"{surface}_complete_at" for surface in SURFACES}
 _LOOKUP_SELECT = f"""
 WITH listed AS (SELECT account_id, any_value(ig_username) AS ig_username FROM core.accounts GROUP BY account_id),
-missing AS (SELECT account_id, min(since) AS missing_since FROM ops.missing_accounts GROUP BY account_id),
-doubted AS (SELECT account_id, bool_or(needs_full) AS needs_full FROM ops.missing WHERE surface = 'posts' GROUP BY ALL),
+missing AS (SELECT account_id, min(missing_since) AS missing_since FROM ops.missing_accounts GROUP BY account_id),
 scanned AS (
     SELECT account_id,
         {", ".join(f"max(complete_at) FILTER (surface = '{each}') AS {name}" for each, name in _COMPLETE_AT.items())},
@@ -30,16 +29,14 @@ scanned AS (
         max(covered_from) FILTER (surface = 'posts') AS posts_covered_from
     FROM core.completed_scans WHERE resource = 'media' GROUP BY account_id
 )
-SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}, posts_recent_at, posts_covered_from,
-    needs_full
+SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}, posts_recent_at, posts_covered_from
 FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (account_id)
-FULL JOIN doubted USING (account_id)
 """  # noqa: S608 - constant names
 
 # Items whose removal awaits confirmation.
 _MISSING = "core.missing_items"
 _MISSING_SELECT = """
-SELECT account_id, surface, media_id, min(last_seen_at) AS last_seen_at
+SELECT account_id, surface, media_id, min(missing_since) AS missing_since, min(last_seen_at) AS last_seen_at
 FROM ops.missing GROUP BY account_id, surface, media_id
 """
 
@@ -62,8 +59,10 @@ FROM core.accounts AS gh_account LEFT JOIN {_LOOKUP} AS gh_lookup ON gh_lookup.a
     "runs": run_counts.LISTED,
     "gaps": f"FROM {_GAPS}",
     "completed_scans": f"""
-SELECT w.*, coalesce(l.needs_full, false) AND w.surface = 'posts' AS needs_full
-FROM core.completed_scans AS w LEFT JOIN {_LOOKUP} AS l USING (account_id)
+SELECT w.*, coalesce(m.items, 0)::BIGINT AS items_missing
+FROM core.completed_scans AS w
+LEFT JOIN (SELECT account_id, surface, count(missing_since) AS items FROM {_MISSING} GROUP BY ALL) AS m
+    USING (account_id, surface)
 """,  # noqa: S608
 }
 

@@ -121,7 +121,7 @@ def _next(folder: Path, snapshot: Path) -> None:
         (f'{program} query "FROM runs"', "your own query"),
         (f"{program} accounts --expired", "accounts whose token must be renewed"),
         (f"{program} status", "what is fresh and what is stale"),
-        (f"{program} demo", "the next sync: posts are added, changed and removed"),
+        (f"{program} demo", "the next sync: posts are added and changed, stories expire"),
     )
     grid = Table.grid(padding=(0, 3))
     for command, what in lines:

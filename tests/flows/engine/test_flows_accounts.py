@@ -111,14 +111,16 @@ async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_repor
     assert (event.labels["gramhouse.missing"], event.payload["removed"]) == ("no", 6)
 
 
-async def test_few_are_removed_at_once_and_counted(tmp_path: Path) -> None:
+async def test_a_few_missing_accounts_leave_the_run_complete(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(12))
     await synced(tmp_path, service, day=0)
     service.listed = range(11)
     report = await synced(tmp_path, service, day=1)
-    assert (report.state, report.accounts_removed, report.warnings) == (RunState.COMPLETE, 1, ())
+    assert (report.state, report.accounts_missing, report.accounts_removed) == (RunState.COMPLETE, 1, 0)
+    report = await synced(tmp_path, service, day=2)
+    assert (report.state, report.accounts_missing, report.accounts_removed) == (RunState.COMPLETE, 0, 1)
     with open_snapshot(report.snapshot) as snapshot:
-        assert snapshot.query("SELECT accounts_removed FROM runs ORDER BY started_at").rows == [(0,), (1,)]
+        assert snapshot.query("SELECT accounts_removed FROM runs ORDER BY started_at").rows == [(0,), (0,), (1,)]
 
 
 async def test_an_empty_catalogue_removes_nothing_run_after_run(tmp_path: Path) -> None:

@@ -146,6 +146,8 @@ async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path:
     gone = "SELECT media_id, removed_at, removal FROM media WHERE removed_at IS NOT NULL ORDER BY media_id"
     assert runs.ask(gone) == [("1-190", first, "removed")]
     await runs.sync(mode="full_refresh")
+    assert [row[0] for row in runs.ask(gone)] == ["1-190"]
+    await runs.sync(mode="full_refresh")
     assert [row[0] for row in runs.ask(gone)] == ["1-190", "1-20"]
 
 

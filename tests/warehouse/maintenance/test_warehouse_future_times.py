@@ -103,11 +103,11 @@ def test_the_reported_deferral_is_not_earlier_than_its_cooldown(rig: Rig) -> Non
     assert rig.value("SELECT resume_after FROM core.run_outcomes") == at(27)
 
 
-def test_a_mass_disappearance_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(rig: Rig) -> None:
+def test_a_removal_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}, {"id": "2"}])
     rig.scan(POSTS, "b", YEAR, [])
     repaired(rig, 24)
-    assert rig.rows("SELECT DISTINCT since FROM ops.missing") == [(at(24),)]
+    assert rig.rows("SELECT DISTINCT missing_since FROM ops.missing") == [(at(24),)]
     assert rig.scan(POSTS, "c", 24.5, []).untouched
     assert rig.scan(POSTS, "d", 25.1, []).removed == 2
 

@@ -1,4 +1,4 @@
-"""Accounts that the catalogue no longer lists: a few are removed, many wait for a confirmation."""
+"""Accounts that the catalogue no longer lists: they are removed once a second catalogue, or a person, confirms it."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -56,39 +56,18 @@ def warnings(rig: Rig, run_id: str = "run-1") -> tuple[RunWarning, ...]:
         return ledger.warnings(rig.connection, run_id)
 
 
-@pytest.mark.parametrize(
-    ("known", "left", "guarded"),
-    [
-        (60, 30, True),
-        (60, 54, False),
-        (60, 53, True),
-        (2, 1, False),
-        (2, 0, True),
-        (1, 0, True),
-        (10, 9, False),
-        (10, 8, True),
-        (20, 18, False),
-        (21, 18, True),
-    ],
-)
-def test_mass_removals_of_accounts_await_confirmation(rig: Rig, known: int, left: int, *, guarded: bool) -> None:
-    listed(rig, 0, range(known))
-    assert listed(rig, 24, range(left)) == (0 if guarded else known - left)
-    assert (removed(rig), missing(rig)) == ((0, known - left) if guarded else (known - left, 0))
-
-
-def test_new_accounts_do_not_offset_a_mass_removal(rig: Rig) -> None:
-    listed(rig, 0, range(10))
-    assert listed(rig, 24, range(2, 100)) == 0
-    assert missing(rig) == 2
+def test_one_catalogue_removes_no_account(rig: Rig) -> None:
+    listed(rig, 0, range(60))
+    assert listed(rig, 24, range(59)) == 0
+    assert (removed(rig), missing(rig)) == (0, 1)
 
 
 def test_a_catalogue_twelve_hours_later_confirms_accounts_missing_in_both(rig: Rig) -> None:
     listed(rig, 0, range(60))
     assert listed(rig, 24, range(30)) == 0
-    assert listed(rig, 35.9, [*range(30), 30]) == 0
+    assert listed(rig, 36, [*range(30), 30]) == 0
     assert missing(rig) == 29
-    assert listed(rig, 36, range(31), run_id="late") == 29
+    assert listed(rig, 36.1, range(31), run_id="late") == 29
     assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
     (message,) = warnings(rig, "late")
     assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 29, False)
@@ -105,7 +84,8 @@ def test_a_catalogue_right_behind_one_that_was_resumed_after_days_confirms_nothi
     assert merged(rig) == 0
     assert listed(rig, 96.1, range(30)) == 0
     assert missing(rig) == 30
-    assert listed(rig, 98, range(30)) == 30
+    assert listed(rig, 107, range(30)) == 0
+    assert listed(rig, 109, range(30)) == 30
 
 
 def test_accounts_missing_only_in_the_later_catalogue_are_judged_separately(rig: Rig) -> None:
@@ -128,49 +108,58 @@ def test_an_empty_catalogue_confirms_nothing_and_nothing_is_confirmed_by_it(rig:
     listed(rig, 0, range(4))
     for day in (1, 2, 3):
         assert listed(rig, 24 * day, []) == 0
-    assert missing(rig) == 4
+    assert missing(rig) == 0
     assert listed(rig, 96, [0]) == 0
-    assert listed(rig, 100, [0]) == 0
     assert listed(rig, 120, []) == 0
+    assert missing(rig) == 3
     assert listed(rig, 144, [0]) == 3
-    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
+    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(96),)]
 
 
 def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig: Rig) -> None:
     listed(rig, 0, range(4))
     listed(rig, 24, [0])
-    rig.do(
-        "UPDATE ops.missing_accounts SET since = since + INTERVAL 1 YEAR, missed_from = missed_from + INTERVAL 1 YEAR"
-    )
+    rig.do("UPDATE ops.missing_accounts SET missing_since = missing_since + INTERVAL 1 YEAR")
     assert listed(rig, 48, [0]) == 0
-    assert listed(rig, 60, [0]) == 3
+    assert listed(rig, 61, [0]) == 3
 
 
 def test_a_scan_that_was_interrupted_is_judged_at_its_end_alone(rig: Rig) -> None:
     listed(rig, 0, range(60))
     scan = Scan(CATALOGUE, "c", at(24))
     rig.land(scan.page(accounts(*range(20)), at(24)))
-    assert merged(rig) == 0
+    assert (merged(rig), missing(rig)) == (0, 0)
     scan.run_id = "second"
     rig.land(scan.page(accounts(*range(20, 59)), at(30), last=True))
-    assert merged(rig) == 1
+    assert (merged(rig), missing(rig)) == (0, 1)
 
 
-def test_the_warning_has_both_numbers_and_the_fix(rig: Rig) -> None:
+@pytest.mark.parametrize(("left", "makes_partial"), [(59, False), (54, False), (53, True), (1, True)])
+def test_the_warning_has_both_numbers_and_the_fix(rig: Rig, left: int, *, makes_partial: bool) -> None:
+    """More than a tenth of the accounts make the run partial."""
     with rig.connection.begin():
         assert missing_accounts(rig.connection) is None
     listed(rig, 0, range(60))
-    listed(rig, 24, range(30))
+    listed(rig, 24, range(left))
     with rig.connection.begin():
         message = missing_accounts(rig.connection)
     assert message is not None
-    assert (message.code, message.count, message.makes_partial) == ("accounts_missing", 30, True)
-    assert (
-        message.detail == "30 of 60 known accounts are missing from the catalogue: none of them was marked as removed."
-    )
+    count = 60 - left
+    assert (message.code, message.count, message.makes_partial) == ("accounts_missing", count, makes_partial)
+    are = "is" if count == 1 else "are"
+    expected = f"{count} of 60 known accounts {are} missing from the catalogue, and not marked as removed yet."
+    assert message.detail == expected
     assert message.hint is not None
     assert "--accept-removals" in message.hint
     assert "12 hours later" in message.hint
+
+
+def test_an_unfinished_catalogue_that_lists_accounts_is_not_empty(rig: Rig) -> None:
+    listed(rig, 0, range(2))
+    listed(rig, 24, [])
+    rig.catalogue("broken off", 25, accounts(0), last=False)
+    with rig.connection.begin():
+        assert missing_accounts(rig.connection) is None
 
 
 def test_the_warning_about_an_empty_catalogue_mentions_no_later_confirmation(rig: Rig) -> None:
@@ -179,7 +168,8 @@ def test_the_warning_about_an_empty_catalogue_mentions_no_later_confirmation(rig
     with rig.connection.begin():
         message = missing_accounts(rig.connection)
     assert message is not None
-    assert "2 of 2 known accounts are missing from the catalogue, which was empty" in message.detail
+    assert message.makes_partial
+    assert "2 of 2 known accounts are missing from the catalogue, which is empty" in message.detail
     assert "12 hours" not in str(message.hint)
 
 
@@ -188,11 +178,11 @@ def history(rig: Rig, number: int) -> list[Row]:
 
 
 def test_an_account_that_leaves_and_returns_keeps_the_gap_in_its_history(rig: Rig) -> None:
-    listed(rig, 0, range(20))
-    listed(rig, 24, range(19))
+    for hour, count in ((0, 20), (24, 19), (48, 19)):
+        listed(rig, hour, range(count))
     assert history(rig, 19) == [("active", end(0), end(24)), ("removed", end(24), None)]
-    listed(rig, 48, range(20))
-    assert history(rig, 19) == [("active", end(0), end(24)), ("removed", end(24), end(48)), ("active", end(48), None)]
+    listed(rig, 72, range(20))
+    assert history(rig, 19) == [("active", end(0), end(24)), ("removed", end(24), end(72)), ("active", end(72), None)]
     assert rig.row(f"SELECT status, status_since, removed_at FROM core.accounts WHERE account_id = '{uuid(19)}'") == (
-        "active", end(48), None,
+        "active", end(72), None,
     )  # fmt: skip

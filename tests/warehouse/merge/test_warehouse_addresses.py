@@ -71,7 +71,7 @@ def test_the_last_address_of_several_sightings_in_one_merge_is_used(rig: Rig) ->
 
 def test_an_item_that_returns_has_its_newest_address(rig: Rig) -> None:
     rig.scan(POSTS, "first", 0, [item("a"), {"id": "2"}, {"id": "3"}])
-    rig.scan(POSTS, "second", 24, [{"id": "2"}, {"id": "3"}])
+    rig.scan_twice(POSTS, "second", 24, [{"id": "2"}, {"id": "3"}])
     assert rig.value("SELECT removed_at IS NOT NULL FROM core.media WHERE media_id = '1'")
     counts = rig.scan(POSTS, "third", 48, [item("b"), {"id": "2"}, {"id": "3"}])
     assert counts.returned == 1

@@ -136,7 +136,7 @@ def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[obj
 
 def test_an_item_that_returns_unchanged_has_one_history(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
-    rig.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
+    rig.scan_twice(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
     assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '1'") == seen(24)
     rig.scan(POSTS, "r", 48, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
     assert rig.row("SELECT removed_at, changed_at, content_changed_at FROM core.media WHERE media_id = '1'") == (

@@ -53,13 +53,14 @@ def test_two_recent_scans_decide_removals_within_their_depth(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30, 40, 50))
     scan(rig, "b", 24, posts(10, 30), down_to=30)
     assert rig.rows(GONE) == []
-    assert rig.rows("SELECT media_id, since, needs_full FROM ops.missing") == [("20", at(24), False)]
+    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("20", at(24))]
     scan(rig, "c", 48, posts(10, 30), down_to=30)
     assert rig.rows(GONE) == [("20", at(24))]
     assert scan_of(rig)[:3] == (at(0), at(48), at(-30))
     scan(rig, "d", 72, posts(10, 30, 40))
+    scan(rig, "e", 96, posts(10, 30, 40))
     assert rig.rows(GONE) == [("20", at(24)), ("50", at(72))]
-    assert scan_of(rig)[:3] == (at(72), None, None)
+    assert scan_of(rig)[:3] == (at(96), None, None)
 
 
 def test_an_item_that_is_seen_again_is_no_longer_missing(rig: Rig) -> None:
@@ -75,21 +76,9 @@ def test_a_missing_item_below_the_depth_of_a_later_scan_stays_missing(rig: Rig) 
     scan(rig, "b", 24, posts(10, 30), down_to=30)
     scan(rig, "c", 48, posts(10), down_to=10)
     assert rig.rows(GONE) == []
-    assert rig.rows("SELECT media_id, since FROM ops.missing") == [("20", at(24))]
+    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("20", at(24))]
     scan(rig, "d", 49, posts(10, 30, 40))
     assert rig.rows(GONE) == [("20", at(24))]
-
-
-def test_most_of_the_depth_missing_waits_for_a_full_scan_an_hour_later(rig: Rig) -> None:
-    scan(rig, "a", 0, posts(10, 20, 30, 40, 50, 60, 70, 80))
-    scan(rig, "b", 24, posts(40), down_to=40)
-    assert rig.rows("SELECT DISTINCT since, needs_full FROM ops.missing") == [(at(24), True)]
-    with rig.connection.begin():
-        assert closed_scans(rig.connection, [ANNA])[ANNA].needs_full
-    scan(rig, "c", 48, posts(40), down_to=40)
-    assert rig.rows(GONE) == []
-    scan(rig, "d", 72, posts(40, 50, 60, 70, 80))
-    assert rig.rows(GONE) == [("10", at(24)), ("20", at(24)), ("30", at(24))]
 
 
 def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(rig: Rig) -> None:
@@ -138,6 +127,7 @@ def test_rows_of_an_open_scan_are_not_known_territory(rig: Rig) -> None:
 def test_removed_posts_are_not_known_territory(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30))
     scan(rig, "b", 24, posts(10, 30))
+    scan(rig, "c", 48, posts(10, 30))
     assert rig.rows(GONE) == [("20", at(24))]
     with rig.connection.begin():
         closed = closed_scans(rig.connection, [ANNA])

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
-from models.partition import Partition
+from models.partition import CATALOGUE, Partition
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
 
 GONE = "SELECT media_id, removed_at, removal FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
@@ -28,11 +28,19 @@ def last_seen(rig: Rig, folder: Path) -> dict[str, Row]:
         return {row[0]: row[1:] for row in snapshot.query("SELECT media_id, last_seen_at, removed_at FROM media").rows}
 
 
-def test_a_complete_scan_marks_unseen_items_removed(rig: Rig) -> None:
+def test_the_second_scan_that_misses_an_item_removes_it_as_of_the_first(rig: Rig, tmp_path: Path) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2), posts(3))
-    assert rig.scan(POSTS, "b", 24, posts(1, 3)).removed == 1
+    assert rig.scan(POSTS, "b", 24, posts(1, 3)).untouched
+    assert rig.rows("SELECT media_id, missing_since, last_seen_at FROM ops.missing") == [("2", end(24), at(2 / 60))]
+    missed = last_seen(rig, tmp_path)
+    assert missed["2"] == (at(2 / 60), None)
+    rig.scan(POSTS, "partial", 30, posts(1), last=False)
+    assert last_seen(rig, tmp_path) == missed
+    assert rig.scan(POSTS, "c", 48, posts(1, 3)).removed == 1
     assert rig.rows(GONE) == [("2", end(24), "removed")]
-    assert rig.scan(POSTS, "c", 48, posts(1, 3)).removed == 0
+    assert rig.value("SELECT count(*) FROM ops.missing") == 0
+    assert last_seen(rig, tmp_path)["2"] == (at(2 / 60), end(24))
+    assert rig.scan(POSTS, "d", 72, posts(1, 3)).untouched
     assert rig.rows(GONE) == [("2", end(24), "removed")]
 
 
@@ -59,17 +67,11 @@ def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_deci
     assert undecided(rig) == [(end(24),)]
     assert last_seen(rig, tmp_path)["2"] == (end(0), None)
     rig.scan(POSTS, "d", 72, posts(1, 3))
+    assert (rig.rows(GONE), undecided(rig)) == ([], [(None,)])
+    rig.scan(POSTS, "e", 96, [*posts(1, 3), nameless])
+    assert (rig.rows(GONE), undecided(rig)) == ([], [(end(96),)])
+    rig.scan(POSTS, "f", 120, posts(1, 3))
     assert rig.rows(GONE) == [("2", end(72), "removed")]
-    assert undecided(rig) == [(None,)]
-
-
-def test_a_scan_with_rejected_records_is_not_the_first_of_a_mass_disappearance(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    rig.scan(POSTS, "b", 24, [*posts(1), {"id": ""}])
-    rig.scan(POSTS, "c", 48, posts(1))
-    assert rig.rows(GONE) == []
-    rig.scan(POSTS, "d", 72, posts(1))
-    assert rig.rows(GONE) == [(str(n), end(48), "removed") for n in (2, 3, 4)]
 
 
 def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(rig: Rig) -> None:
@@ -98,18 +100,19 @@ def test_a_record_rejected_in_an_earlier_merge_of_the_scan_counts(rig: Rig) -> N
     assert rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
-def test_a_record_rejected_by_the_second_scan_in_a_merge_leaves_only_its_removals_undecided(rig: Rig) -> None:
+def test_a_record_rejected_by_the_third_scan_in_a_merge_leaves_only_its_removals_undecided(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    first, second = Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
+    first, second, third = (Scan(POSTS, name, at(24 * day)) for day, name in enumerate("bcd", 1))
     rig.land(
         first.page(posts(1, 3), at(24), last=True),
-        second.page([*posts(1), {"caption": "no id"}], at(48), last=True),
+        second.page(posts(1, 3), at(48), last=True),
+        third.page([*posts(1), {"caption": "no id"}], at(72), last=True),
     )
     counts = rig.merge()
     assert (counts.removed, counts.quarantined) == (1, 1)
     assert rig.rows(GONE) == [("2", at(24), "removed")]
-    assert undecided(rig) == [(at(48),)]
-    assert rig.rows("SELECT page, position, seen_at FROM core.quarantine") == [(1, 1, at(48))]
+    assert undecided(rig) == [(at(72),)]
+    assert rig.rows("SELECT page, position, seen_at FROM core.quarantine") == [(1, 1, at(72))]
 
 
 def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
@@ -139,7 +142,7 @@ def test_a_scan_that_spans_merges_keeps_its_seen_items(rig: Rig) -> None:
     assert rig.value("SELECT count(*) FROM ops.seen") == 2
     rig.land(scan.page([], at(31), last=True))
     rig.merge()
-    assert rig.rows(GONE) == [("3", at(31), "removed")]
+    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("3", at(31))]
     assert rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
@@ -149,7 +152,7 @@ def test_a_restarted_scan_does_not_use_items_seen_by_the_abandoned_one(rig: Rig)
     rig.land(given_up.page(posts(3), at(24)))
     rig.merge()
     rig.land(given_up.abandon(at(25)))
-    rig.scan(POSTS, "c", 26, posts(1, 2))
+    rig.scan_twice(POSTS, "c", 26, posts(1, 2))
     assert rig.rows(GONE) == [("3", end(26), "removed")]
 
 
@@ -158,8 +161,8 @@ def test_an_item_that_an_abandoned_scan_added_in_the_same_merge_is_missed(rig: R
     abandoned, complete = Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
     rig.land(abandoned.page(posts(1, 2), at(24)), abandoned.abandon(at(25)))
     rig.land(complete.page(posts(1), at(48), last=True))
-    assert rig.merge().removed == 1
-    assert rig.rows(GONE) == [("2", at(48), "removed")]
+    assert rig.merge().removed == 0
+    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("2", at(48))]
 
 
 def test_nothing_is_left_of_a_scan_that_was_abandoned_after_the_slice_of_its_pages(rig: Rig) -> None:
@@ -177,18 +180,19 @@ def test_nothing_is_left_of_a_scan_that_was_abandoned_after_the_slice_of_its_pag
     assert rig.rows("SELECT scan_id, media_id FROM ops.seen") == [("c", "5")]
 
 
-def test_two_complete_scans_in_one_merge_are_settled_one_after_the_other(rig: Rig) -> None:
+def test_complete_scans_in_one_merge_are_settled_one_after_the_other(rig: Rig) -> None:
     """A completed scan counts even if its partition was scanned again before the merge."""
-    first, second, third = Scan(POSTS, "a", at(0)), Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
+    first, second, third, last = (Scan(POSTS, name, at(24 * day)) for day, name in enumerate("abcd"))
     rig.land(
         first.page(posts(1, 2, 3), at(0), last=True),
         second.page(posts(1, 2), at(24), last=True),
-        third.page(posts(3), at(48)),
+        third.page(posts(1), at(48), last=True),
+        last.page(posts(3), at(72)),
     )
     counts = rig.merge()
     assert (counts.added, counts.removed, counts.returned) == (3, 1, 1)
-    assert rig.rows(GONE) == []
-    assert rig.value("SELECT scan_id FROM core.completed_scans") == "b"
+    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("2", at(48))]
+    assert rig.value("SELECT scan_id FROM core.completed_scans") == "c"
 
 
 def test_stories_past_their_day_expired_and_younger_ones_were_removed(rig: Rig) -> None:
@@ -203,6 +207,7 @@ def test_stories_past_their_day_expired_and_younger_ones_were_removed(rig: Rig) 
     ]
     rig.scan(STORIES, "a", 0, stories)
     assert rig.scan(STORIES, "b", 59 / 60, posts(4, 5, 6)).expired == 1
+    assert rig.scan(STORIES, "c", 30, posts(4, 5, 6)).removed == 2
     assert rig.rows(GONE) == [(n, at(1), "expired" if n == "1" else "removed") for n in "123"]
 
 
@@ -210,17 +215,19 @@ def test_the_age_of_a_story_without_a_time_counts_from_its_first_sighting(rig: R
     rig.scan(STORIES, "a", 0, posts(1))
     rig.scan(STORIES, "b", 12, posts(1, 2, 3))
     rig.scan(STORIES, "c", 24, posts(3))
+    assert rig.rows(GONE) == [("1", end(24), "expired")]
+    rig.scan(STORIES, "d", 48, posts(3))
     assert rig.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
 
 
 def test_old_posts_do_not_expire(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1", "timestamp": "2016-01-01T00:00:00Z"}, *posts(2)])
-    assert rig.scan(POSTS, "b", 24, posts(2)).removed == 1
+    assert rig.scan_twice(POSTS, "b", 24, posts(2)).removed == 1
 
 
 def test_a_returned_item_keeps_its_first_seen_time(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2))
-    rig.scan(POSTS, "b", 24, posts(1))
+    rig.scan_twice(POSTS, "b", 24, posts(1))
     counts = rig.scan(POSTS, "c", 48, posts(1, 2))
     assert (counts.returned, counts.added, counts.changed) == (1, 0, 0)
     assert rig.row("SELECT first_seen_at, changed_at, removed_at, removal FROM core.media WHERE media_id = '2'") == (
@@ -231,72 +238,34 @@ def test_a_returned_item_keeps_its_first_seen_time(rig: Rig) -> None:
     )
 
 
-def test_half_of_the_posts_may_be_removed_at_once(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    assert rig.scan(POSTS, "b", 24, posts(1, 2)).removed == 2
-
-
-def test_new_posts_do_not_offset_a_mass_disappearance(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    assert rig.scan(POSTS, "b", 24, posts(1, *range(10, 30))).removed == 0
-    assert rig.value("SELECT count(*) FROM ops.missing") == 2
-
-
-def test_a_mass_disappearance_is_marked_by_the_second_scan_as_of_the_first(rig: Rig, tmp_path: Path) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    assert rig.scan(POSTS, "b", 24, posts(1)).removed == 0
-    seen = last_seen(rig, tmp_path)
-    assert seen == {"1": (end(24), None)} | dict.fromkeys("234", (end(0), None))
-    rig.scan(POSTS, "partial", 30, posts(1), last=False)
-    assert last_seen(rig, tmp_path) == seen
-    assert rig.scan(POSTS, "c", 48, posts(1)).removed == 3
-    assert rig.rows(GONE) == [(n, end(24), "removed") for n in "234"]
-    assert rig.value("SELECT count(*) FROM ops.missing") == 0
-    assert last_seen(rig, tmp_path) == {"1": (end(48), None)} | dict.fromkeys("234", (end(0), end(24)))
-
-
-def test_items_that_return_are_no_longer_missing(rig: Rig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("last", [True, False], ids=["closed", "interrupted"])
+def test_an_item_that_any_scan_sees_again_must_be_missed_twice_again(rig: Rig, *, last: bool) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
     rig.scan(POSTS, "b", 24, posts(1))
-    assert rig.scan(POSTS, "c", 48, posts(1, 2, 3, 4)).untouched
-    assert last_seen(rig, tmp_path) == dict.fromkeys("1234", (end(48), None))
-    rig.scan(POSTS, "d", 72, posts(1, 2, 3))
-    assert rig.rows(GONE) == [("4", end(72), "removed")]
-
-
-def test_an_account_seen_by_an_interrupted_scan_must_be_missed_twice_again(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    rig.scan(POSTS, "b", 24, posts(1))
-    rig.scan(POSTS, "c", 48, posts(2, 3, 4), last=False)
+    assert rig.scan(POSTS, "c", 48, posts(1, 2, 3, 4), last=last).untouched
     assert rig.value("SELECT count(*) FROM ops.missing") == 0
     assert rig.scan(POSTS, "d", 72, posts(1)).removed == 0
     assert rig.scan(POSTS, "e", 96, posts(1)).removed == 3
     assert rig.rows(GONE) == [(n, end(72), "removed") for n in "234"]
 
 
-def test_posts_missing_later_than_others_are_judged_separately(rig: Rig) -> None:
+def test_each_item_must_be_missed_twice(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(*range(10)))
     rig.scan(POSTS, "b", 24, posts(0, 1, 2, 3))
-    assert rig.scan(POSTS, "c", 48, posts(0, 1, 2)).removed == 7
+    assert rig.scan(POSTS, "c", 48, posts(0, 1, 2)).removed == 6
+    assert rig.scan(POSTS, "d", 72, posts(0, 1, 2)).removed == 1
     assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '3'") == end(48)
     assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '9'") == end(24)
 
 
 @pytest.mark.parametrize("pages", [1, 2])
-def test_an_account_that_shows_nothing_any_more_is_a_mass_disappearance(rig: Rig, pages: int) -> None:
+def test_two_empty_scans_remove_everything(rig: Rig, pages: int) -> None:
     rig.scan(POSTS, "a", 0, posts(1))
     assert rig.scan(POSTS, "b", 24, *([[]] * pages)).removed == 0
     assert rig.scan(POSTS, "c", 48, []).removed == 1
 
 
-def test_young_stories_that_vanish_at_once_await_a_second_scan_as_posts_do(rig: Rig) -> None:
-    rig.scan(STORIES, "a", 0, posts(1, 2, 3))
-    assert rig.scan(STORIES, "b", 1, []).untouched
-    assert rig.scan(STORIES, "c", 3, []).removed == 3
-    assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
-
-
-def test_stories_past_their_day_expire_even_in_a_mass_disappearance(rig: Rig) -> None:
+def test_stories_past_their_day_expire_at_once_and_others_wait(rig: Rig) -> None:
     rig.scan(STORIES, "a", 0, posts(1, 2, 3))
     rig.scan(STORIES, "b", 20, posts(1, 2, 3, 4, 5))
     counts = rig.scan(STORIES, "c", 25, [])
@@ -304,11 +273,11 @@ def test_stories_past_their_day_expire_even_in_a_mass_disappearance(rig: Rig) ->
     assert rig.rows("SELECT media_id FROM ops.missing ORDER BY 1") == [("4",), ("5",)]
 
 
-def test_a_missing_story_expires_after_its_day(rig: Rig) -> None:
+def test_a_story_that_was_first_missed_within_its_day_was_removed(rig: Rig) -> None:
     rig.scan(STORIES, "a", 0, posts(1))
     assert rig.scan(STORIES, "b", 23, []).untouched
-    assert rig.scan(STORIES, "c", 25, []).expired == 1
-    assert rig.rows(GONE) == [("1", end(23), "expired")]
+    assert rig.scan(STORIES, "c", 25, []).removed == 1
+    assert rig.rows(GONE) == [("1", end(23), "removed")]
     assert rig.rows("FROM ops.missing") == []
 
 
@@ -319,7 +288,7 @@ def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig, partition: Par
     rig.scan(partition, "b", 1, [])
     for number in range(3):
         assert rig.scan(partition, f"again-{number}", 1.1 + number / 100, []).untouched
-    assert rig.rows("SELECT DISTINCT since FROM ops.missing") == [(end(1),)]
+    assert rig.rows("SELECT DISTINCT missing_since FROM ops.missing") == [(end(1),)]
     assert rig.scan(partition, "c", 1 + 61 / 60, []).removed == 3
     assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
 
@@ -337,18 +306,21 @@ def test_a_second_scan_that_seems_earlier_confirms_nothing(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2))
     rig.scan(POSTS, "ahead", 9000, [])
     assert rig.scan(POSTS, "b", 1, []).untouched
+    assert rig.scan(POSTS, "c", 1.5, []).untouched
+    assert rig.scan(POSTS, "d", 3, []).removed == 2
+    assert rig.rows(GONE) == [("1", end(1), "removed"), ("2", end(1), "removed")]
 
 
 def test_removals_follow_the_order_of_scans_and_not_their_times(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     rig.scan(POSTS, "ahead", 9000, posts(1, 2, 3, 4))
-    assert rig.scan(POSTS, "b", 24, posts(1, 2, 4)).removed == 1
-    assert rig.rows("SELECT scan_id FROM core.completed_scans") == [("b",)]
+    assert rig.scan_twice(POSTS, "b", 24, posts(1, 2, 4)).removed == 1
+    assert rig.rows("SELECT scan_id FROM core.completed_scans") == [("b-1",)]
     assert rig.rows("SELECT media_id FROM core.media WHERE removed_at IS NOT NULL") == [("3",)]
 
 
 def test_accounts_leave_after_a_catalogue_whose_clock_was_ahead(rig: Rig) -> None:
     everyone = [account(str(number), name=f"a{number}") for number in range(20)]
     rig.catalogue("ahead", 9000, everyone)
-    rig.catalogue("b", 24, everyone[1:])
+    rig.scan_twice(CATALOGUE, "b", 24, everyone[1:])
     assert rig.rows("SELECT account_id FROM core.accounts WHERE removed_at IS NOT NULL") == [("0",)]

@@ -34,7 +34,7 @@ def items(*ids: object, **more: object) -> list[dict[str, object]]:
     return [{"id": str(one), **more} for one in ids]
 
 
-def test_a_removal_belongs_to_the_run_that_completed_the_scan(rig: Rig) -> None:
+def test_a_removal_belongs_to_the_run_that_confirmed_it(rig: Rig) -> None:
     rig.scan(POSTS, "w", 0, items(1, 2, 3))
     scan = Scan(POSTS, "x", at(24), run_id="cut short")
     rig.land(scan.page(items(1), at(24)))
@@ -42,7 +42,11 @@ def test_a_removal_belongs_to_the_run_that_completed_the_scan(rig: Rig) -> None:
     rig.land(scan.page(items(2), at(25), last=True))
     rig.merge()
     assert counted(rig)["cut short"] == {"pages": 1, "items": 1}
-    assert counted(rig)["completes"] == {"pages": 1, "items": 1, "removed": 1}
+    assert counted(rig)["completes"] == {"pages": 1, "items": 1}
+    confirms = Scan(POSTS, "y", at(48), run_id="confirms")
+    rig.land(confirms.page(items(1, 2), at(48), last=True))
+    rig.merge()
+    assert counted(rig)["confirms"] == {"pages": 1, "items": 2, "removed": 1}
 
 
 def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:

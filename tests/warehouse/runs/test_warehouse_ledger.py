@@ -117,7 +117,7 @@ def test_failures_are_grouped_with_the_largest_group_first(rig: Rig) -> None:
 
 def test_expired_accounts_are_those_still_listed(rig: Rig) -> None:
     rig.catalogue("a", 0, [account(ANNA, status="token_expired"), account(BEN, status="token_expired")])
-    rig.catalogue("b", 24, [account(ANNA, status="token_expired"), account("c")])
+    rig.scan_twice(CATALOGUE, "b", 24, [account(ANNA, status="token_expired"), account("c")])
     with rig.connection.begin():
         assert expired_accounts(rig.connection) == 1
 
