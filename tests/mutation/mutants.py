@@ -503,8 +503,8 @@ MUTANTS = (
     Mutant(
         "an error code breaks the metrics",
         "flows/cli/output/openmetrics.py",
-        "return without_control_characters(text).replace(",
-        "return text.replace(",
+        "without_control_characters(text) for label",
+        "text for label",
         ("tests/flows/cli/test_flows_openmetrics.py",),
     ),
     Mutant(
