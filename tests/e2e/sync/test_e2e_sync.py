@@ -132,16 +132,3 @@ def test_another_program_on_the_file_is_named(operator: Operator, service: Sandb
         message = operator.run("sync", code=4).stderr
         assert f"process {holder.pid}" in message
     assert service.stats()["early_requests"] == 0
-
-
-def test_the_key_is_nowhere(operator: Operator) -> None:
-    canary = "canary-7f3a9c51e2"
-    for command in (("sync", "--verbose"), ("doctor",)):
-        message = operator.run(*command, code=1, GRAMHOUSE_API_KEY=canary)
-        assert canary not in message.stdout + message.stderr
-    operator.sync()
-    files = [path for path in operator.folder.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".parquet" for path in files)
-    for path in files:
-        assert canary.encode() not in path.read_bytes()
-        assert b"sandbox-demo-key" not in path.read_bytes()

@@ -176,7 +176,7 @@ def test_an_unrelated_file_is_reported_in_one_line(run_cli: Cli, command: str) -
 
 
 @pytest.mark.usefixtures("environment")
-def test_status_shows_the_last_runs_warnings_and_refuses_a_snapshot_without_their_table(run_cli: Cli) -> None:
+def test_status_shows_the_last_runs_warnings(run_cli: Cli) -> None:
     assert run_cli("sync")[0] == 0
     with duckdb.connect("data/warehouse.duckdb") as db:
         db.execute(
@@ -187,12 +187,6 @@ def test_status_shows_the_last_runs_warnings_and_refuses_a_snapshot_without_thei
     assert "✖ 30 accounts are missing. Fix: Check the key." in run_cli("status")[1]
     [warning] = json.loads(run_cli("status", "--json")[1])["warnings"]
     assert (warning["code"], warning["count"], warning["makes_partial"]) == ("accounts_missing", 30, True)
-    with duckdb.connect("data/analytics.duckdb") as db:
-        db.execute("DROP VIEW run_warnings")
-    code, _, err = run_cli("status")
-    assert code == 1
-    assert err.strip().endswith("Fix: publish a new one with `gramhouse publish`.")
-    assert run_cli("runs")[0] == 0
 
 
 @pytest.mark.usefixtures("environment")
@@ -201,14 +195,9 @@ def test_a_sync_and_the_commands_that_read_its_result(run_cli: Cli) -> None:
     assert (code, json.loads(out)["state"]) == (0, "complete")
     assert "run directly" in err
     assert run_cli("sync", "-v")[:1] == (0,)
-    assert json.loads(run_cli("status", "--json")[1])["last_run"]["state"] == "complete"
     assert "Last run: sync: complete" in run_cli("status")[1]
-    assert len(json.loads(run_cli("accounts", "--json")[1])["accounts"]) == 4
-    assert run_cli("accounts")[0] == run_cli("accounts", "--expired")[0] == 0
-    assert len(json.loads(run_cli("runs", "--json")[1])["runs"]) == 2
+    assert run_cli("accounts")[0] == run_cli("accounts", "--expired")[0] == run_cli("publish")[0] == 0
     assert "complete" in run_cli("runs", "--last", "1")[1]
-    assert run_cli("publish")[0] == 0
-    assert json.loads(run_cli("publish", "--json")[1])["snapshot_bytes"] > 0
     code, out, _ = run_cli("doctor", "--json")
     assert code == 0
     assert {finding["verdict"] for finding in json.loads(out)["findings"]} == {"ok", "note"}
@@ -259,14 +248,6 @@ def test_every_command_that_writes_refuses_a_clock_that_is_behind(
     with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
         query = "SELECT snapshot_at > (SELECT max(ended_at) FROM runs) FROM published"
         assert db.execute(query).fetchall() == [(True,)]
-
-
-@pytest.mark.parametrize("path", ["/api/v1", "/api/v1/"])
-@pytest.mark.usefixtures("environment")
-def test_an_address_may_end_in_the_version_path(run_cli: Cli, address: str, path: str) -> None:
-    code, out, err = run_cli("sync", "--json", "--base-url", address + path)
-    assert (code, json.loads(out)["state"]) == (0, "complete")
-    assert f"sync of {address}," in err
 
 
 def test_describe_counts_the_rows_of_tables(run_cli: Cli, tmp_path: Path) -> None:

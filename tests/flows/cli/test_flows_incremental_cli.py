@@ -34,13 +34,6 @@ def test_two_modes_at_once_are_refused_in_a_line(run_cli: Cli) -> None:
     assert err.strip().endswith("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
 
 
-@pytest.mark.parametrize("wrong", ["0", "-3", "many"])
-def test_a_limit_of_requests_is_a_number_of_at_least_one(run_cli: Cli, wrong: str) -> None:
-    code, _, err = run_cli("sync", "--max-requests", wrong)
-    assert code == 2
-    assert "--max-requests" in err
-
-
 async def test_the_status_shows_the_age_of_scans_and_lists_gaps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 from flows.cli.output.terminal import clean, without_control_characters
-from flows.reporting.words import moment
 from tests.cli_runner import Cli
 
 HOSTILE = [
@@ -92,7 +91,3 @@ def test_json_output_is_nested_and_has_iso_times(tmp_path: Path, run_cli: Cli) -
     assert rows == [
         {"document": {"a": [1, None]}, "text": '{"a": 1}', "moment": "2026-03-01T02:15:00+00:00", "day": "2026-03-01"}
     ]
-
-
-def test_sizes_and_times() -> None:
-    assert moment(None) == ""

@@ -195,13 +195,6 @@ async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -
     assert reports[2].data["new_fields"] == reports[2].data["retyped_fields"] == []
 
 
-async def test_long_lists_are_counted_and_truncated(tmp_path: Path) -> None:
-    service = FakeApi(accounts=70, posts=1, expired=frozenset(range(1, 61)))
-    [report] = await _syncs(tmp_path, service, _nothing)
-    assert len(report.data["expired"]) == 60
-    assert len(markdown(report)) < 5_000
-
-
 async def test_hostile_names_are_rejected_and_hostile_fields_are_shown_as_text(tmp_path: Path) -> None:
     service = Named(accounts=len(HOSTILE) + 1, posts=1)
 
