@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
+from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.output.terminal import DONE, WARN, clean, out, print_json
 from flows.cli.snapshot_download import current_snapshot
-from flows.config.settings import Settings, load
+from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment
 from models.text import one_line
@@ -91,33 +91,23 @@ def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> 
     yield "`gramhouse quarantine --json` shows full payloads. Give the correlation id to the API's support."
 
 
-def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
-    with open_snapshot(current_snapshot(settings)) as opened:
-        rows = opened.query(_RECORDS, [limit or (_NO_LIMIT if as_json else _SHOWN)]).records()
-        reasons = opened.query(_REASONS).records()
-    if as_json:
-        print_json({"records": rows})
-        return
-    for line in _show(reasons, rows):
-        # Not wrapped, because an id that is split over two lines cannot be copied.
-        out.print(line, soft_wrap=True)
-
-
 def quarantine(
     *,
     limit: Annotated[
         int | None,
         typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1, max=1_000_000_000),
     ] = None,
-    warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
-    _: LogFormat = "text",
 ) -> None:
-    """List records in quarantine, newest first, with the ids needed to trace their requests.
-
-    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
-    """
-    settings = load(warehouse=warehouse, snapshot=snapshot)
-    _list(settings, limit, as_json=as_json)
+    """List records in quarantine, newest first, with the ids needed to trace their requests."""
+    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+        rows = opened.query(_RECORDS, [limit or (_NO_LIMIT if as_json else _SHOWN)]).records()
+        reasons = opened.query(_REASONS).records()
+    if as_json:
+        print_json({"records": rows})
+    else:
+        for line in _show(reasons, rows):
+            # Not wrapped, because an id that is split over two lines cannot be copied.
+            out.print(line, soft_wrap=True)
     raise typer.Exit(ExitCode.COMPLETE)

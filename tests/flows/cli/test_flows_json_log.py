@@ -86,7 +86,7 @@ def test_a_refusal_is_a_line_of_the_log(arguments: tuple[str, ...]) -> None:
     assert lines
 
 
-@pytest.mark.parametrize("command", ["sync", "backfill", "publish", "compact", "rebuild", "quarantine", "export", "up"])
+@pytest.mark.parametrize("command", ["sync", "backfill", "publish", "compact", "rebuild", "export", "up"])
 def test_every_command_that_works_has_the_option(command: str) -> None:
     assert "--log-format" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
 
