@@ -125,8 +125,8 @@ MUTANTS = (
     Mutant(
         "another service fills the warehouse",
         "connectors/warehouse/runs/service.py",
-        "    if bound not in {None, base_url}:",
-        "    if bound not in {None, base_url, bound}:",
+        "    if bound in {None, base_url}:",
+        "    if bound in {None, base_url, bound}:",
         ("tests/flows/engine/test_flows_accounts.py",),
     ),
     Mutant(
