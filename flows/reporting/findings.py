@@ -160,12 +160,18 @@ def _warned(warning: RunWarning) -> Finding:
 
 def findings(report: RunReport) -> list[Finding]:
     """Return what a person should know about a run and the data after it, what to act on first."""
-    stop = report.stopped_by.code if report.stopped_by else None
+    stop = report.stopped_by
     # The error that stopped the run first, deferred scans last.
     groups = sorted(
-        report.failure_groups, key=lambda group: (group.error_code != stop, group.outcome is OutcomeKind.DEFERRED)
+        report.failure_groups,
+        key=lambda group: (stop is None or group.error_code != stop.code, group.outcome is OutcomeKind.DEFERRED),
     )
     found = [_failed(group, report.as_of) for group in groups]
+    # An error may stop a run before any scan has an outcome.
+    if stop is not None and all(group.error_code != stop.code for group in groups):
+        trace = f", correlation id {stop.correlation_id}" if stop.correlation_id else ""
+        text = f"The run stopped ({stop.code}{trace}): {stop.message.rstrip('.')}"
+        found.insert(0, Finding("failed", Severity.ACTION, text, stop.hint.rstrip(".")))
     found += [*_tokens(report.data), *_scans(report), *_records(report)]
     known = {finding.code for finding in found}
     found += [_warned(warning) for warning in report.warnings if warning.code not in known]

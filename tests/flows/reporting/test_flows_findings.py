@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,12 @@ def test_the_error_that_stopped_a_run_is_first() -> None:
         stopped_by=client_error("accounts.list", "certificate_refused", "Not valid for this host.").failure,
     )
     assert [each.code for each in findings(stopped)] == ["failed", "denied"]
+    [alone] = findings(replace(stopped, failure_groups=()))
+    assert (alone.severity, alone.text) == (
+        ACTION,
+        "The run stopped (certificate_refused): Not valid for this host",
+    )
+    assert alone.fix
 
 
 def test_an_expired_token_is_an_action_for_the_owner() -> None:
