@@ -35,9 +35,7 @@ class JsonLines(io.TextIOBase):
         self.progress: Progress | None = None
         self.handler = logging.StreamHandler(stream)
         fields = ("time", "level", "message", "run", *_FACTS)
-        self.handler.setFormatter(
-            JsonFormatter(fields, defaults=dict.fromkeys(_FACTS), rename_fields={"exc_info": "traceback"})
-        )
+        self.handler.setFormatter(JsonFormatter(fields, rename_fields={"exc_info": "traceback"}))
         self.handler.addFilter(self._complete)
 
     def _complete(self, record: logging.LogRecord) -> bool:

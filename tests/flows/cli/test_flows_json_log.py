@@ -104,4 +104,5 @@ def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:
         ("info", "plain \x1b[0m"),
         ("info", "done"),
     ]
+    assert all([*line][:4] == ["time", "level", "message", "run"] for line in result)
     assert {(line["time"], line["run"]) for line in result} == {("2026-03-01T02:15:00.000Z", "r1")}
