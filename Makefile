@@ -169,6 +169,7 @@ bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
 bench-cluster: $(VENV)/.dev ## Compare batches on Dask workers with one process, at two latencies and with a rate limit.
 	$(BENCH).cluster.workers
 	$(BENCH).cluster.workers --latency 0.2
+	$(BENCH).cluster.landing
 	$(BENCH).cluster.workers --accounts 40 --posts 1000 --latency 0.005 --per-second 10
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## Check that the next DuckDB version reads our files and passes the readers' tests.

@@ -1,11 +1,11 @@
-"""Batches on Dask workers of this machine, against one process.
+"""Scans on Dask workers of this machine, against one process.
 
     python -m benchmarks.cluster.workers [--accounts 200] [--posts 250] [--latency 0.05] [--per-second N]
                                          [--workers 1 2 4]
 
 Each worker keeps `--in-flight` requests in flight, and so does the one process, so more workers send more requests at
 once. The time includes the start of the cluster. `even` is two workers with half of the requests each: its difference
-from the one process is the overhead of the shared store.
+from the one process is the overhead of scheduler, workers and results.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ from benchmarks.measuring.samples import Samples, measure_interleaved, wall_rati
 
 
 def on_workers(job: Job, workers: int) -> Job:
-    """Return the sync with its batches on `workers` Dask workers."""
+    """Return the sync with its scans on `workers` Dask workers."""
     settings = {"GRAMHOUSE_ENGINE": "dask", "GRAMHOUSE_WORKERS": str(workers)}
     return replace(job, env={**job.env, **settings})
 

@@ -383,7 +383,8 @@ async def _connected(settings: Settings) -> AsyncIterator[Any]:
     except ImportError as error:
         message = "GRAMHOUSE_ENGINE=dask needs a library that is not installed. Fix: pip install 'gramhouse[dask]'."
         raise SettingsError(message) from error
-    for name in ("distributed", "tornado"):
+    # Each has a level of its own.
+    for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     async with AsyncExitStack() as stack:
         target: Any = settings.scheduler

@@ -197,8 +197,11 @@ async def scan_task(
             left.append((account, clock.monotonic() + max(due, pause.seconds)))
 
     async def watch() -> None:
-        await stopped()
-        results.is_stopped = True
+        try:
+            await stopped()
+        finally:
+            # Also if the scheduler does not answer: nothing could receive the result.
+            results.is_stopped = True
 
     watching = asyncio.create_task(watch())
     try:
@@ -257,7 +260,8 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes:
 
     def is_wanted() -> bool:
         # A task that the run released, or that has no run any more, is not executing for the scheduler.
-        return worker.state.tasks[key].state == "executing" and not client.get_events(of_run)
+        state = worker.state.tasks.get(key)
+        return state is not None and state.state == "executing" and not client.get_events(of_run)
 
     async def stopped() -> None:
         while await asyncio.to_thread(is_wanted):

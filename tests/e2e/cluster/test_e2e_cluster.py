@@ -225,8 +225,10 @@ def packed(self):
 task.Scanned.pack = packed
 """
     (there.folder / "patch.py").write_text("from flows.engine import dask_task as task\n" + patch, encoding="utf-8")
+    # Workers need some seconds to start again.
+    run = _RUN.format(f"{_SMALL}; dask.NO_WORKERS = 60.0; task.MOST_RESULT = 500_000")
     with subprocess.Popen(
-        [sys.executable, "-c", _RUN.format(f"{_SMALL}; task.MOST_RESULT = 500_000"), "sync", "--json"],
+        [sys.executable, "-c", run, "sync", "--json"],
         env=there.environment(DASK_DISTRIBUTED__WORKER__PRELOAD=str(there.folder / "patch.py")),
         cwd=Path(__file__).parents[3],
         stdout=subprocess.PIPE,

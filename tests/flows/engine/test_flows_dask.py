@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from distributed import KilledWorker
 
-from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.endpoints import ApiRequest, Response, account_scope
+from connectors.source.rate_limit import RateLimitBudget
 from flows.config.errors import ClusterLost, SettingsError
 from flows.engine import dask_task
-from flows.engine.dask_task import Scanned, Task
+from flows.engine.accounts import AccountScan, ListedAccount
+from flows.engine.dask_task import Scanned, Task, scan_task
 from flows.engine.pipeline import run_sync
+from flows.engine.scan import Depth, ScanOptions
 from flows.reporting.run_report import RunReport
+from models.media_page import DEFAULT_PATHS
 from models.runs import OutcomeKind, RunState
 from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, open_run_resources, request, rows, uuid
@@ -216,3 +220,20 @@ async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(
     await _run(tmp_path, service, fate)
     bodies = [sum(len(one.page.body) for one in scanned.commits if one.page) for scanned in results]
     assert 2_000 <= max(bodies) < 3_000
+
+
+async def test_a_task_whose_scheduler_does_not_answer_ends() -> None:
+    service = FakeApi(accounts=1)
+    listed, budget = ListedAccount(uuid(1), expired=False), RateLimitBudget(account_scope(uuid(1)), 0.0)
+    account = AccountScan(listed, {}, {}, Depth(), budget, ["posts"])
+    options = ScanOptions("run", "sync", (), timedelta(hours=12))
+    task = Task(START, service.clock.monotonic(), options, DEFAULT_PATHS, 2, None, [account])
+
+    async def stopped() -> None:
+        raise ConnectionAbortedError
+
+    scanned = await scan_task(
+        task, service.send, clock=service.clock, random=float, new_id=str, report=lambda *_: None, stopped=stopped
+    )
+    assert [left for left, _ in scanned.left] == [account]
+    assert service.requests == []
