@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, Command] = {
     "compact": Command("maintenance", "Rewrite the warehouse file, compacted and sorted."),
     "rebuild": Command(
         "maintenance",
-        "Decode the raw store and the quarantine again with the current mapping and publish.",
+        "Decode the raw store and the quarantine again with the current mapping and publish, without API requests.",
     ),
     "status": Command("status", "Show what is fresh, stale, expired, deferred, failed or interrupted, and why."),
     "accounts": Command("listing", "List accounts: status, token expiry and age of their media."),
