@@ -1,14 +1,12 @@
 import asyncio
 import gzip
-import json
 import logging
 import ssl
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
-from urllib.parse import parse_qsl
 
 import aiohttp
 import httpx
@@ -17,11 +15,10 @@ from pydantic import SecretStr
 
 from connectors.source import client as client_module
 from connectors.source.client import ApiClient, Timeouts
-from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
+from connectors.source.endpoints import Response, media_request
 from connectors.source.errors import ApiError
-from models.api import MediaPage
 from tests.clocks import WakefulClock
-from tests.servers import listening
+from tests.servers import Meet, listening
 
 pytestmark = pytest.mark.anyio
 KEY = "canary-4f1e9b"
@@ -30,13 +27,11 @@ REQUEST = media_request("an-id", "posts", None, 50)
 PAGE = b'{"items":[{"id":"1"}],"next_cursor":null}'
 QUICK = Timeouts(connect=0.25, read=0.1, total=0.25)
 
-Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
 
 class Stage:
     """A server on a real socket that reads each request's head and then calls `play`."""
 
-    def __init__(self, play: Play) -> None:
+    def __init__(self, play: Meet) -> None:
         self.play = play
         self.heads: list[str] = []
         self.url = ""
@@ -66,7 +61,7 @@ def http(status: str = "200 OK", body: bytes = PAGE, **headers: str) -> bytes:
     return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
 
 
-def saying(*pieces: bytes, then: str = "stay", pause: float = 0.0) -> Play:
+def saying(*pieces: bytes, then: str = "stay", pause: float = 0.0) -> Meet:
     async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for piece in pieces:
             writer.write(piece)
@@ -84,7 +79,7 @@ def saying(*pieces: bytes, then: str = "stay", pause: float = 0.0) -> Play:
     return play
 
 
-async def send(play: Play, within: Timeouts | None = None, *, limit: int = 10_000) -> Response:
+async def send(play: Meet, within: Timeouts | None = None, *, limit: int = 10_000) -> Response:
     async with (
         Stage(play).open() as stage,
         ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), timeout=within, max_body_bytes=limit) as client,
@@ -100,7 +95,7 @@ def everything_shown(error: BaseException) -> str:
     return shown
 
 
-async def failing(play: Play, within: Timeouts | None = None, *, limit: int = 10_000) -> ApiError:
+async def failing(play: Meet, within: Timeouts | None = None, *, limit: int = 10_000) -> ApiError:
     with pytest.raises(ApiError) as caught:
         await send(play, within, limit=limit)
     error = caught.value
@@ -108,19 +103,6 @@ async def failing(play: Play, within: Timeouts | None = None, *, limit: int = 10
     assert (error.__cause__, error.__context__) == (None, None)
     assert error.message.isprintable()
     return error
-
-
-async def test_a_page_comes_back_with_its_correlation_id() -> None:
-    response = await send(saying(http()))
-    assert isinstance(response.page, MediaPage)
-    assert (response.page.items, response.correlation_id) == (1, TRACE)
-
-
-async def test_gzip_and_chunks_are_understood() -> None:
-    assert (await send(saying(http(body=gzip.compress(PAGE), content_encoding="gzip")))).page.items == 1
-    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
-    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in PAGE) + b"0\r\n\r\n"
-    assert (await send(saying(head, chunks))).page.items == 1
 
 
 async def test_a_request_has_exactly_the_required_headers() -> None:
@@ -145,83 +127,26 @@ async def test_a_request_has_exactly_the_required_headers() -> None:
     }
 
 
-CURSORS = [
-    "a b+c/d=e&f?g#h%i%2Fj",
-    "\x00\r\n\t",
-    "é😀",
-    "%",
-    "%zz",
-    "..",
-    "$'()*~[]{}|\\^`\"<>;,:@!",
-    "c" * 1024,
-]
-
-
-@pytest.mark.parametrize("cursor", CURSORS, ids=ascii)
-async def test_a_cursor_arrives_unchanged(cursor: str) -> None:
-    async with (
-        Stage(saying(http())).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
-    ):
-        await client.send(accounts_request(cursor, 50))
-    target = stage.heads[0].split(" ")[1]
-    assert parse_qsl(target.split("?", 1)[1], strict_parsing=True) == [("cursor", cursor), ("limit", "50")]
-
-
-@pytest.mark.parametrize("account_id", ["../../x", "%2e%2e", "a/b", "a?b#c", "é;"])
-async def test_an_id_stays_one_part_of_the_path(account_id: str) -> None:
-    async with (
-        Stage(saying(http())).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
-    ):
-        await client.send(media_request(account_id, "posts", None, 50))
-    path = stage.heads[0].split(" ")[1].split("?")[0]
-    assert path.startswith("/api/v1/accounts/")
-    assert path.endswith("/media")
-    assert path.count("/") == 5
-
-
 HALF = http()[:-10]
-CLIENT_ERROR: dict[str, tuple[Play, str, int | None]] = {
-    "reset at once": (saying(then="reset"), "connection_reset", None),
-    "closed at once": (saying(then="close"), "connection_reset", None),
+# The faults that depend on time or on the limit; tests/conformance has the others.
+CLIENT_ERROR: dict[str, tuple[Meet, str, int | None]] = {
     "closed in the head": (saying(b"HTTP/1.1 200 OK\r\nx-", then="close"), "connection_reset", None),
-    "silence": (saying(then="hang"), "timeout", None),
     "silence in the body": (saying(HALF, then="hang"), "timeout", 200),
+    # Each piece arrives in time and would extend a read timeout.
     "a slow drip": (saying(http()[:-40], *[b" "] * 39, pause=0.03), "timeout", 200),
     "a slow head": (saying(*[bytes([byte]) for byte in http()[:60]], pause=0.03), "timeout", None),
-    "cut body": (saying(HALF, then="close"), "cut_body", 200),
     "reset in the body": (saying(HALF, then="reset", pause=0.05), "cut_body", 200),
-    "cut chunks": (
-        saying(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", then="close"),
-        "cut_body",
-        200,
-    ),
-    "cut gzip": (saying(http(body=gzip.compress(PAGE)[:-8], content_encoding="gzip")), "cut_body", 200),
-    "no gzip": (saying(http(content_encoding="gzip")), "cut_body", 200),
-    "another coding": (saying(http(content_encoding="br")), "cut_body", 200),
-    "no http": (saying(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", then="close"), "protocol_error", None),
-    "an invalid header": (saying(b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n"), "protocol_error", None),
-    "an endless header": (saying(b"HTTP/1.1 200 OK\r\nx: " + b"x" * 70_000), "protocol_error", None),
     "too large": (saying(http(body=b" " * 10_001)), "body_too_large_response", 200),
     "a gzip bomb": (
         saying(http(body=gzip.compress(bytes(30_000_000)), content_encoding="gzip")),
         "body_too_large_response",
         200,
     ),
-    "html": (saying(http(body=b"<html>", content_type="text/html")), "malformed_page", 200),
-    "cut json without a length": (
-        saying(b"HTTP/1.1 200 OK\r\n\r\n" + PAGE[:-1], then="close"),
-        "malformed_page",
-        200,
-    ),
-    "html from a proxy": (saying(http("502 Bad Gateway", b"<html>")), "http_502", 502),
-    "nothing": (saying(http("204 No Content", b"")), "unexpected_status", 204),
 }
 
 
 @pytest.mark.parametrize(("play", "code", "status"), CLIENT_ERROR.values(), ids=CLIENT_ERROR)
-async def test_every_network_failure_becomes_its_error(play: Play, code: str, status: int | None) -> None:
+async def test_every_network_failure_becomes_its_error(play: Meet, code: str, status: int | None) -> None:
     error = await failing(play, QUICK if code == "timeout" else None)
     assert (error.code, error.status) == (code, status)
 
@@ -230,10 +155,6 @@ async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
     error = await failing(saying(http(body=f"<html>Bearer {KEY}</html>".encode(), content_type="text/html")))
     assert error.failure.body == "<html>Bearer ***</html>"
     assert KEY not in repr(error) + repr(error.failure)
-
-
-async def test_an_error_in_a_body_keeps_the_correlation_id() -> None:
-    assert (await failing(saying(HALF, then="close"))).correlation_id == TRACE
 
 
 async def test_an_error_response_without_a_body_keeps_its_status() -> None:
@@ -245,43 +166,6 @@ async def test_an_error_response_without_a_body_keeps_its_status() -> None:
         await failing(saying(limited), limit=1),
     ):
         assert (error.code, error.retry_after, error.correlation_id) == ("http_429", 30.0, TRACE)
-
-
-async def test_a_redirect_is_not_followed() -> None:
-    async with Stage(saying(http())).open() as elsewhere:
-        error = await failing(saying(http("302 Found", b"", location=f"{elsewhere.url}/login?{KEY}")))
-        assert (error.code, elsewhere.heads) == ("redirect", [])
-        assert "127.0.0.1" in error.message
-
-
-async def test_a_key_that_the_service_repeats_is_not_repeated_by_us() -> None:
-    output = {"error": {"code": f"bad_{KEY}", "message": f"no such key: {KEY}"}}
-    error = await failing(saying(http("418 Teapot", json.dumps(output).encode())))
-    assert (error.code, error.message) == ("bad_***", "no such key: ***")
-    error = await failing(saying(http("302 Found", b"", location=f"https://{KEY}.example/")))
-    assert error.message == "the response redirects to ***.example, which is not followed"
-    error = await failing(saying(f"HTTP/1.1 200 {KEY}\r\nbad {KEY} header\r\n\r\n".encode()))
-    assert error.code == "protocol_error"
-
-
-async def test_a_closed_port_is_a_failed_connection() -> None:
-    async with Stage(saying()).open() as stage:
-        url = stage.url
-    async with ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=QUICK) as client:
-        with pytest.raises(ApiError) as caught:
-            await client.send(REQUEST)
-    assert caught.value.code == "connection_failed"
-    assert KEY not in everything_shown(caught.value)
-
-
-async def test_https_urls_use_tls() -> None:
-    async with Stage(saying(http())).open() as stage:
-        url = stage.url.replace("http://", "https://")
-        async with ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=QUICK) as client:
-            with pytest.raises(ApiError) as caught:
-                await client.send(REQUEST)
-    assert caught.value.code in {"connection_failed", "timeout"}
-    assert not any(KEY in head for head in stage.heads)
 
 
 class Broken(httpx.AsyncBaseTransport):
@@ -339,15 +223,6 @@ async def test_any_exception_of_a_transport_becomes_an_error(
     assert KEY not in everything_shown(caught.value)
 
 
-async def test_any_httpx_transport_will_do() -> None:
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=PAGE, request=request)
-
-    transport = httpx.MockTransport(answer)
-    async with ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=transport) as client:
-        assert (await client.send(REQUEST)).page.items == 1
-
-
 async def test_a_cancelled_request_is_not_an_api_error() -> None:
     async with (
         Stage(saying(then="hang")).open() as stage,
@@ -386,41 +261,22 @@ async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
     assert KEY not in caplog.text
 
 
-@pytest.mark.parametrize("key", ["", "two words", "line\n", "tab\t", "schlüssel", "\x00"])
-def test_a_key_that_is_invalid_in_a_header_is_refused_and_not_shown(key: str) -> None:
-    with pytest.raises(ValueError, match="API key") as caught:
-        ApiClient("http://localhost", SecretStr(key), clock=WakefulClock(), transport=Broken(OSError()))
-    assert not key.strip() or key not in str(caught.value)
-
-
 def test_a_base_url_that_must_not_get_the_key_is_refused() -> None:
     with pytest.raises(ValueError, match="https"):
         ApiClient("http://api.example", SecretStr(KEY), clock=WakefulClock())
 
 
-def test_a_client_shows_no_key() -> None:
-    client = ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=Broken(OSError()))
-    assert KEY not in repr(client)
-
-
-def test_an_uninstalled_checkout_still_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_uninstalled_checkout_still_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(client_module, "version", missing)
-    requests: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        return httpx.Response(200, content=PAGE)
-
-    async def once(request: ApiRequest) -> None:
-        transport = httpx.MockTransport(answer)
-        async with ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=transport) as client:
-            await client.send(request)
-
-    asyncio.run(once(REQUEST))
-    assert requests[0].headers["user-agent"] == "gramhouse/unreleased"
+    async with (
+        Stage(saying(http())).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
+    ):
+        await client.send(REQUEST)
+    assert "user-agent: gramhouse/unreleased\r\n" in stage.heads[0].lower()
 
 
 async def test_a_transport_is_handed_a_whole_request() -> None:
@@ -440,12 +296,3 @@ async def test_a_transport_is_handed_a_whole_request() -> None:
     assert request.url == httpx.URL("https://api.example/pre/api/v1/accounts/an-id/media?surface=posts&limit=50")
     assert (request.method, request.headers["host"], request.content) == ("GET", "api.example", b"")
     assert request.extensions["timeout"] == {"connect": 1, "read": 2, "write": 2, "pool": None}
-
-
-async def test_the_total_timeout_ends_a_slow_body() -> None:
-    # Each piece arrives in time and would extend a read timeout.
-    pieces = [http()[:-40], *[b" "] * 39]
-    began = asyncio.get_running_loop().time()
-    error = await failing(saying(*pieces, pause=0.05), Timeouts(connect=1, read=0.4, total=0.5))
-    assert error.code == "timeout"
-    assert asyncio.get_running_loop().time() - began < 0.8

@@ -1,10 +1,8 @@
 """Messages of connection errors: server and cause, on real local sockets."""
 
-import asyncio
 import errno
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +16,9 @@ from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
 from tests.clocks import WakefulClock
+from tests.private_network import create_authority
 from tests.servers import Meet, listening
+from tests.source.test_source_client import Stage, saying
 
 pytestmark = pytest.mark.anyio
 REQUEST = accounts_request(None, 50)
@@ -38,41 +38,12 @@ async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple
     return caught.value.code, message.replace(url.rpartition(":")[2], "PORT")
 
 
-def answering(data: bytes, *, abort: bool = False) -> Meet:
-    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(data)
-        await writer.drain()
-        if abort:
-            writer.transport.abort()
-        writer.close()
-
-    return play
-
-
-async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read()
-    writer.close()
-
-
 @pytest.fixture
 def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
         return port
-
-
-@pytest.fixture(scope="module")
-def self_signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate, for another host, in one file."""
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    subject = ["-subj", "/CN=other.example", "-addext", "subjectAltName=DNS:other.example"]
-    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    out = ["-keyout", str(file), "-out", str(file.with_suffix(".crt"))]
-    subprocess.run(["openssl", "req", "-x509", *kind, *subject, *out], check=True, capture_output=True)
-    file.write_text(file.read_text() + file.with_suffix(".crt").read_text())
-    return file
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
@@ -91,31 +62,31 @@ async def test_a_host_that_does_not_exist() -> None:
 @pytest.mark.parametrize(
     ("play", "code", "message"),
     [
-        (silent, "timeout", "127.0.0.1:PORT did not answer in time"),
-        (answering(b"", abort=True), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
-        (answering(b""), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
+        (saying(then="hang"), "timeout", "127.0.0.1:PORT did not answer in time"),
+        (saying(then="reset"), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
+        (saying(then="close"), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
         (
-            answering(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nabc"),
+            saying(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nabc", then="close"),
             "cut_body",
             "the response of 127.0.0.1:PORT ended early",
         ),
         (
-            answering(b"220 mail.example ESMTP\r\n\r\n"),
+            saying(b"220 mail.example ESMTP\r\n\r\n", then="close"),
             "protocol_error",
             "127.0.0.1:PORT answered with something that is not HTTP: Bad status line",
         ),
         (
-            answering(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n"),
+            saying(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", then="close"),
             "protocol_error",
             "127.0.0.1:PORT sent a header or status line of more than 65,536 bytes",
         ),
         (
-            answering(b"HTTP/1.1 200 " + b"y" * 70_000 + b"\r\n\r\n"),
+            saying(b"HTTP/1.1 200 " + b"y" * 70_000 + b"\r\n\r\n", then="close"),
             "protocol_error",
             "127.0.0.1:PORT sent a header or status line of more than 65,536 bytes",
         ),
         (
-            answering(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1_001 + b"\r\n"),
+            saying(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1_001 + b"\r\n", then="close"),
             "protocol_error",
             "127.0.0.1:PORT sent more than 1,000 headers",
         ),
@@ -123,8 +94,8 @@ async def test_a_host_that_does_not_exist() -> None:
     ids=["silent", "reset", "closed", "cut", "no HTTP", "long header", "long status line", "many headers"],
 )
 async def test_a_server_that_does_not_answer_as_one_should(play: Meet, code: str, message: str) -> None:
-    async with listening(play) as port:
-        assert await failure(f"http://127.0.0.1:{port}") == (code, message)
+    async with Stage(play).open() as stage:
+        assert await failure(stage.url) == (code, message)
 
 
 @pytest.fixture
@@ -148,21 +119,23 @@ async def test_a_server_that_accepts_no_connection(full: int) -> None:
 
 
 async def test_https_to_a_plain_http_server_fails() -> None:
-    async with listening(answering(b"")) as port:
-        code, message = await failure(f"https://127.0.0.1:{port}")
+    async with Stage(saying(then="close")).open() as stage:
+        code, message = await failure(stage.url.replace("http://", "https://"))
     assert code in {"timeout", "connection_failed", "connection_reset"}
     assert "127.0.0.1:PORT" in message
 
 
-async def test_a_refused_certificate_is_reported_with_its_reason(self_signed: Path) -> None:
+async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path) -> None:
+    authority, server = create_authority(tmp_path, "other.example")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(self_signed)
-    trusting = ssl.create_default_context(cafile=str(self_signed))
-    async with listening(silent, context) as port:
+    context.load_cert_chain(server)
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.load_verify_locations(authority)
+    async with listening(saying(then="hang"), context) as port:
         result = await failure(f"https://127.0.0.1:{port}")
         assert result == (
             "certificate_refused",
-            "the certificate of 127.0.0.1:PORT is not trusted: self-signed certificate",
+            "the certificate of 127.0.0.1:PORT is not trusted: unable to get local issuer certificate",
         )
         code, message = await failure(f"https://localhost:{port}", trusting)
     assert code == "certificate_refused"

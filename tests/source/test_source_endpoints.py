@@ -154,33 +154,17 @@ def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
-        ("0", 0.0),
-        ("1", 1.0),
-        (" 30 ", 30.0),
-        ("1.5", 1.5),
         ("86400000", 86400000.0),
         ("9" * 20, 1e13),
-        ("9" * 5000, 1e13),
-        ("Thu, 01 Jan 2026 12:01:30 GMT", 90.0),
         ("Thu, 01 Jan 2026 12:01:30 -0000", 90.0),
-        ("Thursday, 01-Jan-26 12:01:30 GMT", 90.0),
-        ("Thu Jan  1 12:01:30 2026", 90.0),
         ("Thu Jan  1 12:01:30 2026, 5", 90.0),
         ("Thu, 01 Jan 2026 12:00:00 GMT", 0.0),
-        ("Thu, 01 Jan 2026 11:59:59 GMT", None),
         ("Thu, 99 Jan 2026 11:59:59 GMT", None),
-        ("-1", None),
-        ("+1", None),
-        ("1e3", None),
         ("٣", None),
-        ("nan", None),
-        ("inf", None),
-        ("5, 5", 5.0),
-        ("soon", None),
-        ("", None),
     ],
 )
 def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) -> None:
+    """tests/conformance has the frequent forms."""
     assert read_retry_after(value, NOW) == seconds
 
 

@@ -1,7 +1,7 @@
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain, count, repeat
 
 import pytest
@@ -16,66 +16,39 @@ def answer(cursor: str | None, items: int = 1) -> Response:
     return Response(ACCOUNTS, MediaPage(items, cursor, frozenset(), ""), "C")
 
 
-def of_page(response: Response) -> tuple[str, ...]:
-    return tuple(getattr(response.page, "ids", ()))
-
-
-def followed(
-    ask: Callable[[str | None], Response],
-    cursor: str | None,
-    guard: LoopGuard,
-    identify: Callable[[Response], Sequence[str]] = of_page,
-) -> Iterator[str | None]:
-    """Return the cursors that a scan follows from this one to the end."""
-    while True:
-        response = ask(cursor)
-        guard.follow(response, identify(response))
-        cursor = response.page.next_cursor
-        yield cursor
-        if cursor is None:
-            return
-
-
-class Endless:
-    """An API with a new cursor on every page and the items of a test."""
-
-    def __init__(self, pages: Iterator[tuple[str, ...]], *, last: int | None = None) -> None:
-        self.pages = pages
-        self.last = last
-        self.asked = 0
-
-    def ask(self, _: str | None) -> Response:
-        self.asked += 1
-        assert self.asked <= 3 * MOST_EMPTY, "the listing is followed without an end"
-        ids = next(self.pages)
-        cursor = None if self.asked == self.last else f"c{self.asked}"
-        return Response(ACCOUNTS, MediaPage(len(ids), cursor, frozenset(), "", ids), "C")
-
-    def scanned(self, guard: LoopGuard | None = None) -> int:
-        """The number of pages that may land."""
-        return len(list(followed(self.ask, None, guard or LoopGuard())))
-
-
 class Listing:
-    """Pages with one new item each."""
+    """An API with the next cursors of a test, or the ids of a test on endless pages; `asked` are the cursors sent."""
 
-    def __init__(self, pages: Mapping[str | None, str | None], items: int = 1) -> None:
-        self.pages = pages
-        self.items = items
+    def __init__(
+        self,
+        cursors: Mapping[str | None, str | None] | None = None,
+        *,
+        ids: Iterator[tuple[str, ...]] | None = None,
+        last: int | None = None,
+    ) -> None:
+        self.cursors = cursors
+        self.ids = ids or ((str(number),) for number in count())
+        self.last = last
         self.asked: list[str | None] = []
 
-    def ask(self, cursor: str | None) -> Response:
-        self.asked.append(cursor)
-        return answer(self.pages[cursor], self.items)
-
-    def followed(self, start: str | None) -> Iterator[str | None]:
-        numbers = count()
-        return followed(self.ask, start, LoopGuard.after(start), lambda _: [str(next(numbers))])
+    def followed(self, start: str | None = None, guard: LoopGuard | None = None) -> Iterator[str | None]:
+        """Yield the cursors that a scan follows from this one to the end."""
+        guard, cursor, is_first = guard or LoopGuard.after(start), start, True
+        while is_first or cursor is not None:
+            is_first = False
+            self.asked.append(cursor)
+            assert len(self.asked) <= 3 * MOST_EMPTY, "the listing is followed without an end"
+            endless = None if len(self.asked) == self.last else f"c{len(self.asked)}"
+            ids = next(self.ids)
+            response = answer(endless if self.cursors is None else self.cursors[cursor], len(ids))
+            guard.follow(response, ids)
+            cursor = response.page.next_cursor
+            yield cursor
 
 
 def test_a_scan_ends_at_null_and_not_at_an_empty_page() -> None:
-    listing = Listing({None: "a", "a": "b", "b": None}, items=0)
-    assert list(listing.followed(None)) == ["a", "b", None]
+    listing = Listing({None: "a", "a": "b", "b": None}, ids=repeat(()))
+    assert list(listing.followed()) == ["a", "b", None]
     assert listing.asked == [None, "a", "b"]
 
 
@@ -140,13 +113,13 @@ def test_another_process_continues_with_the_guard_of_a_scan() -> None:
     ids=["the same page", "some of the same items", "empty pages", "empty pages between"],
 )
 def test_a_listing_without_an_end_fails(pages: Iterator[tuple[str, ...]], asked: int) -> None:
-    listing = Endless(pages)
+    listing = Listing(ids=pages)
     with pytest.raises(ApiError) as caught:
-        listing.scanned()
+        list(listing.followed())
     error = caught.value
     assert (error.code, error.disposition, error.outcome) == ("cursor_no_progress", Disposition.SKIP, "failed")
     assert (error.operation, error.correlation_id) == (ACCOUNTS, "C")
-    assert listing.asked == asked
+    assert len(listing.asked) == asked
 
 
 @pytest.mark.parametrize(
@@ -159,16 +132,16 @@ def test_a_listing_without_an_end_fails(pages: Iterator[tuple[str, ...]], asked:
     ids=["new in time", "not empty in time", "ends in time"],
 )
 def test_a_scan_that_makes_progress_in_time_reaches_its_end(pages: list[tuple[str, ...]]) -> None:
-    assert Endless(iter(pages), last=len(pages)).scanned() == len(pages)
+    assert len(list(Listing(ids=iter(pages), last=len(pages)).followed())) == len(pages)
 
 
 def test_pages_that_an_earlier_process_saw_in_vain_count() -> None:
     guard = LoopGuard(repeated=6)
     guard.remember(["1", "2"])
-    listing = Endless(repeat(("1", "2")))
+    listing = Listing(ids=repeat(("1", "2")))
     with pytest.raises(ApiError):
-        listing.scanned(guard)
-    assert listing.asked == MOST_REPEATED - 6
+        list(listing.followed(guard=guard))
+    assert len(listing.asked) == MOST_REPEATED - 6
 
 
 def test_a_scans_memory_is_bounded_and_holds_a_thousand_full_pages() -> None:
