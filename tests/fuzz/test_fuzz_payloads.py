@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - JSON on one line
 """Every item becomes a row with the same values or is rejected, and never fails a merge."""
 
 import json
@@ -6,7 +5,6 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,33 +94,35 @@ def check(connection: Connection, pages: list[list[str]]) -> None:
         assert kinds(again) == found
 
 
-@looking(12, share=0.2)
+@looking(6, share=0.2)
 @given(st.lists(st.lists(records, max_size=6), min_size=1, max_size=3))
 def test_no_payload_is_lost_or_changed_in_any_batches(opened_rig: Connection, pages: list[list[str]]) -> None:
     check(opened_rig, pages)
 
 
 MANY = ",".join(f'"k{number}":{number}' for number in range(10_000))
-CORPUS: dict[str, list[str]] = {
-    "beyond floats": ['{"id":"1","x":1e400,"y":[-1e400],"like_count":1e400,"timestamp":1e400}'],
-    "wide integers": ['{"id":"1","x":[9223372036854775807,9223372036854775808,18446744073709551616]}'],
-    "a key twice": ['{"id":"1","x":1,"x":"a","x":{"y":1}}'],
-    "an id twice": ['{"id":"1","id":"2"}'],
-    "half an emoji": [r'{"id":"1","x":"\ud83d","\ud83d":1}'],
-    "NUL": [r'{"id":"1","x":"a\u0000b","k\u0000":1,"\u0000":{"y":2}}'],
-    "empty keys": ['{"id":"1","":{"":[{"":1}]}}'],
-    "keys that differ by case": ['{"id":"1","Caption":"x","CAPTION":"y","caption":"z","İ":1,"i̇":2,"ß":1,"ss":2}'],
-    "as deep as is read": ['{"id":"1","x":' + "[" * 190 + "]" * 190 + "}", '{"id":"2","x":' + '{"a":' * 190 + "1" + "}" * 190 + "}"],
-    "SQL": [json.dumps({"id": "1", "'; DROP TABLE core.media; --": 1, 'x" VARCHAR, "y': 2, "$.x": 3, "/x": 4, "*": 5})],
-    "our own columns": [json.dumps({"id": "1", "account_id": "x", "media_id": [1], "payload": {"a": 1}, "_seq": "x", "rowid": 5})],
-    "nearly dates": [json.dumps({"id": "1", "timestamp": "2026-02-30T00:00:00Z", "a": "0000-01-01T00:00:00Z", "b": "2026-12-31T23:59:60Z"})],
-    "no items": ["null", '"x"', "[1]", "5", "{}", '{"id":null}', '{"id":{}}', '{"id":""}'],
-}  # fmt: skip
+# Each record has fields of its own, so that none widens the columns of another.
+CORPUS = (
+    '{"id":"1","a":1e400,"b":[-1e400],"like_count":1e400,"timestamp":1e400}',
+    '{"id":"1","c":[9223372036854775807,9223372036854775808,18446744073709551616]}',
+    '{"id":"1","d":1,"d":"a","d":{"y":1}}',
+    '{"id":"1","id":"2"}',
+    r'{"id":"1","e":"\ud83d","\ud83d":1}',
+    r'{"id":"1","f":"a\u0000b","k\u0000":1,"\u0000":{"y":2}}',
+    '{"id":"1","":{"":[{"":1}]}}',
+    '{"id":"1","Caption":"x","CAPTION":"y","caption":"z","İ":1,"i̇":2,"ß":1,"ss":2}',
+    '{"id":"1","g":' + "[" * 190 + "]" * 190 + "}",
+    '{"id":"2","h":' + '{"a":' * 190 + "1" + "}" * 190 + "}",
+    r"""{"id":"1","'; DROP TABLE core.media; --":1,"x\" VARCHAR, \"y":2,"$.x":3,"/x":4,"*":5}""",
+    '{"id":"1","account_id":"x","media_id":[1],"payload":{"a":1},"_seq":"x","rowid":5}',
+    '{"id":"1","timestamp":"2026-02-30T00:00:00Z","i":"0000-01-01T00:00:00Z","j":"2026-12-31T23:59:60Z"}',
+    *("null", '"x"', "[1]", "5", "{}", '{"id":null}', '{"id":{}}', '{"id":""}'),
+)
 
 
-@pytest.mark.parametrize("held", CORPUS.values(), ids=CORPUS)
-def test_hostile_payloads_are_kept(opened_rig: Connection, held: list[str]) -> None:
-    check(opened_rig, [held, ['{"id":"9","x":"another"}']])
+def test_hostile_payloads_are_kept(opened_rig: Connection) -> None:
+    others = [f'{{"id":"9","{name}":"another"}}' for name in "abcdefghij"]
+    check(opened_rig, [*([record] for record in CORPUS), others])
 
 
 def test_ten_thousand_keys_stop_no_merge(opened_rig: Connection) -> None:

@@ -126,13 +126,13 @@ readers = pytest.mark.parametrize("read", [read_account_page, read_media_page])
     [
         b"",
         b"<html>captive portal</html>",
-        b"[]",
         b"null",
         b"{}",
-        b'{"next_cursor":null}',
-        b'{"items":{},"next_cursor":null}',
-        b'{"items":[],"next_cursor":null',
-        b'{"items":[],"next_cursor":null} x',
+        b"[" * 100_000 + b"]" * 100_000,
+        page().decode().encode("utf-16"),
+        b"\xef\xbb\xbf" * 2 + page(),
+        b"/**/" + page(),
+        page() + b"x",
         b'{"items":[{"id":"1"},{"id":"2"',
         b'{"items":[{"id":"1"},{"id":"2","c":"\xff"],"next_cursor":null}',
         b'{"items":[{"id":"1","c":"\xff}],"next_cursor":null}',
@@ -332,21 +332,9 @@ def test_an_unpaired_surrogate_is_repaired() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "repaired"),
-    [
-        (rb"\ud83d", rb"\ufffd"),
-        (rb"\uDE00", rb"\ufffd"),
-        (rb"\ud83d\ude00", rb"\ud83d\ude00"),
-        (rb"\uD83D\uDE00\ude00", rb"\uD83D\uDE00\ufffd"),
-        (rb"\ud83d\ud83d\ude00", rb"\ufffd\ud83d\ude00"),
-        (rb"\\ud83d", rb"\\ud83d"),
-        (rb"\\\ud83d", rb"\\\ufffd"),
-        (rb"\ud83d\\ude00", rb"\ufffd\\ude00"),
-        (rb"\n\ud83d\n", rb"\n\ufffd\n"),
-        (rb"\ud7ff \ud8zz", rb"\ud7ff \ud8zz"),
-    ],
+    ("body", "repaired"), [(rb"\uD83D\uDE00\uDE00", rb"\uD83D\uDE00\ufffd"), (rb"\ud7ff \ud8zz", rb"\ud7ff \ud8zz")]
 )
-def test_repair_replaces_half_pairs_only(body: bytes, repaired: bytes) -> None:
+def test_repair_reads_upper_case_and_leaves_other_escapes(body: bytes, repaired: bytes) -> None:
     assert repair(body) == repaired
 
 

@@ -41,6 +41,10 @@ pytestmark = pytest.mark.anyio
         "javascript:alert(1)",
         "file:///etc/passwd",
         "unix:///var/run/x",
+        "http://[::1]evil.example",
+        "https://<good>",
+        "https://a|b",
+        "https://a%2f.b",
     ],
 )
 def test_an_address_that_may_mean_another_host_is_refused(url: str) -> None:
@@ -60,13 +64,6 @@ def test_without_tls_only_literal_loopback_addresses_are_accepted(host: str) -> 
     with pytest.raises(ValueError, match=r"http is allowed for this machine only|has an invalid host"):
         check_base_url(f"http://{host}")
     assert check_base_url("http://127.0.0.1:8000/x/") == "http://127.0.0.1:8000/x"
-
-
-@pytest.mark.parametrize("url", ["http://[::1]evil.example", "https://<good>", "https://a|b", "https://a%2f.b"])
-def test_an_address_whose_host_no_parser_agrees_on_is_refused(url: str) -> None:
-    with suppress(ValueError):
-        check_base_url(url)
-        pytest.fail("accepted")
 
 
 _PIECES = st.text(st.sampled_from("aé.-:/@#?%[]\\;,&=|~^<>'\"0123456789x ") | st.characters(), max_size=12)

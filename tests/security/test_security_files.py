@@ -21,10 +21,6 @@ from tests.warehouse.rig import POSTS, Rig, account, at
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def _no_pause(_: float) -> None:
-    pass
-
-
 @pytest.fixture(params=[0o022, 0o077], ids=["umask 022", "umask 077"])
 def umask(request: pytest.FixtureRequest) -> Iterator[int]:
     before = os.umask(request.param)
@@ -39,7 +35,7 @@ def _rights(path: Path) -> int:
 def _made(folder: Path) -> None:
     """A warehouse with its raw store, its snapshot and an export, all in a folder."""
     warehouse = folder / "warehouse.duckdb"
-    with hold(warehouse, "a test", since="now", pause=_no_pause), connect(warehouse) as connection:
+    with hold(warehouse, "a test", since="now", pause=lambda _: None), connect(warehouse) as connection:
         rig = Rig(connection)
         rig.catalogue("c", 0, [account()])
         rig.scan(POSTS, "p", 0, [{"id": "1"}])
@@ -108,7 +104,7 @@ def test_a_link_in_the_locks_place_empties_no_other_file(tmp_path: Path) -> None
     victim.write_text("precious")
     lock_path(tmp_path / "w.duckdb").symlink_to(victim)
     try:
-        with lock(lock_path(tmp_path / "w.duckdb"), "a test", since="now", pause=_no_pause):
+        with lock(lock_path(tmp_path / "w.duckdb"), "a test", since="now", pause=lambda _: None):
             pass
     except (OSError, Held):
         pass

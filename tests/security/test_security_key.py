@@ -16,7 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
-from connectors.source.endpoints import accounts_request, media_request
+from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
 from flows.cli.commands.doctor import Finding
 from flows.config.errors import SettingsError
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 # With characters that are escaped, which base64 keys contain.
 KEY = "cnry/7Zq4+f1e9b==Xw"
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
-REQUEST = media_request("an-id", "posts", None, 50)
+REQUEST = accounts_request(None, 50)
 
 _ESCAPED = "".join(f"\\u{ord(char):04x}" for char in KEY)
 
@@ -70,9 +70,6 @@ ECHOES: dict[str, Answer | Exception] = {
     "reset": httpx.ReadError(f"while sending Authorization: Bearer {KEY}"),
     "broken HTTP": aiohttp.ClientPayloadError(f"400, message='Invalid header: Bearer {KEY}'"),
     "certificate": ssl.SSLCertVerificationError(f"no certificate for {KEY}.example"),
-}
-
-STILL_LEAKING = {
     "JSON escapes": Answer(401, body=_raw(f"Bearer {_ESCAPED}")),
     "JSON's slash": Answer(401, body=_raw(KEY.replace("/", "\\/"))),
     "JSON escapes of signs": Answer(401, body=_raw(KEY.replace("+", "\\u002b").replace("=", "\\u003D"))),
@@ -98,11 +95,6 @@ async def test_an_error_never_repeats_the_key(name: str, caplog: pytest.LogCaptu
     assert "ApiError" in output
     assert not tells(output, KEY)
     assert KEY[:12] not in output
-
-
-@pytest.mark.parametrize("name", STILL_LEAKING)
-async def test_an_error_repeats_the_key_in_no_other_spelling(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert not tells(await _message(_client(STILL_LEAKING[name]), caplog), KEY)
 
 
 # Forms in which a proxy may echo the key: `Bearer <key>`, `<user>:<key>`, a whole header.
@@ -163,7 +155,7 @@ async def test_a_correlation_id_that_equals_the_key_is_ignored() -> None:
 async def test_a_redacted_key_is_marked() -> None:
     client = _client(ECHOES["message"])
     with pytest.raises(ApiError, match=r"no such key: Bearer \*\*\*"):
-        await client.send(accounts_request(None, 50))
+        await client.send(REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +187,7 @@ def test_settings_show_no_key() -> None:
     assert not tells(shown, KEY)
 
 
-@pytest.mark.parametrize("key", [f"{KEY}\n{KEY}", f"{KEY} {KEY}", f"{KEY}\r\nX-Evil: 1", f"{KEY}é", f"{KEY}\x00"])
+@pytest.mark.parametrize("key", [f"{KEY}\nx", f"{KEY} x", f"{KEY}\r\nX-Evil: 1", f"{KEY}é", f"{KEY}\x00", f"{KEY}\t"])
 def test_a_key_that_is_invalid_in_a_header_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(ValueError, match="characters that are invalid in a header") as caught:
         _client(Answer(), key)

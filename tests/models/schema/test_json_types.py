@@ -93,12 +93,6 @@ def test_another_kind_only_widens_the_type(json_types: set[JsonType], one: JsonT
     assert is_as_wide(after, before)
 
 
-@given(st.permutations(list(JsonType)))
-def test_the_order_of_json_types_does_not_matter(json_types: list[JsonType]) -> None:
-    for count in range(len(json_types)):
-        assert column_type(json_types[:count]) == column_type(sorted(json_types[:count]))
-
-
 def hours(**json_types: int) -> dict[JsonType, datetime]:
     return {JsonType[name]: T0 + timedelta(hours=hour) for name, hour in json_types.items()}
 

@@ -60,11 +60,10 @@ def test_the_keywords_equal_those_of_duckdb(db: duckdb.DuckDBPyConnection) -> No
 
 
 def test_every_keyword_becomes_a_name_that_needs_no_quotes(db: duckdb.DuckDBPyConnection) -> None:
-    for name in {safe_name((key,)) for word in words(db) for key in (word, word.upper())}:
+    # The other keywords need none, as the test above shows.
+    assert {word for word in words(db) if safe_name((word,)) != word} == (RESERVED | TOUCHY) - {"rowid"}
+    for name in {safe_name((key,)) for word in RESERVED | TOUCHY for key in (word, word.upper())}:
         assert refused(db, name) == [], name
-
-
-def test_the_hidden_column_is_not_covered() -> None:
     assert safe_name(("rowid",)) == "rowid_"
 
 
