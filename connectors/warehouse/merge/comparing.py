@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from connectors.warehouse.ingest.columns import count_of
+from connectors.warehouse.merge.signed_urls import unsigned
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.fields import MEDIA
 from models.schema.json_types import JsonType
@@ -33,13 +34,6 @@ _COMBINING = (
 
 def _without_addresses(text: str) -> str:
     return f"regexp_replace({text}, '{_ADDRESSES}', '', 'g')"
-
-
-def unsigned(text: str, mapping: Mapping) -> str:
-    """Return the expression of a text that is a URL, or of JSON text, without the queries of signed URLs."""
-    replaced = f"regexp_replace({text}, {literal(mapping.signed_url_pattern)}, '\\1', 'g')"
-    # Every URL with a query has both, and searching for them takes a tenth of the time.
-    return f"CASE WHEN contains({text}, '?') AND contains({text}, '/') THEN {replaced} ELSE {text} END"
 
 
 def _comparable(texts: str, mapping: Mapping) -> str:

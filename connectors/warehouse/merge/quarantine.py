@@ -1,8 +1,8 @@
 """Stores rejected records in quarantine: one row for each, however often it is received."""
 
 from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
-from connectors.warehouse.merge.comparing import unsigned
 from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
+from connectors.warehouse.merge.signed_urls import unsigned
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
 
