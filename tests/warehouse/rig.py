@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.ingest.landing.page_commit import load, numbered
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import confirm_part, live_parts, store_of
@@ -20,6 +21,8 @@ from connectors.warehouse.storage.connection import Connection, connect
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, RejectedRecord, StagedPage
 from models.partition import CATALOGUE, Partition, media
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
 from models.tables import WAREHOUSE, core_children, core_media, core_superseded, ops_warehouse
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -34,6 +37,11 @@ Item = dict[str, Any]
 
 def at(hours: float) -> datetime:
     return T0 + timedelta(hours=hours)
+
+
+def minute(hour: float, number: int = 1) -> datetime:
+    """The time of a page of a scan that `Rig.scan` begins at this hour."""
+    return at(hour + number / 60)
 
 
 def body(items: Sequence[object], cursor: str | None = None) -> str:
@@ -128,6 +136,15 @@ class Rig:
         first, second = (self.scan(partition, f"{scan_id}-{n}", hour + 13 * n, *pages) for n in range(2))
         return first + second
 
+    def days(self, *items: Item) -> None:
+        """Scan the posts once a day, and find one item, which is this on each day."""
+        for item in items:
+            self.scan(POSTS, f"day {self.seq}", 24 * self.seq, [{"id": "1", **item}])
+
+    def rebuild(self, mapping: Mapping = BUILT_IN) -> None:
+        with self.connection.begin():
+            rebuild_stored(self.connection, mapping)
+
     def catalogue(self, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> MergeStats:
         return self.scan(CATALOGUE, scan_id, hour, *pages, last=last)
 
@@ -142,6 +159,11 @@ class Rig:
     def value(self, query: str) -> Any:  # noqa: ANN401 - a column is anything
         (only,) = self.row(query)
         return only
+
+    def everything(self, tables: str = "NOT temporary") -> dict[str, list[Row]]:
+        """Return the rows of all tables, or of those that this condition names."""
+        names = self.rows(f"SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE {tables} ORDER BY 1")
+        return {name: self.rows(f"SELECT COLUMNS(*)::VARCHAR FROM {name} ORDER BY ALL") for (name,) in names}
 
     def kept(self, table: str = "core.media") -> str:
         """Return a subquery of a table with each row's payload from the raw store (`gh_payload`)."""

@@ -174,15 +174,6 @@ def test_other_tables_keep_their_order(full: Path) -> None:
     assert ask(full, "FROM core.media_notes") == [(3,), (1,), (2,)]
 
 
-def test_a_compacted_file_opens_and_is_compacted_again(full: Path) -> None:
-    before = everything(full)
-    run(full)
-    with connect(full):
-        pass
-    run(full)
-    assert everything(full) == before
-
-
 def test_too_little_disk_space_is_reported_beforehand(full: Path) -> None:
     message = refused(full, free=lambda _: 1_000_000)
     assert "a second copy needs" in message

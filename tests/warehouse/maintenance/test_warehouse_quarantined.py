@@ -1,27 +1,21 @@
 """A rebuild decodes quarantined media items: none is lost, and none overwrites newer data."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.maintenance import quarantined
 from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.raw.parts import confirm_part
-from connectors.warehouse.storage.connection import Connection, connect
+from connectors.warehouse.storage.connection import Connection
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import WAREHOUSE, ops_warehouse
-from tests.warehouse.merge.test_warehouse_merge_media import every_row
-from tests.warehouse.rig import ANNA, POSTS, STORIES, Item, Rig, Row, Scan, account, at
+from tests.warehouse.rig import ANNA, POSTS, STORIES, Item, Rig, Row, Scan, account, at, minute
 
 NO_ID = "The item has no id that gramhouse knows."
 WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
@@ -29,11 +23,6 @@ MADE = (
     "core.media", "core.media_superseded", "core.media_metrics", "core.quarantine", "core.fields", "ops.missing",
     "ops.seen",
 )  # fmt: skip
-ROOT = Path(__file__).parents[3]
-
-
-def minute(hour: float, number: int = 1) -> datetime:
-    return at(hour) + timedelta(minutes=number)
 
 
 def again(rig: Rig, batch_bytes: int = 2**24) -> tuple[int, int, int]:
@@ -51,13 +40,8 @@ def again(rig: Rig, batch_bytes: int = 2**24) -> tuple[int, int, int]:
         after, rows, outdated = done.last, rows + done.rows, outdated + done.outdated
 
 
-def mapped(rig: Rig) -> None:
-    with rig.connection.begin():
-        rebuild_stored(rig.connection, WITH_UUID)
-
-
 def again_mapped(rig: Rig, batch_bytes: int = 2**24) -> tuple[int, int, int]:
-    mapped(rig)
+    rig.rebuild(WITH_UUID)
     return again(rig, batch_bytes)
 
 
@@ -75,9 +59,9 @@ def post(uuid: object, caption: str = "x", **more: object) -> Item:
 
 def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}, post("a"), None, "text", 7])
-    before = every_row(rig)
+    before = rig.everything()
     assert again(rig) == (0, 0, 4)
-    assert every_row(rig) == before
+    assert rig.everything() == before
 
 
 def test_a_record_that_has_an_id_under_the_new_mapping_becomes_a_row(rig: Rig) -> None:
@@ -95,14 +79,6 @@ def test_a_record_that_has_an_id_under_the_new_mapping_becomes_a_row(rig: Rig) -
     )
     assert rig.rows("SELECT metric, value, observed_at FROM core.media_metrics") == [("like_count", 3, seen)]
     assert rig.value("SELECT count(*) FROM ops.staging") == 0
-
-
-def test_a_second_import_changes_nothing(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [post("a"), {"caption": "no id"}])
-    again_mapped(rig)
-    before = every_row(rig)
-    assert again(rig) == (0, 0, 1)
-    assert every_row(rig) == before
 
 
 def test_a_record_rejected_again_keeps_its_quarantine_row(rig: Rig) -> None:
@@ -168,7 +144,7 @@ def test_an_import_has_the_same_result_as_the_new_mapping_from_the_start(rig: Ri
 def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [post("a", "old")])
     rig.scan(POSTS, "q", 24, [{"id": "a", "caption": "new"}])
-    mapped(rig)
+    rig.rebuild(WITH_UUID)
     before = media(rig, "*")
     assert again(rig) == (0, 1, 0)
     assert media(rig, "*") == before
@@ -280,8 +256,8 @@ def test_hostile_payloads_are_only_data(rig: Rig) -> None:
 
 def test_a_batch_that_breaks_off_leaves_everything_as_it_was(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.scan(POSTS, "p", 0, [post("a", brand_new=1)])
-    mapped(rig)
-    before = every_row(rig)
+    rig.rebuild(WITH_UUID)
+    before = rig.everything()
     merge = merge_module.merge
 
     def broken(connection: Connection) -> None:
@@ -291,41 +267,9 @@ def test_a_batch_that_breaks_off_leaves_everything_as_it_was(rig: Rig, monkeypat
     monkeypatch.setattr(quarantined, "merge", broken)
     with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
         again(rig)
-    assert every_row(rig) == before
+    assert rig.everything() == before
     monkeypatch.undo()
     assert again(rig) == (1, 0, 0)
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from connectors.warehouse.maintenance import quarantined
-from connectors.warehouse.storage.connection import connect
-from tests.warehouse.maintenance.test_warehouse_quarantined import again
-from tests.warehouse.rig import Rig
-merge = quarantined.merge
-def killed(connection):
-    merge(connection)
-    os.kill(os.getpid(), signal.SIGKILL)
-quarantined.merge = killed
-with connect(Path(sys.argv[1])) as connection:
-    again(Rig(connection))
-"""
-
-
-def test_an_import_that_is_killed_loses_nothing(path: Path) -> None:
-    with connect(path) as connection:
-        rig = Rig(connection)
-        rig.scan(POSTS, "p", 0, [post("a"), post("b"), {"caption": "no id"}])
-        mapped(rig)
-        before = every_row(rig)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=ROOT, check=False)
-    assert done.returncode == -9
-    with connect(path) as connection:
-        rig = Rig(connection)
-        assert every_row(rig) == before
-        assert again(rig) == (2, 0, 1)
-        assert len(media(rig)) == 2
 
 
 def test_imported_items_are_counted_once_for_the_run_that_received_them(rig: Rig) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
 
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.storage.connection import Connection, connect
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import POSTS, Item, Rig, Row
+from tests.warehouse.rig import POSTS, Item, Rig
 
 VALUES = {
     "integer": 1,
@@ -31,11 +30,6 @@ VALUES = {
 }
 
 
-def _tables(rig: Rig) -> dict[str, list[Row]]:
-    names = rig.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' ORDER BY ALL")
-    return {name: sorted(rig.rows(f'FROM core."{name}"'), key=repr) for (name,) in names}
-
-
 def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
     """Do work, then open a copy of the files in their state after a kill; it must have the results."""
     with connect(path) as connection:
@@ -46,9 +40,9 @@ def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
         log = path.with_name(path.name + ".wal")
         assert log.exists()
         shutil.copy(log, copy.with_name(copy.name + ".wal"))
-        left = _tables(Rig(connection))
+        left = Rig(connection).everything("schema_name = 'core'")
     with connect(copy) as connection:
-        assert _tables(Rig(connection)) == left
+        assert Rig(connection).everything("schema_name = 'core'") == left
 
 
 def _item(media_id: str, kinds: dict[str, str]) -> Item:
@@ -77,8 +71,4 @@ def test_the_file_reopens_after_a_kill_following_a_rebuild(path: Path) -> None:
     message = json.loads(BUILT_IN.to_json())
     mapping = Mapping.from_json(json.dumps(message).replace('"/caption"', '"/who/name", "/caption"'))
 
-    def rebuild(connection: Connection) -> None:
-        with connection.begin():
-            rebuild_stored(connection, mapping)
-
-    _opens_again(path, rebuild)
+    _opens_again(path, lambda connection: Rig(connection).rebuild(mapping))

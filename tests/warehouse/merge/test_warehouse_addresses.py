@@ -5,7 +5,6 @@ import pytest
 
 from connectors.warehouse.ingest import arrow_decoder
 from connectors.warehouse.ingest.layout import Layout
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from models.schema.fields import MOST_COLUMNS
 from models.schema.mapping_built_in import BUILT_IN
@@ -81,8 +80,7 @@ def test_an_item_that_returns_has_its_newest_address(rig: Rig) -> None:
 def test_after_a_rebuild_the_next_scan_brings_the_newest_address_again(rig: Rig) -> None:
     rig.scan(POSTS, "first", 0, [item("a")])
     rig.scan(POSTS, "second", 24, [item("b")])
-    with rig.connection.begin():
-        rebuild_stored(rig.connection, BUILT_IN)
+    rig.rebuild()
     assert rig.scan(POSTS, "third", 48, [item("b")]).untouched
     assert rig.row(SHOWN) == (*urls("b"), "Brot")
 

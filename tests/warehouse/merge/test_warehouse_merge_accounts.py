@@ -4,15 +4,10 @@ import pytest
 
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from tests.warehouse.rig import ANNA, BEN, POSTS, T0, Rig, Row, Scan, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, T0, Rig, Row, Scan, account, at, minute
 
 HISTORY = "SELECT status, valid_from, valid_to FROM core.account_status_history ORDER BY valid_from, valid_to"
 STATE = "SELECT status, status_since, first_seen_at, last_seen_at, removed_at FROM core.accounts"
-
-
-def page_at(hour: float) -> object:
-    """The time of the first page of a scan that `Rig.scan` begins at this hour."""
-    return at(hour + 1 / 60)
 
 
 def names(rig: Rig) -> list[Row]:
@@ -47,17 +42,6 @@ def test_the_same_record_rejected_twice_in_one_merge_is_quarantined_at_its_first
     rig.land(scan.page([7, account(), 7], at(1), rejected=asides), scan.page([7], at(1), rejected=asides[1:]))
     assert rig.merge().quarantined == 1
     assert rig.row("SELECT page, position FROM core.quarantine") == (1, 0)
-
-
-def test_an_empty_page_merges(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [], [account()], [])
-    assert names(rig) == [(ANNA, "anna", False)]
-    assert rig.row("SELECT resource, account_id, surface, scan_id FROM core.completed_scans") == (
-        "accounts",
-        "",
-        "",
-        "c1",
-    )
 
 
 def test_unknown_fields_are_recorded_once_with_their_first_sight(rig: Rig) -> None:
@@ -113,16 +97,6 @@ def rejected(record: dict[str, object]) -> RejectedRecord:
     return RejectedRecord(0, "status: of no known kind", json.dumps(record))
 
 
-def test_a_known_account_whose_record_is_rejected_is_not_removed(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    odd = account(status="paused")
-    scan = Scan(CATALOGUE, "c2", at(24))
-    rig.land(scan.page([odd, account(BEN, name="ben")], at(25), last=True, rejected=(rejected(odd),)))
-    rig.merge()
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    assert rig.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", page_at(0), page_at(0), at(25), None)
-
-
 def test_a_record_rejected_in_the_second_catalogue_of_a_merge_is_listed_and_counted(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
     odd = account(status="paused")
@@ -132,7 +106,7 @@ def test_a_record_rejected_in_the_second_catalogue_of_a_merge_is_listed_and_coun
         second.page([odd], at(48), last=True, rejected=(rejected(odd),), unknown_fields=("items[].tier",)),
     )
     assert rig.merge().quarantined == 1
-    assert rig.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", page_at(0), page_at(0), at(48), None)
+    assert rig.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", minute(0), minute(0), at(48), None)
     assert rig.rows("SELECT account_id, missing_since FROM ops.missing_accounts") == [(BEN, at(48))]
     assert rig.rows("SELECT path, first_seen_at FROM core.fields") == [("tier", at(48))]
     counts = "SELECT run_id, pages, items, quarantined FROM core.run_counts ORDER BY run_id"
@@ -177,7 +151,7 @@ def test_an_account_is_the_same_in_either_case_of_its_id(rig: Rig) -> None:
     rig.catalogue("c3", 48, [account(ANNA.upper(), name="anna.bakes"), account(BEN, name="ben")])
     assert names(rig) == [(ANNA, "anna.bakes", False), (BEN, "ben", False)]
     assert rig.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{ANNA}'") == [
-        ("active", page_at(0), None)
+        ("active", minute(0), None)
     ]
     assert rig.rows("SELECT account_id, listed_as FROM core.accounts ORDER BY 1") == [
         (ANNA, ANNA.upper()), (BEN, None)
@@ -208,8 +182,8 @@ def test_an_account_that_returns_in_a_record_rejected_has_its_gap_closed(rig: Ri
     rig.land(scan.page([account(BEN, name="ben"), account()], at(50), last=True))
     rig.merge()
     assert rig.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{BEN}' ORDER BY valid_from") == [
-        ("active", page_at(0), page_at(24)),
-        ("removed", page_at(24), at(49)),
+        ("active", minute(0), minute(24)),
+        ("removed", minute(24), at(49)),
         ("active", at(49), None),
     ]
     assert rig.value(f"SELECT status_since FROM core.accounts WHERE account_id = '{BEN}'") == at(49)

@@ -1,7 +1,6 @@
 """A record in quarantine is one row, however often it occurs, and is removed if it has not occurred for long."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -10,16 +9,12 @@ from connectors.warehouse.schema.field_registry import write_mapping
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at, minute
 
 
 def item(day: int, caption: str = "no id") -> Item:
     """An item whose count and signature differ at every sync."""
     return {"caption": caption, "like_count": day, "media_url": f"https://x/a.jpg?oe={day}&x=1"}
-
-
-def minute(hour: float, number: int = 1) -> object:
-    return at(hour) + timedelta(minutes=number)
 
 
 def held(rig: Rig, columns: str = "seen_at, last_seen_at") -> list[Row]:

@@ -8,7 +8,6 @@ import pytest
 
 from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, full_scans_due, known_posts
 from models.checkpoint import ScanState
-from models.incremental import Feed
 from models.partition import media
 from tests.warehouse.rig import ANNA, POSTS, Item, Rig, Row, Scan, account, at
 
@@ -151,21 +150,6 @@ def test_full_scans_are_due_by_their_share_of_the_interval(rig: Rig) -> None:
     with rig.connection.begin():
         assert full_scans_due(rig.connection, now=at(49.9), every=every) == []
         assert full_scans_due(rig.connection, now=at(50), every=every) == [(0.5, 12)]
-
-
-def test_a_checkpoint_is_recent_only_where_the_scan_may_stop() -> None:
-    reached = Feed(positions=30, known_run=20, read_to=at(0))
-    checkpoint = replace(Scan(POSTS, "a", at(0)).checkpoint, known_seq=7)
-
-    def state(*, cursor: str | None = "next", known_seq: int | None = 7, feed: Feed = reached) -> ScanState:
-        begun = replace(checkpoint, known_seq=known_seq)
-        return begun.advance(run_id="r", next_cursor=cursor, items=10, at=at(0), feed=feed).state
-
-    assert state() is ScanState.RECENT
-    assert state(cursor=None) is ScanState.COMPLETE
-    assert state(known_seq=None) is ScanState.SCANNING
-    assert state(feed=replace(reached, known_run=19)) is ScanState.SCANNING
-    assert state(feed=replace(reached, order_broken_by="x")) is ScanState.SCANNING
 
 
 def test_first_full_scans_of_one_day_get_different_shares_of_the_interval(rig: Rig) -> None:

@@ -464,6 +464,7 @@ IN_TURN: list[list[Any]] = [
     [[{"y": 1}, {"Y": 2}], [{"Y": 3}], [{"y": {}}]],
     [[1, {"y": "2026-01-01T00:00:00Z"}], [{"y": "x"}]],
     [[1, {"y": "x"}], [{"y": 5}]],
+    [[{"y": 1}, None, {"y": 2}], [{"y": 3}, 4]],
     [[], [{"y": []}], [{"y": [1]}]],
     [{"0": [1]}, ["x"]],
     [{"0": 1}, ["x"], {"0": "y"}],
@@ -543,25 +544,6 @@ def test_kinds_are_known_since_the_page_that_showed_them_first(rig: Rig) -> None
     (kinds,) = rig.row("SELECT json_types FROM core.fields WHERE path = '/x'")
     assert json.loads(kinds) == {"integer": T0.isoformat(), "number": at(1).isoformat()}
     assert rig.row("SELECT first_seen_at, last_type_change_at FROM core.fields WHERE path = '/x'") == (T0, at(1))
-
-
-@pytest.mark.parametrize("key", ["a", 'a"'])
-def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(rig: Rig, key: str) -> None:
-    items: list[Item] = [{"id": "1", key: {"0": [1]}}, {"id": "2", key: ["x"]}, {"id": "3", key: [["y"]]}]
-    for cut in (True, False):
-        rig = emptied(rig.connection)
-        land(rig, [[[item] for item in items]], [cut])
-        check(rig, [[items]])
-        assert rig.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), (None,)]
-
-
-def test_a_list_with_values_other_than_objects_is_kept_as_json(rig: Rig) -> None:
-    items = [{"id": "1", "t": [{"a": 1}, None, {"a": 2}]}, {"id": "2", "t": [{"a": 3}, 4]}]
-    rig.scan(POSTS, "p", 0, items)
-    assert rig.rows("SELECT media_id, position, a FROM core.media_t") == [("1", 0, 1), ("1", 2, 2)]
-    assert rig.rows("SELECT t FROM core.media ORDER BY media_id") == [
-        ('[{"a":1},null,{"a":2}]',), ('[{"a":3},4]',),
-    ]  # fmt: skip
 
 
 def test_values_of_each_candidate_path_are_kept(rig: Rig) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.snapshot.publish import publish
-from models.schema.mapping import ColumnMapping, Mapping, Reading
+from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import SNAPSHOT
-from tests.warehouse.rig import POSTS, Item, Rig, Row, at
+from tests.warehouse.rig import POSTS, Rig, Row, at
 
 TITLE = replace(
     BUILT_IN,
@@ -25,12 +24,6 @@ TITLE = replace(
         ColumnMapping("rating", Reading.NUMBER, ("/stars",)),
     ),
 )
-
-
-def days(rig: Rig, *items: Item) -> None:
-    """Scan the posts every day, and find this one item."""
-    for item in items:
-        rig.scan(POSTS, f"scan {rig.seq}", 24 * rig.seq, [{"id": "1", **item}])
 
 
 def versions(rig: Rig, *columns: str) -> list[Row]:
@@ -46,11 +39,6 @@ def kinds(rig: Rig) -> dict[str, str]:
     return {str(name): str(kind) for name, kind in rows}
 
 
-def rebuild(rig: Rig, mapping: Mapping) -> None:
-    with rig.connection.begin():
-        rebuild_stored(rig.connection, mapping)
-
-
 def published(rig: Rig, path: Path, query: str) -> list[tuple[Any, ...]]:
     publish(rig.connection, path, at=at(1000), version="1")
     with duckdb.connect(str(path), read_only=True) as db:
@@ -60,8 +48,7 @@ def published(rig: Rig, path: Path, query: str) -> list[tuple[Any, ...]]:
 
 def test_a_version_has_its_values_in_typed_columns(rig: Rig) -> None:
     time = "2026-01-02T03:04:05Z"
-    days(
-        rig,
+    rig.days(
         {"caption": "old", "media_type": "IMAGE", "permalink": "https://x/p/1", "timestamp": time, "place": 7},
         {"caption": "new", "media_type": "VIDEO", "permalink": "https://x/p/2", "place": 8, "likes": 5},
     )
@@ -72,7 +59,7 @@ def test_a_version_has_its_values_in_typed_columns(rig: Rig) -> None:
 
 def test_versions_have_no_columns_for_counts_and_media_addresses(rig: Rig) -> None:
     counts = {"likes": 1, "saves": 2, "url": "https://x/1.jpg", "thumbnail_url": "https://x/2.jpg"}
-    days(rig, {"caption": "a", "mood": "good", **counts}, {"caption": "b", **counts})
+    rig.days({"caption": "a", "mood": "good", **counts}, {"caption": "b", **counts})
     there = kinds(rig)
     assert "mood" in there
     assert not there.keys() & {"like_count", "comments_count", "media_url", "saves", "thumbnail_url"}
@@ -84,42 +71,42 @@ def test_versions_of_one_batch_are_each_as_they_were(rig: Rig) -> None:
 
 
 def test_a_field_that_is_new_is_a_column_of_earlier_versions_too(rig: Rig) -> None:
-    days(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "b", "mood": "good"})
+    rig.days({"caption": "a"}, {"caption": "b"}, {"caption": "b", "mood": "good"})
     assert versions(rig, "caption", "mood") == [("a", None), ("b", None)]
-    days(rig, {"caption": "b"})
+    rig.days({"caption": "b"})
     assert versions(rig, "caption", "mood") == [("a", None), ("b", None), ("b", "good")]
 
 
 def test_a_field_that_gets_a_column_late_is_looked_for_in_earlier_versions(rig: Rig) -> None:
-    days(rig, {"caption": "a", "tags": []}, {"caption": "b"}, {"caption": "b", "tags": ["x"]})
+    rig.days({"caption": "a", "tags": []}, {"caption": "b"}, {"caption": "b", "tags": ["x"]})
     assert versions(rig, "caption", "tags") == [("a", []), ("b", None)]
 
 
 def test_a_column_that_widens_is_widened_in_earlier_versions(rig: Rig) -> None:
-    days(rig, {"caption": "a", "n": 7}, {"caption": "b", "n": 8}, {"caption": "c", "n": 0.5})
+    rig.days({"caption": "a", "n": 7}, {"caption": "b", "n": 8}, {"caption": "c", "n": 0.5})
     assert (kinds(rig)["n"], versions(rig, "n")) == ("DOUBLE", [(7.0,), (8.0,)])
-    days(rig, {"caption": "d", "n": "many"})
+    rig.days({"caption": "d", "n": "many"})
     assert (kinds(rig)["n"], versions(rig, "n")) == ("VARCHAR", [("7",), ("8",), ("0.5",)])
 
 
 def test_a_count_with_other_values_is_a_column_of_versions(rig: Rig) -> None:
-    days(rig, {"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
+    rig.days({"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
     assert "saves" not in kinds(rig)
-    days(rig, {"caption": "b", "saves": "hidden"})
+    rig.days({"caption": "b", "saves": "hidden"})
     assert versions(rig, "caption", "saves") == [("a", "3"), ("b", "4")]
 
 
 def test_a_column_with_media_addresses_is_no_longer_content(rig: Rig) -> None:
-    days(rig, {"caption": "a", "cover_url": 7}, {"caption": "b", "cover_url": 7})
+    rig.days({"caption": "a", "cover_url": 7}, {"caption": "b", "cover_url": 7})
     assert versions(rig, "cover_url") == [(7,)]
-    days(rig, {"caption": "c", "cover_url": "https://x/1.jpg"})
+    rig.days({"caption": "c", "cover_url": "https://x/1.jpg"})
     assert "cover_url" not in kinds(rig)
     assert versions(rig, "caption") == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize("name", ["valid_from", "valid_to", "raw_landed", "overflow", "content_changed_at"])
 def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, name: str, tmp_path: Path) -> None:
-    days(rig, {"caption": "a", name: 1}, {"caption": "b", name: 2})
+    rig.days({"caption": "a", name: 1}, {"caption": "b", name: 2})
     assert versions(rig, f"{name}_2") == [(1,)]
     asked = f"SELECT valid_to IS NULL, {name}_2 FROM media_history ORDER BY 1"
     assert published(rig, tmp_path / "s.duckdb", asked) == [(False, 1), (True, 2)]
@@ -127,27 +114,26 @@ def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, 
 
 def test_values_without_a_column_are_in_the_overflow_of_the_version(rig: Rig) -> None:
     many = {f"f{number:03}": number for number in range(310)}
-    days(rig, {"caption": "a", **many}, {"caption": "b", **many})
+    rig.days({"caption": "a", **many}, {"caption": "b", **many})
     ((overflow,),) = versions(rig, "overflow")
     assert '"/f309":309' in overflow
 
 
 def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(rig: Rig) -> None:
-    days(
-        rig,
+    rig.days(
         {"caption": "a", "title": "A", "stars": "4.5"},
         {"caption": "b", "title": "B", "stars": 3},
         {"caption": "c", "title": "C"},
     )
     before = versions(rig, "account_id", "surface", "media_id", "valid_from", "valid_to")
     assert versions(rig, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
-    rebuild(rig, TITLE)
+    rig.rebuild(TITLE)
     assert versions(rig, "caption", "rating", "caption_2") == [("A", 4.5, "a"), ("B", 3.0, "b")]
     assert versions(rig, "account_id", "surface", "media_id", "valid_from", "valid_to") == before
     assert not kinds(rig).keys() & {"title"}
-    rebuild(rig, BUILT_IN)
+    rig.rebuild()
     assert versions(rig, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
-    days(rig, {"caption": "d"})
+    rig.days({"caption": "d"})
     assert versions(rig, "caption", "title")[2:] == [("c", "C")]
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from connectors.warehouse.maintenance.compact import compact
 from connectors.warehouse.maintenance.inspection import inspect
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.publish import publish
@@ -20,9 +19,7 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from models.page_commit import PageCommit
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, T0, Rig, Row, Scan, at
-from tests.warehouse.scenarios import rows_of
 
 FIRST = '{ "id":"1", "caption" : "\\u00e9 é", "likes":1.0 }'
 SECOND = '{"caption":"b","id":"1","likes":1}'
@@ -70,9 +67,7 @@ def parts(path: Path) -> list[Path]:
 def everything(path: Path) -> dict[str, list[Row]]:
     """Return the rows of merged data, and the list of parts."""
     with connect(path) as connection:
-        rig = Rig(connection)
-        names = rig.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'")
-        return {table: rows_of(rig, table) for table in ("ops.raw_parts", *(f"core.{name}" for (name,) in names))}
+        return Rig(connection).everything("schema_name = 'core' OR table_name = 'raw_parts'")
 
 
 def all_rows(files: list[Path]) -> list[Row]:
@@ -143,8 +138,8 @@ def export_raw(snapshot: Path) -> None:
 
 
 def rebuild(snapshot: Path) -> None:
-    with connect(snapshot.with_name("warehouse.duckdb")) as connection, connection.begin():
-        rebuild_stored(connection, BUILT_IN)
+    with connect(snapshot.with_name("warehouse.duckdb")) as connection:
+        Rig(connection).rebuild()
 
 
 def compaction(snapshot: Path) -> None:

@@ -2,8 +2,8 @@
 
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime, timedelta
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -13,10 +13,10 @@ from connectors.warehouse.raw import store
 from connectors.warehouse.raw.compaction import compact_parts, groups
 from connectors.warehouse.raw.parts import Part, confirm_part, live_parts, mark_unlisted, store_of, write_part
 from connectors.warehouse.raw.reading import stored_payloads
-from connectors.warehouse.raw.recovery import check_store, hold_store, recover_parts
+from connectors.warehouse.raw.recovery import check_store, recover_parts
 from connectors.warehouse.raw.store import COLUMNS, parquet
 from connectors.warehouse.storage.connection import Connection, begin_session, connect
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from tests.warehouse.rig import T0, at
 
@@ -189,29 +189,6 @@ def test_a_draft_of_another_copy_is_not_deleted(tmp_path: Path) -> None:
         assert kept(connection) == [(1, "{}"), (2, "[]")]
 
 
-@pytest.mark.parametrize("compacted", [False, True])
-def test_an_older_copy_is_refused_and_changes_nothing(tmp_path: Path, folder: Path, *, compacted: bool) -> None:
-    newest = tmp_path / "w.duckdb"
-    with process(newest, "one") as connection:
-        write(connection, rows("{}"))
-        write(connection, rows("[]", first=2))
-    older = copied(newest, "older.duckdb")
-    with process(newest, "two") as connection:
-        if compacted:
-            compact_parts(connection, now=T0)
-            with connection.begin():
-                mark_unlisted(connection, at=T0)
-        else:
-            write(connection, rows("1", first=3))
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with connect(older) as connection:
-        assert "part-0000003.parquet is not known to the warehouse" in refused(connection)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    with process(newest, "three") as connection:
-        recover_parts(connection, now=at(48))
-        assert [payload for _, payload in kept(connection)] == ["{}", "[]"] if compacted else ["{}", "[]", "1"]
-
-
 def test_a_part_that_appears_meanwhile_is_not_replaced(connection: Connection, folder: Path) -> None:
     strange = folder / "part-0000001.parquet"
     folder.mkdir(parents=True)
@@ -219,20 +196,6 @@ def test_a_part_that_appears_meanwhile_is_not_replaced(connection: Connection, f
     with pytest.raises(WarehouseUnusable, match=r"part-0000001.parquet: File exists"):
         write(connection, rows("{}"))
     assert strange.read_bytes() == b"the only copy"
-
-
-def test_two_copies_are_not_open_at_the_same_time(tmp_path: Path) -> None:
-    def held(connection: Connection) -> AbstractContextManager[None]:
-        return hold_store(connection, "a sync", since="10:00", pause=lambda _: None)
-
-    path = tmp_path / "w.duckdb"
-    with process(path, "one") as connection:
-        write(connection, rows("{}"))
-    with connect(copied(path, "copy.duckdb")) as copy, connect(path) as connection:
-        with held(connection), pytest.raises(WarehouseBusy, match=r"is held by a sync .* Fix: "), held(copy):
-            pass
-        with held(copy):
-            pass
 
 
 def test_foreign_files_are_left_alone(connection: Connection, folder: Path) -> None:
@@ -410,10 +373,3 @@ def test_batches_leave_out_no_landing_number(connection: Connection, monkeypatch
     with connection.begin():
         sizes = [batch.num_rows for batch in stored_payloads(connection, "core.media", "changed_at")]
     assert sizes == [3, 3, 3, 3, 3, 3, 2]
-
-
-def test_the_time_of_a_row_does_not_depend_on_the_machine(connection: Connection) -> None:
-    write(connection, rows("{}", seen_at=T0 + timedelta(microseconds=7)))
-    with connection.begin():
-        (only,) = live_parts(connection)
-    assert only.oldest_seen_at == T0 + timedelta(microseconds=7)

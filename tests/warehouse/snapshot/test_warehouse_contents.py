@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from models.schema.fields import MOST_FIELDS
@@ -127,12 +126,6 @@ def test_fields_have_the_number_of_items_with_them(rig: Rig, snapshot: Path) -> 
     assert items_of(snapshot, "media_tags") == {"/a": 2, "/b": None}
 
 
-def test_items_whose_value_cannot_be_read_are_counted_too(rig: Rig, snapshot: Path) -> None:
-    scan(rig, [{"like_count": 5}, {"like_count": "many"}])
-    put(rig, snapshot)
-    assert items_of(snapshot)["/like_count"] == 2
-
-
 def test_the_items_of_a_field_are_unknown_without_a_column_of_its_own(rig: Rig, snapshot: Path) -> None:
     many = {f"f{number}": number for number in range(MOST_FIELDS + 1)}
     scan(rig, [many, {"f599": None, "f598": 1}])
@@ -182,8 +175,7 @@ def test_mapped_columns_precede_inferred_ones(rig: Rig, snapshot: Path) -> None:
     extra = ColumnMapping("rating", Reading.NUMBER, ("/stars", "/rating"))
     child = ColumnMapping("alt_text", Reading.TEXT, ("/alt",))
     mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, extra), child_columns=(*BUILT_IN.child_columns, child))
-    with rig.connection.begin():
-        rebuild_stored(rig.connection, mapping)
+    rig.rebuild(mapping)
     scan(rig, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
     put(rig, snapshot)
     assert columns(snapshot, "media")[len(declared("media")) :] == [("rating", "DOUBLE"), ("x", "BIGINT")]
@@ -194,11 +186,3 @@ def test_mapped_columns_precede_inferred_ones(rig: Rig, snapshot: Path) -> None:
     assert (
         ask(snapshot, f"{comments} AND column_name IN ('rating', 'alt_text')") == [("Mapped in gramhouse.toml.",)] * 4
     )
-
-
-def test_an_empty_warehouse_has_every_declared_table_and_view(rig: Rig, snapshot: Path) -> None:
-    put(rig, snapshot)
-    for table in SNAPSHOT.values():
-        assert [name for name, _ in columns(snapshot, table.name)] == declared(table.name)
-    for view in views():
-        assert ask(snapshot, f"SELECT count(*) FROM {view.name}") == [(0,)]
