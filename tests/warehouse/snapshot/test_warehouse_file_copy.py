@@ -48,13 +48,3 @@ def test_a_file_or_link_in_the_way_is_not_written_to(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError):
             copied(tmp_path / "source", tmp_path / name)
     assert (tmp_path / "other").read_bytes() == b"precious"
-
-
-def test_a_full_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "full")
-
-    (tmp_path / "source").write_bytes(b"new")
-    monkeypatch.setattr(os, "copy_file_range", full, raising=False)
-    with pytest.raises(OSError, match="full"):
-        copied(tmp_path / "source", tmp_path / "target")

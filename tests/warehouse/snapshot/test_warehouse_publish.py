@@ -211,44 +211,6 @@ def test_it_can_be_attached_beside_others_under_another_name(rig: Rig, snapshot:
             db.execute(f"FROM theirs.{view.name}").fetchall()
 
 
-def test_freshness_has_the_outcome_of_the_last_run_of_any_kind(rig: Rig, snapshot: Path) -> None:
-    def run(run_id: str, kind: str, selection: str | None, hour: float, **outcomes: OutcomeKind) -> None:
-        with rig.connection.begin():
-            ledger.begin(
-                rig.connection, run_id, kind, now=at(hour), within=timedelta(0), version="1", selection=selection
-            )
-        for name, outcome in outcomes.items():
-            account_id, surface = name.split("_")
-            where = Partition("media", {"anna": ANNA, "ben": BEN}[account_id], "posts" if surface == "p" else "stories")
-            rig.land(PageCommit(outcomes=(Outcome(where, run_id, outcome, at(hour), at(hour + 1)),)))
-        with rig.connection.begin():
-            ledger.end(rig.connection, run_id, RunState.PARTIAL, now=at(hour + 1))
-
-    rig.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
-    rig.scan(POSTS, "w", 1, [])
-    done, failed, skipped = OutcomeKind.COMPLETE, OutcomeKind.FAILED, OutcomeKind.SKIPPED
-    run("nightly", "sync", None, 1, anna_p=done, anna_s=done, ben_p=skipped, ben_s=skipped)
-    query = "SELECT ig_username, surface, outcome, last_tried_at, complete_at FROM freshness ORDER BY ALL"
-    ended = at(1) + timedelta(minutes=1)
-    run("noon", "sync", "stories", 12, anna_s=failed, ben_s=skipped)
-    run("backfill", "backfill", "anna: posts", 20, anna_p=OutcomeKind.DEFERRED)
-    put(rig, snapshot)
-    assert ask(snapshot, query) == [
-        ("anna", "posts", "deferred", at(21), ended),
-        ("anna", "stories", "failed", at(13), None),
-        ("ben", "posts", "skipped", at(2), None),
-        ("ben", "stories", "skipped", at(13), None),
-    ]
-
-
-def test_expired_accounts_are_named_with_the_age_of_their_media(rig: Rig, snapshot: Path) -> None:
-    fill(rig)
-    put(rig, snapshot)
-    assert ask(snapshot, "SELECT * FROM expired_accounts") == [
-        (BEN, "ben", at(11) + timedelta(minutes=1), at(3) + timedelta(minutes=1))
-    ]
-
-
 def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: Rig, snapshot: Path) -> None:
     snapshot.parent.mkdir()
     (snapshot.parent / ".analytics.duckdb.next").write_bytes(b"half a draft of a run that was killed")

@@ -109,18 +109,6 @@ def test_duckdb_reads_the_snapshot_plainly_and_as_frames(truth: dict[str, Rows],
     assert plain(db.sql("FROM media").to_arrow_table().to_pylist()) == expected
 
 
-def test_polars_reads_through_duckdb(truth: dict[str, Rows], db: duckdb.DuckDBPyConnection) -> None:
-    frame = pl.read_database("SELECT * FROM media", connection=db)
-    assert plain(frame.to_dicts()) == truth["media"]
-
-
-def test_pandas_reads_through_sqlalchemy(truth: dict[str, Rows], engine: Engine) -> None:
-    found = pd.read_sql("SELECT account_id, media_id, caption, like_count FROM media", engine)
-    named = ("account_id", "media_id", "caption", "like_count")
-    expected = [{name: row[name] for name in named} for row in truth["media"]]
-    assert plain(found.to_dict("records")) == plain(expected)
-
-
 def test_sqlalchemy_reflects_tables_columns_and_comments(engine: Engine) -> None:
     found_names = [*inspect(engine).get_table_names(), *inspect(engine).get_view_names()]
     names = {name.rpartition(".")[2] for name in found_names}

@@ -1,7 +1,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from connectors.warehouse.snapshot.publish import publish
@@ -34,61 +33,27 @@ def test_questions_are_answered_with_names_and_values(snapshot: Snapshot) -> Non
     assert snapshot.query("SELECT snapshot_at FROM published").rows == [(T0,)]
 
 
+# Queries of users: test_warehouse_user_query, and tests/security/test_security_query.
 @pytest.mark.parametrize(
     "query",
     [
-        "CREATE TABLE t (a INT)",
-        "INSERT INTO published (snapshot_at) VALUES (now())",
-        "DELETE FROM media",
         "UPDATE media SET caption = ''",
         "DROP VIEW freshness",
-        "ALTER TABLE media ADD COLUMN x INT",
-    ],
-)
-def test_nothing_can_be_written(snapshot: Snapshot, query: str) -> None:
-    with pytest.raises(QueryError, match=r"read-only|base table"):
-        snapshot.query(query)
-    assert snapshot.query("SELECT count(*) FROM media").rows == [(1,)]
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
         "SELECT * FROM read_csv('{folder}/secret.csv')",
-        "SELECT * FROM '{folder}/secret.csv'",
-        "SELECT * FROM read_text('{folder}/secret.csv')",
-        "SELECT * FROM read_blob('/etc/passwd')",
-        "SELECT * FROM read_json('{folder}/secret.csv')",
-        "SELECT * FROM glob('{folder}/*')",
-        "ATTACH '{folder}/other.duckdb'",
         "ATTACH '{folder}/new.duckdb'",
         "COPY media TO '{folder}/out.csv'",
-        "COPY (SELECT 1) TO '{folder}/out.parquet'",
-        "COPY media FROM '{folder}/secret.csv'",
-        "EXPORT DATABASE '{folder}/out'",
-        "INSTALL httpfs",
         "LOAD httpfs",
-        "SELECT * FROM 'https://127.0.0.1/x.csv'",
         "SET enable_external_access = true",
-        "SET autoinstall_known_extensions = true",
         "RESET lock_configuration",
+        "SELECT nothing FROM media",
     ],
 )
-def test_no_other_file_can_be_reached(snapshot: Snapshot, tmp_path: Path, query: str) -> None:
+def test_nothing_can_be_written_and_no_other_file_reached(snapshot: Snapshot, tmp_path: Path, query: str) -> None:
     (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
-    duckdb.connect(str(tmp_path / "other.duckdb")).close()
-    before = sorted(tmp_path.iterdir())
     with pytest.raises(QueryError):
         snapshot.query(query.format(folder=tmp_path))
-    assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize("query", ["SELEC 1", "SELECT nothing FROM media", "SELECT * FROM nowhere", "SELECT ?", ""])
-def test_bad_sql_is_a_query_error_or_an_empty_answer(snapshot: Snapshot, query: str) -> None:
-    if query:
-        with pytest.raises(QueryError):
-            snapshot.query(query)
-    assert snapshot.query("SELECT 1").rows == [(1,)]
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+    assert snapshot.query("SELECT count(*) FROM media").rows == [(1,)]
 
 
 def test_a_missing_snapshot_is_reported_with_a_hint(tmp_path: Path) -> None:

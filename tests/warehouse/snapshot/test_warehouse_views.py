@@ -342,18 +342,6 @@ def test_only_freshness_follows_the_clock() -> None:
     assert asking == ["freshness"]
 
 
-def outcome(account_id: str, surface: str, ended_at: datetime) -> dict[str, Any]:
-    return dict.fromkeys(("error_code", "resume_after")) | {
-        "run_id": "r",
-        "resource": "media",
-        "account_id": account_id,
-        "surface": surface,
-        "outcome": "complete",
-        "started_at": ended_at,
-        "ended_at": ended_at,
-    }
-
-
 def test_freshness_counts_from_now(db: DuckDBPyConnection) -> None:
     fill(db, world(accounts=[account("anna")], completed_scans=[scan("anna", "posts", ago(1))]))
     assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(86_400, 86_400)]
@@ -403,20 +391,6 @@ def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPy
     assert ask(db, "SELECT count(*) FROM stale_accounts WHERE reason = 'not_scanned'") == [(2,)]
 
 
-def test_a_surface_that_no_run_scans_is_not_stale(db: DuckDBPyConnection) -> None:
-    rows = world(accounts=[account("anna"), account("ben")], completed_scans=[scan("anna", "stories", NOW)])
-    fill(db, rows)
-    assert ask(db, "SELECT account_id, surface, is_stale FROM freshness") == [
-        ("anna", "stories", False),
-        ("ben", "stories", True),
-    ]
-    fill(db, rows | {"run_outcomes": [outcome("anna", "posts", NOW)]})
-    assert ask(db, "SELECT account_id, is_stale FROM freshness WHERE surface = 'posts'") == [
-        ("anna", True),
-        ("ben", True),
-    ]
-
-
 def test_every_column_has_its_comment(db: DuckDBPyConnection) -> None:
     for view in views():
         columns = db.execute(
@@ -430,15 +404,3 @@ def test_the_median_gap_uses_recent_posts_only(db: DuckDBPyConnection) -> None:
     early = [post(f"early {n}", ago(100 + 50 * n)) for n in range(30)]
     fill(db, world(accounts=[account("anna")], media=late + early))
     assert ask(db, "SELECT posts, median_days_between_posts FROM posting_cadence") == [(51, 2.0)]
-
-
-@pytest.mark.parametrize(
-    ("posts", "every", "silent", "stale"),
-    [(4, 1, 60, False), (5, 1, 7, False), (5, 1, 7.1, True), (5, 10, 30, False), (5, 10, 30.1, True), (5, 0, 8, True)],
-)
-def test_an_account_that_stopped_posting_is_stale(
-    db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
-) -> None:
-    media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
-    fill(db, world(accounts=[account("anna")], media=media, completed_scans=[scan("anna", "posts", ago(0, 36))]))
-    assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
