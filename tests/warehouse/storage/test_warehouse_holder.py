@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.storage.connection import connect, explain, writer
+from connectors.warehouse.storage.connection import explain, writer
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path
 from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
@@ -74,11 +74,6 @@ def test_the_holder_is_recorded_while_it_holds_the_lock(path: Path) -> None:
         assert holder(path) == Holder(os.getpid(), "gramhouse publish", T0.isoformat())
     assert holder(path) is None
     assert lock_path(path).read_text() == ""
-
-
-def test_two_holders_in_one_process_are_refused_too(path: Path) -> None:
-    with writing(path):
-        assert str(os.getpid()) in refused(path, WarehouseBusy)
 
 
 def test_checking_the_holder_disturbs_neither_it_nor_the_next_one(path: Path) -> None:
@@ -158,15 +153,6 @@ def test_a_missing_folder_is_created(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["core.duckdb", "OPS.db", "core"])
 def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
     assert "choose another file name" in refused(tmp_path / name, WarehouseUnusable)
-
-
-def test_opening_again_keeps_data_and_creates_missing_tables(path: Path) -> None:
-    with writing(path) as rig:
-        rig.scan(POSTS, "p", 0, [{"id": "1"}])
-        rig.do("DROP TABLE ops.cooldowns")
-    with connect(path) as connection:
-        assert Rig(connection).value("SELECT count(*) FROM core.media") == 1
-        assert Rig(connection).value("SELECT count(*) FROM ops.cooldowns") == 0
 
 
 @pytest.mark.parametrize(

@@ -266,18 +266,6 @@ def test_several_revisions_are_applied_at_once_from_any_folder(
     )
 
 
-def test_a_kill_during_the_upgrade_leaves_the_file_unchanged(
-    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    columns = shaped(ask(closed, COLUMNS))
-    before = contents(closed, columns)
-    with monkeypatch.context() as patched:
-        folder = with_next(patched, tmp_path / "more", "os._exit(7)")
-    assert run(DIES, closed, folder).returncode == 7
-    assert shaped(ask(closed, COLUMNS)) == columns
-    assert contents(closed, columns) == before
-
-
 def test_a_kill_right_after_the_upgrade_loses_nothing(closed: Path) -> None:
     before = ask(closed, "SELECT COLUMNS(*)::VARCHAR FROM core.media ORDER BY ALL")
     assert run(DIES, closed).returncode == 9
