@@ -8,7 +8,6 @@ import pytest
 
 from connectors.sandbox.data.catalogue import Catalogue
 from connectors.sandbox.data.population import username
-from connectors.sandbox.data.posts import Timeline
 from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
 from tests.odd_api.api import truth
 
@@ -124,21 +123,3 @@ def test_accounts_join_leave_expire_and_return() -> None:
     lives = [[day.get(account_id) for day in days] for account_id in days[0]]
     story = ["active", "token_expired", "active"]
     assert any([s for n, s in enumerate(life) if not n or s != life[n - 1]][:3] == story for life in lives)
-
-
-def test_sizes_and_changes_follow_the_settings() -> None:
-    settings = SandboxSettings(accounts=400, change_every=0)
-    assert statuses(settings, 0) == statuses(settings, 9)
-    assert set(statuses(settings, 9).values()) == {"active"}
-    catalogue = Catalogue(settings)
-    counts = [sum(1 for _ in catalogue.items(account, "posts", 0)) for account in catalogue.accounts(0)]
-    assert counts[0] == 60
-    assert 50 <= sum(counts) / 400 <= 70
-
-
-@pytest.mark.parametrize("rate", [2, 3, 7, 20])
-def test_a_timeline_returns_the_day_of_every_post(rate: int) -> None:
-    timeline = Timeline(FIRST_DAY, at_first=5, per_ten_days=rate, phase=4, gap=100, followers=1)
-    for day in range(1, 40):
-        for sequence in range(timeline.total(day - 1), timeline.total(day)):
-            assert timeline.day_of(sequence) == day
