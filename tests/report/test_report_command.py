@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,17 +9,16 @@ import pytest
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page import write as writing
 from flows.reporting.page.page import MARK
+from tests.cli_runner import Cli
 from tests.report.snapshots import FIRST
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    """Run the real command; return its exit code, stdout and stderr."""
-    command = [sys.executable, "-m", "flows.cli", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
 
 
-def test_a_report_is_written_next_to_the_snapshot_by_default(snapshot: Path) -> None:
+def test_a_report_is_written_next_to_the_snapshot_by_default(run: Cli, snapshot: Path) -> None:
     code, message, errors = run("report", "--snapshot", str(snapshot))
     index = snapshot.with_name("report.html")
     assert (code, errors) == (0, "")
@@ -31,7 +28,7 @@ def test_a_report_is_written_next_to_the_snapshot_by_default(snapshot: Path) -> 
     assert list(index.parent.glob(".report*")) == []
 
 
-def test_a_named_file_in_a_new_folder_and_json(snapshot: Path, tmp_path: Path) -> None:
+def test_a_named_file_in_a_new_folder_and_json(run: Cli, snapshot: Path, tmp_path: Path) -> None:
     target = tmp_path / "new" / "folder" / "page.html"
     for _ in range(2):
         # An earlier report is replaced.
@@ -66,7 +63,13 @@ def test_a_named_file_in_a_new_folder_and_json(snapshot: Path, tmp_path: Path) -
     ],
 )
 def test_bad_input_gets_one_line(
-    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
+    run: Cli,
+    snapshot: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    code: int,
+    message: str,
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
@@ -81,20 +84,20 @@ def test_bad_input_gets_one_line(
 
 
 @pytest.mark.parametrize("arguments", [["--weeks", "0"], ["--weeks", "58"], ["--for", "all"]])
-def test_options_out_of_range_are_wrong_usage(arguments: list[str]) -> None:
+def test_options_out_of_range_are_wrong_usage(run: Cli, arguments: list[str]) -> None:
     code, message, errors = run("report", *arguments)
     assert (code, message) == (2, "")
     assert arguments[0] in errors
 
 
-def test_an_error_is_also_one_json_object() -> None:
+def test_an_error_is_also_one_json_object(run: Cli) -> None:
     code, message, _ = run("report", "--json", "--snapshot", "none.duckdb")
     assert code == 1
     assert json.loads(message)["state"] == "failed"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_named(snapshot: Path, tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_written_is_named(run: Cli, snapshot: Path, tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     code, _, errors = run("report", "closed/page.html", "--snapshot", str(snapshot))
     assert code == 1
