@@ -91,13 +91,6 @@ def _named(deployment: Mapping[str, Any]) -> str:
 # All of them
 
 
-@pytest.mark.parametrize("path", YAMLS, ids=_name)
-def test_every_yaml_file_is_valid_and_not_empty(path: Path) -> None:
-    documents = _documents(path)
-    assert documents
-    assert all(documents)
-
-
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_every_setting_that_is_named_exists(path: Path) -> None:
     known = {PREFIX + name.upper() for name in Settings.model_fields}

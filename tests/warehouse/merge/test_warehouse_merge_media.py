@@ -211,12 +211,6 @@ def test_numbers_beyond_a_double_and_deep_nesting_stop_no_page(rig: Rig) -> None
     assert rig.merge() == MergeStats(added=1)
 
 
-def test_items_with_unusual_keys_keep_their_payload(rig: Rig) -> None:
-    item = {"id": "1", "": 1, "a'b": 2, 'c"d': 3, "e.f": 4, "$": 5, "g\u0000h": 6, "items": [7], "🍲": 8}
-    rig.scan(POSTS, "p", 0, [item])
-    assert json.loads(rig.value(f"SELECT gh_payload FROM {rig.kept()}")) == item
-
-
 def test_hostile_account_ids_are_only_data(rig: Rig) -> None:
     evil = "x'; DELETE FROM core.media; --\"%_"
     rig.do(

@@ -157,20 +157,6 @@ def test_fields_name_the_column_that_holds_them(rig: Rig, snapshot: Path) -> Non
     ]
 
 
-def test_fields_refer_to_existing_columns(rig: Rig, snapshot: Path) -> None:
-    scan(rig, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
-    put(rig, snapshot)
-    query = """
-SELECT f.resource, f.column_name, f.type FROM fields AS f
-LEFT JOIN duckdb_columns() AS c
-    ON c.schema_name = 'main' AND c.table_name = f.resource AND c.column_name = f.column_name
-WHERE f.type <> 'ROWS' AND c.data_type IS DISTINCT FROM f.type
-"""
-    assert ask(snapshot, query) == []
-    query = "SELECT column_name FROM fields ANTI JOIN duckdb_views() AS v ON v.view_name = column_name"
-    assert ask(snapshot, f"{query} WHERE type = 'ROWS'") == []
-
-
 def test_mapped_columns_precede_inferred_ones(rig: Rig, snapshot: Path) -> None:
     extra = ColumnMapping("rating", Reading.NUMBER, ("/stars", "/rating"))
     child = ColumnMapping("alt_text", Reading.TEXT, ("/alt",))
