@@ -28,7 +28,6 @@ GRANTS = {
         Grant(LEFT_KEY, accounts=frozenset({LISTED[0]}), left=LEFT),
         {(ACCOUNTS, 200), (MEDIA, 403), (MEDIA, 404)},
     ),
-    "no key": (Grant(None, known=False), {(ACCOUNTS, 401), (MEDIA, 401)}),
 }
 METHODS = {"GET", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY"}
 CHECKS = {

@@ -136,6 +136,8 @@ def test_the_order_of_keys_changes_nothing_and_every_unknown_one_is_recorded(
         got = verdict(REQUESTS[1], 200, {}, body.encode())
         assert isinstance(got, Response)
         found.append((got.page.items, got.page.next_cursor, got.page.unknown_fields))
+        for request in REQUESTS:
+            assert_kept(verdict(request, 200, {}, body.encode()), request, 200, body.encode())
         chance.shuffle(pairs)
     assert found[0] == found[1] == (len(held), "on", frozenset(more))
 

@@ -10,7 +10,6 @@ from connectors.source import retry as backoff
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
 from connectors.warehouse.merge import merge, removal
-from connectors.warehouse.runs import closed_scans
 from connectors.warehouse.snapshot import contents
 from connectors.warehouse.storage.connection import Connection
 from flows.engine import batch_scan, pipeline, scan, steps
@@ -22,23 +21,6 @@ from models.page_commit import PageCommit
 from tests.simulation import simulator
 
 InjectBug = Callable[[pytest.MonkeyPatch], None]
-
-
-def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
-    """A page lands one commit after its checkpoint, except at the end of a scan."""
-    late: list[PageCommit] = []
-
-    def numbered(landings: Sequence[PageCommit], *, after: int) -> list[Record]:
-        ready, late[:] = [*late], []
-        for landing in landings:
-            if landing.page is not None and not landing.outcomes:
-                late.append(PageCommit(page=landing.page))
-                ready.append(replace(landing, page=None))
-            else:
-                ready.append(landing)
-        return real_numbered(ready, after=after)
-
-    patch.setattr(simulator, "real_numbered", numbered)
 
 
 def _dropped_page(patch: pytest.MonkeyPatch) -> None:
@@ -97,19 +79,15 @@ def one_scan_removes(patch: pytest.MonkeyPatch) -> None:
     replace_text(patch, removal, "_GONE", " AND (x.since IS NOT NULL OR NOT x.is_recent))", ")")
 
 
-def open_scans_are_known(patch: pytest.MonkeyPatch) -> None:
-    """Items that an interrupted scan landed count as known."""
-    replace_text(patch, closed_scans, "_KNOWN", " AND coalesce(m.written_seq, 0) <= w.seq", "")
-
-
 def _seen_by_recent_scans(patch: pytest.MonkeyPatch) -> None:
     """A recent scan counts as having seen all posts, not only those that it covered."""
     replace_text(patch, contents, "_RECENT", " AND gh_item.published_at > gh_lookup.posts_covered_from", "")
 
 
-# Each bug with the first of the seeds that are tried to find it. Scenarios of a seed change with the generator.
+# Those of a checkpoint before its rows and of removals after one recent scan are in tests/stateful, those of SQL in
+# tests/mutation. Each bug has the first of the seeds that are tried to find it; a seed's scenario changes with the
+# generator.
 INJECTED_BUGS: Mapping[str, tuple[InjectBug, int]] = {
-    "checkpoint before rows": (_checkpoint_before_rows, 6),
     "dropped page": (_dropped_page, 0),
     "tombstones after a partial scan": (_tombstones_after_a_partial_scan, 4),
     "retries too early": (_retries_too_early, 2),
@@ -117,7 +95,5 @@ INJECTED_BUGS: Mapping[str, tuple[InjectBug, int]] = {
     "scans expired accounts": (_scans_expired, 6),
     "scans again what was complete": (_scans_again, 1),
     "an unproved order": (_unproved, 1),
-    "one recent scan removes": (one_scan_removes, 13),
-    "rows of an open scan are known": (open_scans_are_known, 31),
     "recent scans have seen everything": (_seen_by_recent_scans, 3),
 }

@@ -50,7 +50,8 @@ def _plain(row: Row) -> Row:
     return tuple(value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in row)
 
 
-def _compare(table: str, expected: list[Row], found: list[Row]) -> None:
+def compare_rows(table: str, expected: list[Row], found: list[Row]) -> None:
+    """Raise Violation unless both have the same rows."""
     expected_rows, found_rows = Counter(map(_plain, expected)), Counter(map(_plain, found))
     if expected_rows != found_rows:
         missing, unexpected = (
@@ -82,30 +83,30 @@ def _closed(model: Model, where: Partition) -> Row:
 
 def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     """Raise Violation for the first table that differs."""
-    _compare("gaps", gaps, snapshot.rows(_GAPS))
-    _compare(
+    compare_rows("gaps", gaps, snapshot.rows(_GAPS))
+    compare_rows(
         "completed_scans",
         [_closed(model, where) for where in model.media.closed],
         snapshot.rows(f"SELECT {_CLOSED} FROM completed_scans"),
     )
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
-    _compare(
+    compare_rows(
         "missing accounts",
         [*model.accounts.missing.items()],
         snapshot.rows("SELECT account_id, missing_since FROM accounts WHERE missing_since IS NOT NULL"),
     )
-    _compare(
+    compare_rows(
         "accounts",
         [(account_id, *(getattr(row, name) for name in names)) for account_id, row in model.accounts.rows.items()],
         snapshot.rows(f"SELECT account_id, {', '.join(names)} FROM accounts"),
     )
-    _compare(
+    compare_rows(
         "account_status_history",
         [tuple(period) for period in model.accounts.periods],
         snapshot.rows("SELECT account_id, status, valid_from, valid_to FROM account_status_history"),
     )
     _compare_media(model, snapshot)
-    _compare(
+    compare_rows(
         "media_superseded",
         [(*row[:-1], json.dumps(row[-1], sort_keys=True)) for row in model.media.superseded],
         [
@@ -118,13 +119,13 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     )
     # A process has at most one run, and a run's id begins with the number of its process.
     found = snapshot.rows(f"SELECT split_part(run_id, '-', 1)::INTEGER, {', '.join(_COUNTS)} FROM runs")
-    _compare(
+    compare_rows(
         "runs",
         [(day, *(count[name] for name in _COUNTS)) for day, count in model.counts.items()],
         [row for row in found if any(row[1:])],
     )
     found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
-    _compare(
+    compare_rows(
         "quarantine",
         [(*where, _canonical(text)) for (where, _), text in model.quarantine.items()],
         [(account, surface, _canonical(payload)) for account, surface, payload in found],
@@ -145,9 +146,9 @@ def _compare_media(model: Model, snapshot: Snapshot) -> None:
         (*row[:3], _canonical(row[3]), *row[4:])
         for row in snapshot.rows(f"SELECT {_MEDIA} FROM {raw.media(snapshot.rows)}")
     ]
-    _compare("media", expected, found)
+    compare_rows("media", expected, found)
     names: dict[str, str] = dict(snapshot.rows("SELECT path, column_name FROM fields WHERE resource = 'media'"))
-    _compare(
+    compare_rows(
         "media_metrics",
         [(*key, *row) for key in model.sightings for row in _metrics(model, key, names)],
         snapshot.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM media_metrics"),

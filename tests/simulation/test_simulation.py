@@ -69,32 +69,29 @@ def test_a_failing_scenario_is_shrunk() -> None:
     )
 
 
-def test_scenarios_have_every_kind_of_fault() -> None:
-    days = [day for seed in range(200) for day in generate_scenario(seed).days]
-    crashes = {day.crash.where for day in days if day.crash}
-    assert crashes == {"step", "statement", "before commit", "after commit"}
+_FLAGS = ("day_changes", "backfill", "forgets_cursors", "account_limit")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "mode", "flags", "worlds"),
+    [
+        (range(200), None, (*_FLAGS, "catalogue_limit"), {}),
+        (range(1, 401, 2), "incremental", (*_FLAGS, "max_requests"), {"order": set(ORDERS), "pins": set(range(6))}),
+    ],
+    ids=["all", "incremental"],
+)
+def test_scenarios_have_every_kind_of_feed_and_fault(
+    seeds: range, mode: str | None, flags: tuple[str, ...], worlds: dict[str, set[object]]
+) -> None:
+    scenarios = [generate_scenario(seed) for seed in seeds]
+    days = [day for scenario in scenarios for day in scenario.days if mode in (None, day.mode)]
+    assert {day.crash.where for day in days if day.crash} == {"step", "statement", "before commit", "after commit"}
     kinds = {rule.action.kind for day in days for rule in day.faults}
     assert len(kinds) >= 20
-    assert any(day.day_changes for day in days)
-    assert any(day.backfill for day in days)
-    assert any(day.forgets_cursors for day in days)
-    assert any(day.account_limit for day in days)
-    assert any(day.catalogue_limit for day in days)
-
-
-def test_incremental_runs_have_every_kind_of_feed_and_fault() -> None:
-    scenarios = [generate_scenario(seed) for seed in range(1, 401, 2)]
+    assert kinds >= {"error", "reset", "cut", "refuse_cursor", "forget_cursors", "item_twice", "item_without_id"}
+    assert all(any(getattr(day, name) for day in days) for name in flags)
     feeds = [scenario.world.feed for scenario in scenarios]
-    assert {feed.order for feed in feeds} == set(ORDERS)
-    assert {feed.pins for feed in feeds} == set(range(6))
+    assert all({getattr(feed, name) for feed in feeds} == values for name, values in worlds.items())
     for name in ("pins_twice", "archived", "back_dated", "post_dated", "ties"):
         assert any(getattr(feed, name) for feed in feeds)
-    days = [day for scenario in scenarios for day in scenario.days if day.mode == "incremental"]
-    assert {day.crash.where for day in days if day.crash} == {
-        "step", "statement", "before commit", "after commit",
-    }  # fmt: skip
-    faults = {rule.action.kind for day in days for rule in day.faults}
-    assert faults >= {"error", "reset", "cut", "refuse_cursor", "forget_cursors", "item_twice", "item_without_id"}
-    for name in ("day_changes", "backfill", "forgets_cursors", "account_limit", "max_requests"):
-        assert any(getattr(day, name) for day in days)
     assert any(scenario.world.change_every for scenario in scenarios)

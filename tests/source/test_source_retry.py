@@ -131,23 +131,6 @@ async def test_a_wait_beyond_the_budget_defers_at_once_but_is_written_down() -> 
     assert (caught.value.scope, caught.value.resume_after) == ("account_catalog", world.cooldowns[0][1])
 
 
-async def test_a_rate_limit_without_a_number_still_ends() -> None:
-    world = World(*[refusal(429)] * 100)
-    with pytest.raises(Deferred):
-        await world.fetch_with_retry()
-    assert [round(seconds) for what, seconds in world.book if what == "sleep"] == [
-        1,
-        2,
-        4,
-        8,
-        16,
-        32,
-        60,
-        60,
-        60,
-    ]
-
-
 async def test_a_cooldown_of_an_earlier_process_is_waited_for() -> None:
     world = World(PAGE)
     resume_after = START + timedelta(seconds=45)

@@ -30,13 +30,18 @@ def _trusted(*, secure: bool) -> int:
     return made.ssl_context.cert_store_stats()["x509_ca"]
 
 
-def test_only_https_reads_the_public_certificates() -> None:
+def test_only_https_reads_the_public_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The environment replaces them only by way of `certificates`.
+    (tmp_path / "evil.pem").touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "evil.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     assert _trusted(secure=True) > 0
     assert _trusted(secure=False) == 0
 
 
-def test_without_https_no_server_is_trusted() -> None:
-    context = transport(secure=False, concurrency=1, certificates=None).ssl_context
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_server_needs_a_trusted_certificate_of_its_name(*, secure: bool) -> None:
+    context = transport(secure=secure, concurrency=1, certificates=None).ssl_context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 

@@ -1,13 +1,12 @@
 """Compares a warehouse or a snapshot with the model, table by table."""
 
 import json
-from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from tests import raw
 from tests.model import reading
+from tests.simulation.snapshot_check import compare_rows
 from tests.stateful.model import COUNTS, Model, Row, Tables, text_of
 
 Ask = Callable[[str], list[Row]]
@@ -57,10 +56,6 @@ def outcomes(ask: Ask, *, inside: bool) -> list[Row]:
     return sorted(ask(f"SELECT run_id, resource, account_id, surface, outcome FROM {core}run_outcomes"))
 
 
-def _plain(row: Row) -> Row:
-    return tuple(value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in row)
-
-
 def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:
     if inside:
         text = {"core": "core.", "history": _HISTORY, "seen": "written_at", "runs": "core.run_counts"}
@@ -75,15 +70,9 @@ def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:
 
 
 def assert_equal(expected: Tables, ask: Ask, *, inside: bool) -> None:
-    """Raise AssertionError for the first table that differs."""
+    """Raise Violation for the first table that differs."""
     for table, rows in expected.items():
-        expected_rows, found = Counter(map(_plain, rows)), Counter(map(_plain, _found(ask, table, inside=inside)))
-        missing, unexpected = (
-            sorted(map(str, (one - other).elements()))
-            for one, other in ((expected_rows, found), (found, expected_rows))
-        )
-        message = "\n  ".join((f"{table}, missing:", *missing, "unexpected:", *unexpected))
-        assert expected_rows == found, message
+        compare_rows(table, rows, _found(ask, table, inside=inside))
 
 
 def assert_drifting_column(model: Model, ask: Ask, *, inside: bool) -> None:

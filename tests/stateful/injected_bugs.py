@@ -15,18 +15,9 @@ from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import Connection
-from tests.simulation.injected_bugs import one_scan_removes, replace_text
+from tests.simulation.injected_bugs import one_scan_removes
 
 InjectBug = Callable[[pytest.MonkeyPatch], None]
-
-
-_TWICE = """
-SELECT account_id, surface, media_id FROM (
-    SELECT *, unnest(from_json(body, '{"items":["JSON"]}').items) ->> '$.id' AS media_id
-    FROM ops.staging WHERE resource = 'media'
-) GROUP BY ALL HAVING count(*) > 1 AND media_id <> ''
-"""
-_AGAIN = "INSERT INTO core.media FROM core.media WHERE account_id = ? AND surface = ? AND media_id = ?"
 
 
 def _commit(connection: Connection) -> None:
@@ -38,24 +29,6 @@ def _into_the_table(connection: Connection, bodies: Bodies) -> None:
     for seq, body in bodies.items():
         connection.db.execute("UPDATE ops.staging SET body = ? WHERE seq = ?", [str(body, "utf-8"), seq])
     bodies.clear()
-
-
-def _doubles(patch: pytest.MonkeyPatch) -> None:
-    """Items that occur twice are stored twice."""
-
-    def keep_both(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
-        _into_the_table(connection, bodies)
-        twice = connection.db.execute(_TWICE).fetchall()
-        counts = merge.merge(connection)
-        for key in twice:
-            connection.db.execute(_AGAIN, key)
-        return counts
-
-    patch.setattr(writing, "merge", keep_both)
-
-
-def _removal_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
-    replace_text(patch, merge, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
 
 
 def _forgotten_when_merged(patch: pytest.MonkeyPatch) -> None:
@@ -109,8 +82,6 @@ def _unmerged_is_published(patch: pytest.MonkeyPatch) -> None:
 
 
 INJECTED_BUGS: Mapping[str, InjectBug] = {
-    "doubles": _doubles,
-    "removal after a partial scan": _removal_after_a_partial_scan,
     "seen items are forgotten": _forgotten_when_merged,
     "checkpoint before rows": _checkpoint_before_rows,
     "cleared before it is merged": _cleared_before_it_is_merged,

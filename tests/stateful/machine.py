@@ -21,10 +21,10 @@ from models.incremental import SyncMode
 from models.partition import Partition
 from models.schema.mapping_built_in import BUILT_IN
 from tests.model.recent import Feed
+from tests.simulation.crashes import Crash, Where
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Killed
 from tests.stateful.compare import assert_drifting_column, assert_equal, outcomes, progress, staged
-from tests.stateful.fault_injection import InjectedFault, Where
 from tests.stateful.model import Model, Row
 from tests.stateful.pages import FEED, RUN_KINDS, FakeFeed, FeedChange, Page, batches, days, feed_changes
 from tests.stateful.process import Process
@@ -38,12 +38,12 @@ MODES: tuple[SyncMode, ...] = ("incremental", "incremental", "incremental", "ful
 _MEMORY = Path("/dev/shm")
 
 
-def faults(most: int) -> st.SearchStrategy[InjectedFault | None]:
+def faults(most: int) -> st.SearchStrategy[Crash | None]:
     """Often no fault; else a kill or a full disk at one of the first `most` statements, or at a commit."""
-    statements = st.builds(InjectedFault, st.just("statement"), st.integers(1, most), st.booleans())
+    statements = st.builds(Crash, st.just("statement"), st.integers(1, most), st.booleans())
     commits: list[Where] = ["before commit", "after commit"]
-    deaths = st.sampled_from([InjectedFault(where, nth, dies=True) for where in commits for nth in (1, 2)])
-    failures = st.just(InjectedFault("before commit", 1, dies=False))
+    deaths = st.sampled_from([Crash(where, nth, dies=True) for where in commits for nth in (1, 2)])
+    failures = st.just(Crash("before commit", 1, dies=False))
     return st.one_of(st.none(), st.none(), statements, deaths, failures)
 
 
@@ -84,7 +84,7 @@ class Warehouses(RuleBasedStateMachine):
         self._open()
 
     @rule(hours=st.sampled_from((0, 0, 1, 30)), batch=batches(), fault=faults(5))
-    def land(self, hours: int, batch: list[Page], fault: InjectedFault | None) -> None:
+    def land(self, hours: int, batch: list[Page], fault: Crash | None) -> None:
         self.now += timedelta(hours=hours)
         pages = [self._next(page) for page in batch]
         returned = self._try(self._land(pages), fault)
@@ -130,7 +130,7 @@ class Warehouses(RuleBasedStateMachine):
         run_kind: RunKind,
         hours: int,
         change: FeedChange,
-        fault: tuple[int, InjectedFault | None],
+        fault: tuple[int, Crash | None],
         merges: bool,  # noqa: FBT001 - drawn by name
     ) -> None:
         """Scan the feed, incrementally or in full, until the end or a fault; the next sync resumes it."""
@@ -152,13 +152,13 @@ class Warehouses(RuleBasedStateMachine):
         self._forget()
 
     @rule(fault=faults(90))
-    def merge(self, fault: InjectedFault | None) -> None:
+    def merge(self, fault: Crash | None) -> None:
         returned = self._try(self.alive.warehouse.merge(), fault)
         assert not returned or not staged(self.alive.ask), "merged pages are still staged"
         self._update_model(may=True)
 
     @rule(merge=st.sampled_from((False, False, True)), fault=faults(150))
-    def publish(self, merge: bool, fault: InjectedFault | None) -> None:  # noqa: FBT001 - drawn by name
+    def publish(self, merge: bool, fault: Crash | None) -> None:  # noqa: FBT001 - drawn by name
         if merge:
             self.merge(None)
         self.now += timedelta(minutes=1)
@@ -227,7 +227,7 @@ class Warehouses(RuleBasedStateMachine):
         # A merge may still be running in its own thread.
         await self.alive.warehouse.wait_until_idle()
 
-    def _try(self, work: Coroutine[Any, Any, object], fault: InjectedFault | None) -> bool:
+    def _try(self, work: Coroutine[Any, Any, object], fault: Crash | None) -> bool:
         """Run a coroutine; return whether it succeeded. After a fault, no scan is open."""
         if fault is not None and not fault.dies:
             self.may_fail = True

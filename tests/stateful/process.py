@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
+from tests.simulation.crashes import Crash, CrashTrigger, crash_points
 from tests.simulation.loop import Killed
-from tests.stateful.fault_injection import FaultInjector, InjectedFault, injecting
 from tests.stateful.model import Row
 
 T = TypeVar("T")
@@ -43,11 +43,11 @@ class Process:
     def ask(self, query: str) -> list[Row]:
         return self.run(self.warehouse.transact(_rows, query))
 
-    def run(self, work: Coroutine[Any, Any, T], fault: InjectedFault | None = None) -> T:
+    def run(self, work: Coroutine[Any, Any, T], fault: Crash | None = None) -> T:
         """Run a coroutine; if the fault kills the process, raise Killed."""
         if fault is None:
             return self._loop.run_until_complete(work)
-        with injecting(FaultInjector(fault, self._die)):
+        with crash_points(CrashTrigger(fault, self._die)):
             return self._loop.run_until_complete(self._until_killed(work))
 
     async def _until_killed(self, work: Coroutine[Any, Any, T]) -> T:
