@@ -31,7 +31,7 @@ def test_the_snapshot_is_correct_under_any_faults(seed: int, days: int, recent: 
 
 def test_a_seed_is_deterministic() -> None:
     scenario = generate_scenario(0, 1)
-    one, other, another = simulate(scenario), simulate(scenario), simulate(replace(scenario, seed=2))
+    one, other, another = simulate(scenario), simulate(scenario), simulate(replace(scenario, seed=2, days=()))
     assert one.violation is None
     assert one.trace == other.trace
     assert one.trace != another.trace

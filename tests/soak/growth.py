@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import median, quantiles
+from statistics import median
 
 from tests.soak.samples import Sample
 
@@ -15,14 +15,13 @@ class Limits:
     """Limits of growth: `resident` memory in KB per run, files in KB per added row (`per_row`).
 
     The first `warm_up` runs are not looked at. DuckDB writes blocks of 256 KB, and leaves some of them free for the
-    next run: `slack` is how many KB of them a file may have. `peaks`: memory is the peak of a process for each run.
+    next run: `slack` is how many KB of them a file may have.
     """
 
     warm_up: int = 50
     resident: float = 8.0
     per_row: float = 1.0
     slack: float = 2048.0
-    peaks: bool = False
 
 
 def slope(points: Sequence[Point]) -> float:
@@ -53,21 +52,10 @@ def complaints(samples: Sequence[Sample], limits: Limits) -> Iterator[str]:
     yield from _files(looked_at, limits)
 
 
-def _noise(points: Sequence[Point], per_run: float) -> float:
-    """Return how much the middle half of the points varies around a line of this slope.
-
-    The peak of a process depends on the timing of its threads: those of 200 processes vary by 30 MB.
-    """
-    low, _, high = quantiles((value - per_run * run for run, value in points), n=4, method="inclusive")
-    return high - low
-
-
 def _memory(samples: Sequence[Sample], limits: Limits) -> Iterator[str]:
     points = [(one.run, one.vitals.resident) for one in samples]
     per_run = slope(points)
-    noise = _noise(points, per_run) if limits.peaks else 0.0
-    grown = per_run * (points[-1][0] - points[0][0])
-    if per_run > limits.resident and grown > noise:
+    if per_run > limits.resident:
         yield f"resident memory grows by {per_run:,.1f} KB per run, and may by {limits.resident:,.1f}"
 
 

@@ -22,15 +22,6 @@ _ROOT = Path(__file__).parents[2]
 WORLD = ("--accounts", "8", "--posts", "30", "--seed", "11")
 
 
-# A process inherits the peak memory of its parent: so a small process starts it and reports the peak.
-_WEIGHED = """
-import resource, subprocess, sys
-code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-sys.exit(code)
-"""
-
-
 class BadRun(Exception):  # noqa: N818 - what it is
     """A run was not complete, so its samples are invalid."""
 
@@ -81,9 +72,9 @@ async def soak(folder: Path, service: SandboxProcess, *, runs: int, every: int, 
 
 
 def soak_fresh(folder: Path, service: SandboxProcess, *, runs: int, every: int, watch: Watch) -> None:
-    """Sync `runs` times, each in a new process, and measure its peak memory; raise BadRun if a run fails."""
+    """Sync `runs` times, each in a new process, and measure the files; raise BadRun if a run fails."""
     operator = Operator(folder, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
-    command = [sys.executable, "-c", _WEIGHED, sys.executable, "-m", "flows.cli", "sync", "--json"]
+    command = [sys.executable, "-m", "flows.cli", "sync", "--json"]
     for run, day in days(runs):
         service.day(day)
         service.forget()
@@ -96,6 +87,5 @@ def soak_fresh(folder: Path, service: SandboxProcess, *, runs: int, every: int, 
             message = f"a process ended with code {process.returncode}: {process.stderr}"
             raise BadRun(message)
         if run % every == 0:
-            most = Vitals(float(process.stdout))
             there = rows(operator.snapshot)
-            watch(Sample(run, most, files(operator.warehouse, operator.snapshot), there, seconds))
+            watch(Sample(run, Vitals(0.0), files(operator.warehouse, operator.snapshot), there, seconds))

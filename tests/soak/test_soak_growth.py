@@ -84,33 +84,6 @@ def test_only_growth_that_lasts_and_is_not_explained_is_noticed(change: Change, 
     assert message(change) == expected
 
 
-# The peaks in MB of every fourth of 200 processes, whose median slope after run 50 is 16.7 KB per run.
-PEAKS = (
-    239.6, 249.5, 236.5, 238.4, 262, 236.7, 239.8, 255.6, 243.4, 237.6, 245.4, 254.1, 245.8, 238, 235, 237.7,
-    235.6, 245.5, 253, 249.4, 247, 236.6, 251.2, 248.9, 234.7, 248.4, 247.1, 237.8, 264.8, 238, 244.9, 251.9,
-    249.5, 235.7, 269.2, 234.1, 249.3, 237.8, 237.9, 236.9, 243.8, 256.6, 238.4, 252, 245.3, 250.1, 253.7, 250.4,
-    236.3, 236.8,
-)  # fmt: skip
-
-
-def of_processes(kilobytes: float, *, peaks: bool = True) -> list[str]:
-    """Return the complaints about these processes, with a growth of so many kilobytes per run added."""
-    runs = range(4, 201, 4)
-    samples = [
-        replace(quiet(run), vitals=Vitals(peak * 1024 + kilobytes * run)) for run, peak in zip(runs, PEAKS, strict=True)
-    ]
-    return list(complaints(samples, Limits(warm_up=50, peaks=peaks)))
-
-
-def test_a_slope_within_the_noise_is_not_growth_and_a_steeper_one_is() -> None:
-    assert of_processes(0) == []
-    assert len(of_processes(100)) == 1
-
-
-def test_noise_is_no_excuse_in_one_process() -> None:
-    assert len(of_processes(0, peaks=False)) == 1
-
-
 def test_a_line_needs_two_points() -> None:
     assert slope([(1, 1), (3, 2)]) == 0.5
     for points in ([], [(1.0, 1.0)], [(1.0, 1.0), (1.0, 2.0)]):
