@@ -214,45 +214,37 @@ def test_an_error_while_it_writes_is_reported(
     assert refused(full).endswith(f"{message}. The warehouse is unchanged.")
 
 
-@pytest.mark.parametrize("step", ["_verify", "_replace"])
-def test_a_kill_leaves_the_old_file_and_the_next_compaction_clears_up(full: Path, step: str) -> None:
-    before = everything(full)
-    command = [sys.executable, "-c", DIES, str(full), step]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 9
-    assert everything(full) == before
-    run(full)
-    assert everything(full) == before
-    assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock", "raw"}
-
-
 async def _open(path: Path) -> None:
     async with open_warehouse(path, "gramhouse sync", now=T0):
         pass
 
 
-@pytest.mark.parametrize("step", ["_verify", "_replace"])
-@pytest.mark.parametrize("linked", [False, True])
-def test_the_next_writing_command_removes_files_left_by_a_killed_compaction(
-    full: Path, tmp_path: Path, step: str, *, linked: bool
+@pytest.mark.parametrize(
+    ("step", "then"), [("_verify", "opened by a link"), ("_replace", "opened"), ("_replace", "compacted")]
+)
+def test_a_kill_leaves_the_old_file_and_the_next_writing_command_clears_up(
+    full: Path, tmp_path: Path, step: str, then: str
 ) -> None:
-    # Opening a warehouse for writing gives it an id, once.
+    # Opening a warehouse for writing gives it an id, once, and begins a session of segments.
     asyncio.run(_open(full))
     before = {**everything(full), "ops.segments": []}
-    subprocess.run([sys.executable, "-c", DIES, str(full), step], cwd=ROOT, check=False)
+    command = [sys.executable, "-c", DIES, str(full), step]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 9
+    assert {**everything(full), "ops.segments": []} == before
     draft = full.with_name(f".{full.name}.compacted")
     assert draft.exists()
     spill = draft.with_name(draft.name + ".tmp")
     spill.mkdir(exist_ok=True)
     (spill / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"spilled")
-    opened = full
-    if linked:
+    if then == "compacted":
+        run(full)
+    else:
         (tmp_path / "elsewhere").mkdir()
-        opened = tmp_path / "elsewhere" / "link.duckdb"
-        opened.symlink_to(full)
-    asyncio.run(_open(opened))
+        link = tmp_path / "elsewhere" / "link.duckdb"
+        link.symlink_to(full)
+        asyncio.run(_open(link if then == "opened by a link" else full))
     assert {beside.name for beside in full.parent.iterdir() if beside.is_file()} == {full.name, full.name + ".lock"}
     assert not spill.exists()
-    # Opening it begins a session of segments.
     assert {**everything(full), "ops.segments": []} == before
 
 

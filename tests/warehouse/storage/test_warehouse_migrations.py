@@ -308,13 +308,6 @@ def test_a_warehouse_from_before_0_2_0_is_refused_and_not_changed(path: Path, ol
     assert path.read_bytes() == before
 
 
-def test_a_second_opening_changes_nothing(path: Path) -> None:
-    for _ in range(2):
-        with connect(path) as connection:
-            assert schema(connection.db) == declared()
-        assert ask(path, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
-
-
 def test_a_warehouse_of_a_newer_version_is_refused_and_not_changed(path: Path) -> None:
     with connect(path):
         pass
