@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from connectors.warehouse.storage.connection import Connection
 from models.api import MalformedPage, read_media_page
-from tests.fuzz.json_texts import item, page, records
+from tests.fuzz.json_texts import page, records
 from tests.fuzz.profiles import looking
 from tests.warehouse.rig import POSTS, Rig, Scan, at, emptied
 
@@ -141,7 +141,3 @@ def test_items_given_twice_are_not_lost_unseen(opened_rig: Connection) -> None:
     rig.merge()
     kept = rig.value("SELECT count(*) FROM core.media") + rig.value("SELECT count(*) FROM core.quarantine")
     assert kept == read.items
-
-
-def test_the_items_of_a_shape_are_as_documented() -> None:
-    assert item(1, [("x", "2"), ("id", "3")]) == '{"id":"1","x":2}'

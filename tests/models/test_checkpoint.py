@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
-from models.partition import CATALOGUE, Partition, media
+from models.partition import media
 
 T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 1, 12, tzinfo=UTC)
 WITHIN = timedelta(hours=12)
@@ -120,10 +120,3 @@ def test_a_closed_scan_that_began_too_long_ago_is_repeated(closed: Checkpoint) -
     again = Checkpoint(POSTS, "scan-2", "run-2", later, later, known_seq=7)
     assert _plan_at(T1, closed, (closed.run_id,), 7) == Done(closed)
     assert _plan_at(later, closed, (closed.run_id,), 7) == Fresh(again)
-
-
-def test_partitions_name_themselves_and_sort() -> None:
-    assert str(CATALOGUE) == "accounts"
-    assert str(POSTS) == "posts of account anna"
-    assert sorted([media("b", "posts"), POSTS, CATALOGUE]) == [CATALOGUE, POSTS, media("b", "posts")]
-    assert Partition("media", "anna", "posts") == POSTS

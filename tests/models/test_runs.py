@@ -64,15 +64,6 @@ def test_a_run_with_a_warning_that_makes_it_partial_is_never_complete(
     assert run_state(tally(kinds), stopped=True, warnings=[serious]) is RunState.FAILED
 
 
-def test_a_tally_counts_every_kind() -> None:
-    counted = tally([COMPLETE, COMPLETE, FAILED])
-    assert (counted[COMPLETE], counted[FAILED], counted[DENIED], counted.total) == (2, 1, 0, 3)
-
-
-def test_nothing_is_carried_on_when_nothing_ran() -> None:
-    assert chain() == ()
-
-
 @pytest.mark.parametrize("state", [state for state in RunState if state is not RunState.INTERRUPTED])
 def test_only_an_interrupted_last_run_is_carried_on(state: RunState) -> None:
     assert chain(run("b", 1, state=state), run("a", 2)) == ()

@@ -18,14 +18,6 @@ def test_a_view_is_one_query_and_has_descriptions(view: View) -> None:
     assert view.select.startswith(("SELECT", "WITH"))
 
 
-def test_comments_are_read_from_the_query() -> None:
-    view = VIEWS["expired_accounts"]
-    assert view.comment.startswith("Accounts whose access token must be renewed")
-    assert list(view.columns) == ["account_id", "ig_username", "token_expired_since", "media_as_of"]
-    assert view.columns["ig_username"] == "Its name on the social network."
-    assert "    a.ig_username,\n" in view.select
-
-
 def test_no_view_takes_the_name_of_a_table() -> None:
     assert not VIEWS.keys() & SNAPSHOT.keys()
 

