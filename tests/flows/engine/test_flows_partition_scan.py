@@ -199,8 +199,9 @@ async def test_a_scan_goes_on_after_an_item_that_is_not_json_and_removes_nothing
     assert _in_warehouse(tmp_path, _STORED) == stored
 
     service.spoil = bytes
-    service.clock.passed += 86_400
-    await _run(tmp_path, service)
+    for _ in range(2):
+        service.clock.passed += 86_400
+        await _run(tmp_path, service)
     assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [*[True] * 5, False]
 
 
@@ -226,9 +227,10 @@ async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothi
     assert _in_warehouse(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
 
     service.spoil = bytes
-    service.clock.passed += 86_400
-    report, _ = await _run(tmp_path, service)
-    assert report.state is RunState.COMPLETE
+    for _ in range(2):
+        service.clock.passed += 86_400
+        report, _ = await _run(tmp_path, service)
+        assert report.state is RunState.COMPLETE
     assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, True, False, False]
 
 
@@ -244,10 +246,11 @@ async def test_a_list_of_one_page_that_never_has_a_cursor_is_complete(tmp_path: 
     assert (await _run(tmp_path, service))[1][uuid(1), "posts"][3] == "items_rejected"
     service.spoil = without_cursor
     service.posts = 1
-    service.clock.passed += 86_400
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.COMPLETE
-    assert outcomes[uuid(1), "posts"][:3] == ("complete", 1, 1)
+    for _ in range(2):
+        service.clock.passed += 86_400
+        report, outcomes = await _run(tmp_path, service)
+        assert report.state is RunState.COMPLETE
+        assert outcomes[uuid(1), "posts"][:3] == ("complete", 1, 1)
     assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, False]
 
 
