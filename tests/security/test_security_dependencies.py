@@ -1,11 +1,11 @@
 """Installed packages are those pinned by name and version, and come from a registry only."""
 
 import re
-import subprocess
-import sys
 import tomllib
-from importlib.metadata import distributions
+from importlib.metadata import distributions, version
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[0-9][A-Za-z0-9.+!]*)")
@@ -63,13 +63,11 @@ def test_all_installed_packages_have_their_pinned_version() -> None:
 
 
 def test_installed_packages_are_compatible() -> None:
-    checked = subprocess.run(
-        [sys.executable, "-m", "pip", "--disable-pip-version-check", "check"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert checked.returncode == 0, checked.stdout
+    """As `pip check` does, which takes seconds."""
+    for package in distributions():
+        for needed in map(Requirement, package.requires or ()):
+            if needed.marker is None or needed.marker.evaluate({"extra": ""}):
+                assert needed.specifier.contains(version(needed.name), prereleases=True), (package.name, needed)
 
 
 def test_containers_and_hooks_take_no_floating_version() -> None:
