@@ -388,3 +388,15 @@ def test_the_median_gap_uses_recent_posts_only(db: DuckDBPyConnection) -> None:
     early = [post(f"early {n}", ago(100 + 50 * n)) for n in range(30)]
     fill(db, world(accounts=[account("anna")], media=late + early))
     assert ask(db, "SELECT posts, median_days_between_posts FROM posting_cadence") == [(51, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("posts", "every", "silent", "stale"),
+    [(4, 1, 60, False), (5, 1, 7, False), (5, 1, 7.1, True), (5, 10, 30, False), (5, 10, 30.1, True), (5, 0, 8, True)],
+)
+def test_an_account_that_stopped_posting_is_stale(
+    db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
+) -> None:
+    media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
+    fill(db, world(accounts=[account("anna")], media=media, completed_scans=[scan("anna", "posts", ago(0, 36))]))
+    assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
