@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import duckdb
 import pytest
 from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
@@ -35,5 +36,6 @@ def test_any_order_of_steps_and_faults() -> None:
 def test_an_injected_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     INJECTED_BUGS[name](monkeypatch)
     # With two writing threads the nth statement may differ between runs, which Hypothesis reports as Flaky.
-    with pytest.raises((AssertionError, Flaky)):
+    # A snapshot with pages that were not merged may name a part of the raw store that is gone.
+    with pytest.raises((AssertionError, Flaky, duckdb.IOException)):
         run_state_machine_as_test(Warehouses, settings=bug_finding_settings(150))
