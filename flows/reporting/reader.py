@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
 from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.quoting import literal
 from flows.config.errors import SettingsError
 from models.partition import Surface
@@ -62,7 +63,12 @@ class Reader:
         """Answer as of `now`, or the time of the snapshot. `stale_after`, in seconds, overrides the snapshot's."""
         self.scope = scope
         self._snapshot = snapshot
-        [self.published] = self.records("FROM published")
+        # Refuses a file of another program, whose view has other columns.
+        published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")
+        if not published:
+            message = "published has no row, so this is not a snapshot of gramhouse."
+            raise QueryError(message)
+        [self.published] = published
         self.at: datetime = now or self.published["snapshot_at"]
         usual = self.published["stale_after"]
         self.stale_after: float = usual if stale_after is None else stale_after
