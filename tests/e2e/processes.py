@@ -39,6 +39,15 @@ def wait_until(condition: Callable[[], bool], what: str, *, pause: float = 0.01)
         time.sleep(pause)
 
 
+# A program of an operator whose syncs are seconds apart: a second scan confirms removals at once.
+AT_ONCE = """
+import models.removal
+models.removal.CONFIRM_AFTER_HOURS = models.removal.ACCOUNTS_CONFIRM_AFTER_HOURS = 0
+from flows.cli.__main__ import run
+run()
+"""
+
+
 @dataclass(frozen=True)
 class SandboxProcess:
     """A sandbox in a separate process, controlled over its control endpoints."""

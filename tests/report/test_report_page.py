@@ -198,7 +198,11 @@ def test_hours_are_those_of_best_hour(snapshot: Path) -> None:
     assert sorted(row[1:] for row in rows) == sorted([f"{times:.2f}", *map(str, counts)] for times, *counts in expected)
 
 
-def test_removed_posts_and_stories_are_listed(snapshot: Path) -> None:
+def test_removed_posts_and_stories_are_listed(snapshot: Path, tmp_path: Path) -> None:
+    def remove(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("UPDATE media SET removed_at = last_seen_at, removal = 'removed' WHERE media_id LIKE '%7'")
+
+    snapshot = rewritten(snapshot, tmp_path / "removed.duckdb", remove)
     html = page(snapshot).html
     [(removed,)] = answer(snapshot, "SELECT count(*) FROM media WHERE removal = 'removed'")
     assert removed

@@ -148,7 +148,7 @@ class HeldMerge:
         self._begun = threading.Event()
         patch.setattr(writing, "merge", self._merge)
 
-    def _merge(self, connection: Connection, bodies: Bodies, _: object) -> MergeStats:
+    def _merge(self, connection: Connection, bodies: Bodies) -> MergeStats:
         self._begun.set()
         counts = merge(connection, bodies)
         assert self._open.wait(timeout=30)
@@ -269,7 +269,7 @@ async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(
 ) -> None:
     limits: list[str] = []
 
-    def starved(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
+    def starved(connection: Connection, bodies: Bodies) -> MergeStats:
         counts = merge(connection, bodies)
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
@@ -318,7 +318,7 @@ async def test_a_transaction_that_runs_out_of_memory_is_repeated_with_more_memor
 async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     merged: list[int] = []
 
-    def watched(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
+    def watched(connection: Connection, bodies: Bodies) -> MergeStats:
         merged.append(int(ask("SELECT count(*) FROM ops.staging")(connection)))
         return merge(connection, bodies)
 

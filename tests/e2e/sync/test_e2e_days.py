@@ -12,7 +12,7 @@ import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import core_superseded
-from tests.e2e.processes import KEY, Operator, SandboxProcess
+from tests.e2e.processes import AT_ONCE, KEY, Operator, SandboxProcess
 from tests.e2e.sync.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
 from tests.model.days import Account, Days, Media, Moment
@@ -25,14 +25,6 @@ PAGE_SIZE = 6
 COUNTED = ("added", "changed", "returned", "removed", "expired")
 SUBTLER = ("returned as it was", "posts missing", "stories missing", "missing only once")
 FIRST_DAY = 1
-
-# The days of this test are seconds apart.
-AT_ONCE = """
-import models.removal
-models.removal.CONFIRM_AFTER_HOURS = models.removal.ACCOUNTS_CONFIRM_AFTER_HOURS = 0
-from flows.cli.__main__ import run
-run()
-"""
 
 
 @dataclass

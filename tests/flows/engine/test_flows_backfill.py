@@ -131,6 +131,8 @@ async def test_an_older_scan_does_not_remove_items_seen_by_a_later_backfill(tmp_
         service.posts = 6
         assert (await sync(tmp_path, resources)).media.removed == 0
         assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(9, 0)]
+        assert (await sync(tmp_path, resources)).media.removed == 0
+        service.clock.passed += 2 * 3600
         assert (await sync(tmp_path, resources)).media.removed == 3
 
 

@@ -89,7 +89,6 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
     clock.passed += 86_400
     fewer = service(clock, posts=4)
     report = await ran(tmp_path, fewer)
-    assert report.media.removed == 4
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
     (warning,) = report.warnings
     assert isinstance(warning, RunWarning)
@@ -100,7 +99,8 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
         assert await asked(tmp_path, fewer, f"SELECT max({name}) <= '{now}' FROM {table}") == [(True,)]
     clock.passed += 86_400
     report = await ran(tmp_path, service(clock, posts=4))
-    assert (report.state, codes(report)) == (RunState.COMPLETE, [])
+    assert (report.state, report.media.removed) == (RunState.COMPLETE, 4)
+    assert codes(report) == []
 
 
 async def test_a_clock_that_is_corrected_during_a_run_is_noticed(tmp_path: Path) -> None:
@@ -279,7 +279,9 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
     clock.passed += 60
     report = await stepped(tmp_path, clock, step, during=during)
     refused = not during and step < -timedelta(days=1)
-    assert (report.state, codes(report)) == ((RunState.COMPLETE, []) if refused else (state, warned))
+    # Each sync changes the same field of all items.
+    found = [code for code in codes(report) if code != "items_changed_by_one_field"]
+    assert (report.state, found) == ((RunState.COMPLETE, []) if refused else (state, warned))
     clock.off = timedelta(0)
     clock.passed += 86_400
     await ran(tmp_path, CountingApi(clock=clock, posts=12, sync=5))

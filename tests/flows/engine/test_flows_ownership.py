@@ -12,7 +12,7 @@ import pytest
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.output.sync_report import show
 from flows.engine.pipeline import NOT_REPLACED, run_sync
-from flows.orchestration import notify as telling
+from flows.reporting.events import events
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.report import to_json
 from flows.reporting.run_report import RunReport
@@ -41,7 +41,7 @@ def _media(snapshot: Path) -> int:
 
 
 async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     snapshot = tmp_path / "analytics.duckdb"
     await _run(tmp_path / "good", snapshot, FakeApi())
@@ -57,14 +57,7 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     assert len(lines) == 2
     assert "is the snapshot of another warehouse and is not replaced" in lines[1]
 
-    result: list[str] = []
-
-    async def notify_failure(message: str) -> None:
-        result.append(message)
-
-    monkeypatch.setattr(telling, "notify_failure", notify_failure)
-    await telling.notify(report)
-    assert "another warehouse" in result[0]
+    assert "another warehouse" in str(events(report)[0].payload)
 
     resuming: list[str] = []
     report = await _run(tmp_path / "other", snapshot, FakeApi(accounts=1), say=resuming.append)

@@ -44,7 +44,7 @@ def test_a_value_that_another_path_gave_is_not_lost(rig: Rig) -> None:
 
 def test_removed_and_corrected_items_are_not_counted(rig: Rig) -> None:
     rig.scan(POSTS, "w", 0, [post(1, timestamp="soon"), post(2, timestamp="soon"), post(3), post(4)])
-    rig.scan(POSTS, "x", 24, [post(2), post(3), post(4)])
+    rig.scan_twice(POSTS, "x", 24, [post(2), post(3), post(4)])
     assert rig.value("SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == 1
     assert warned(rig) is None
 
