@@ -25,7 +25,7 @@ _FIELDS = 5
 
 
 class Severity(StrEnum):
-    """Who does something about a finding: a person, perhaps a person, or nobody."""
+    """Whether a finding needs a person: yes, perhaps, or not."""
 
     ACTION = "action"
     WARNING = "warning"
@@ -37,7 +37,7 @@ class Finding:
     """One finding: `text` is the cause, `fix` what to do about it, both without a full stop; `accounts` are usernames.
 
     `code` is a word for programs. An account without a name, and the account catalogue, are not among `accounts`. Texts
-    from the API are included as they are: whoever shows a finding makes them harmless.
+    from the API are included as they are: the output that shows a finding makes them harmless.
     """
 
     code: str
