@@ -39,11 +39,6 @@ def environment(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
 
 
-@pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
-
-
 HUGE = "1" + "0" * 20
 
 

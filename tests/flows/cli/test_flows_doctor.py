@@ -21,11 +21,6 @@ from connectors.warehouse.storage.holder import hold
 from tests.cli_runner import Cli
 
 
-@pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
-
-
 @contextmanager
 def served(monkeypatch: pytest.MonkeyPatch, key: str, **settings: Any) -> Iterator[Sandbox]:  # noqa: ANN401
     sandbox = Sandbox(SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings)))

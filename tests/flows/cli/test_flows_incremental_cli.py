@@ -22,12 +22,6 @@ pytestmark = pytest.mark.anyio
 _INSTANTS = ("since", "read_down_to", "known_from")
 
 
-@pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
-    monkeypatch.chdir(tmp_path)
-    return Cli(monkeypatch, capsys)
-
-
 def test_two_modes_at_once_are_refused_in_a_line(run_cli: Cli) -> None:
     code, out, err = run_cli("sync", "--incremental", "--full-refresh")
     assert (code, out) == (2, "")

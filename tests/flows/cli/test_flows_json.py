@@ -35,11 +35,6 @@ def address() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
-
-
 def environment(address: str) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],

@@ -39,11 +39,6 @@ HERE = ("--snapshot", "analytics.duckdb", "--warehouse", "warehouse.duckdb")
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
-
-
 def _settings() -> Settings:
     return load(snapshot=SNAPSHOT, warehouse=Path("warehouse.duckdb"))
 

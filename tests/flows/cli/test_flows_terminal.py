@@ -29,11 +29,6 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
-
-
 @pytest.mark.parametrize("text", HOSTILE)
 def test_control_characters_do_not_reach_the_terminal(text: str) -> None:
     message = clean(text)

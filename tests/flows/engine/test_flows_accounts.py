@@ -21,7 +21,7 @@ from models.runs import RunState
 from models.selection import Selection
 from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request, rows, uuid
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
+pytestmark = pytest.mark.anyio
 
 HERE = "https://api.example.com"
 THERE = "https://other.example.com"
@@ -109,29 +109,6 @@ async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_repor
     assert "(6 removed)" in events(report)[0].payload["sentence"]
     (event,) = [event for event in events(report) if event.name == "gramhouse.accounts"]
     assert (event.labels["gramhouse.missing"], event.payload["removed"]) == ("no", 6)
-
-
-async def test_a_few_missing_accounts_leave_the_run_complete(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(12))
-    await synced(tmp_path, service, day=0)
-    service.listed = range(11)
-    report = await synced(tmp_path, service, day=1)
-    assert (report.state, report.accounts_missing, report.accounts_removed) == (RunState.COMPLETE, 1, 0)
-    report = await synced(tmp_path, service, day=2)
-    assert (report.state, report.accounts_missing, report.accounts_removed) == (RunState.COMPLETE, 0, 1)
-    with open_snapshot(report.snapshot) as snapshot:
-        assert snapshot.query("SELECT accounts_removed FROM runs ORDER BY started_at").rows == [(0,), (0,), (1,)]
-
-
-async def test_an_empty_catalogue_removes_nothing_run_after_run(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(3))
-    await synced(tmp_path, service, day=0)
-    service.listed = ()
-    for day in (1, 2, 3):
-        report = await synced(tmp_path, service, day=day)
-        assert (report.state, report.accounts_missing) == (RunState.PARTIAL, 3)
-    report = await synced(tmp_path, service, day=4, accept_removals=True)
-    assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 3)
 
 
 async def test_a_person_accepts_removals(tmp_path: Path) -> None:
@@ -245,30 +222,6 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     backfilled = await synced(tmp_path, service, day=1.1, selection=chosen)
     assert (backfilled.state, backfilled.media.untouched) == (RunState.COMPLETE, True)
     assert ["4ABC" in request.path for request in service.requests[asked:]] == [True]
-
-
-async def test_an_account_listed_in_two_spellings_is_scanned_once(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=[1, 1])
-    spellings = iter(["{}", "{}"])
-    service.spell = lambda account_id: (
-        account_id.replace("4000", "4abc") if next(spellings, None) else account_id.replace("4000", "4ABC")
-    )
-    service.listed = [1, 1, 1]
-    report = await synced(tmp_path, service, day=0)
-    assert (report.accounts, report.outcomes.total, report.media.added) == (1, 3, 1)
-
-
-@pytest.mark.parametrize("kind", ["sync", "backfill"])
-async def test_another_address_is_refused_before_any_request(tmp_path: Path, kind: str) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4))
-    await synced(tmp_path, service, day=0)
-    asked = len(service.requests)
-    selection = None if kind == "sync" else Selection(everything=True)
-    with pytest.raises(OtherService, match=f"{HERE}, but the configured address is {THERE}.*--rebind") as refused:
-        await synced(tmp_path, service, day=1, url=THERE, selection=selection)
-    assert len(str(refused.value).splitlines()) == 1
-    assert len(service.requests) == asked
-    assert await stored(tmp_path, service, "SELECT base_url FROM core.runs") == [(HERE,)]
 
 
 async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_service(tmp_path: Path) -> None:

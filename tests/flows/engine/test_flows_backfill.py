@@ -34,14 +34,9 @@ from tests.flows.fake_api import (
     uuid,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
+pytestmark = pytest.mark.anyio
 
 POSTS: tuple[Surface, ...] = ("posts",)
-
-
-@pytest.fixture
-def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
 
 
 class Killed(Exception):  # noqa: N818
@@ -78,10 +73,7 @@ async def test_a_backfill_requests_only_the_selection_from_the_first_page(tmp_pa
         since = len(service.requests)
         report = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS), "an edited post")
         assert pages_asked(service, since) == [(2, "posts", None), (2, "posts", "c2")]
-        assert (
-            await rows(resources, "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id")
-            == before
-        )
+        assert await rows(resources, items) == before
         assert (report.kind, report.selected, report.reason) == ("backfill", f"{uuid(2)} (posts)", "an edited post")
         assert (report.accounts, report.outcomes.kinds) == (1, {OutcomeKind.COMPLETE: 1})
         entered = await rows(resources, "SELECT kind, selection, reason, state FROM core.runs ORDER BY started_at")
@@ -89,16 +81,6 @@ async def test_a_backfill_requests_only_the_selection_from_the_first_page(tmp_pa
             ("sync", None, None, "complete"),
             ("backfill", f"{uuid(2)} (posts)", "an edited post", "complete"),
         ]
-
-
-async def test_each_backfill_starts_at_the_first_page(tmp_path: Path) -> None:
-    service = FakeApi()
-    async with open_run_resources(tmp_path, service) as resources:
-        await sync(tmp_path, resources)
-        for _ in range(2):
-            since = len(service.requests)
-            await backfill(tmp_path, resources, Selection(("user_1",), surfaces=POSTS))
-            assert pages_asked(service, since) == [(1, "posts", None), (1, "posts", "c2")]
 
 
 async def test_a_backfill_does_not_affect_resuming_an_interrupted_sync(tmp_path: Path) -> None:
@@ -120,52 +102,25 @@ async def test_a_backfill_does_not_affect_resuming_an_interrupted_sync(tmp_path:
         assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(18, 0)]
 
 
-async def test_an_older_scan_does_not_remove_items_seen_by_a_later_backfill(tmp_path: Path) -> None:
-    service = FakeApi(accounts=1, posts=6)
-    async with open_run_resources(tmp_path, service) as resources:
-        service.failure = dies_at(1, "c4")
-        with pytest.raises(Killed):
-            await sync(tmp_path, resources)
-        service.failure, service.posts = lambda _: None, 9
-        await backfill(tmp_path, resources, Selection(everything=True))
-        service.posts = 6
-        assert (await sync(tmp_path, resources)).media.removed == 0
-        assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(9, 0)]
-        assert (await sync(tmp_path, resources)).media.removed == 0
-        service.clock.passed += 2 * 3600
-        assert (await sync(tmp_path, resources)).media.removed == 3
-
-
-async def test_only_the_same_selection_carries_a_backfill_on(tmp_path: Path) -> None:
-    service = FakeApi(posts=6)
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection(
+    tmp_path: Path, *, is_same: bool
+) -> None:
+    service, everything = FakeApi(posts=6), Selection(everything=True, surfaces=POSTS)
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         service.failure = dies_at(2, "c4")
         with pytest.raises(Killed):
-            await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
-        service.failure = lambda _: None
-        since = len(service.requests)
-        other = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS))
-        assert other.resumed_runs == ()
-        assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
-
-
-async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_path: Path) -> None:
-    service = FakeApi(posts=6)
-    async with open_run_resources(tmp_path, service) as resources:
-        await sync(tmp_path, resources)
-        service.failure = dies_at(2, "c4")
-        with pytest.raises(Killed):
-            await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
+            await backfill(tmp_path, resources, everything)
         service.failure = lambda _: None
         text: list[str] = []
         since = len(service.requests)
-        asked_for = replace(request(tmp_path), selection=Selection(everything=True, surfaces=POSTS))
-        report = await run_sync(asked_for, resources, say=text.append)
-        assert len(report.resumed_runs) == 1
-        assert "Resuming interrupted run" in text[0]
-        assert (2, "posts", None) not in pages_asked(service, since)
-        assert (2, "posts", "c4") in pages_asked(service, since)
+        selection = everything if is_same else Selection((uuid(2),), surfaces=POSTS)
+        report = await run_sync(replace(request(tmp_path), selection=selection), resources, say=text.append)
+        assert len(report.resumed_runs) == is_same
+        assert any("Resuming interrupted run" in line for line in text) is is_same
+        requested = [cursor for account, _, cursor in pages_asked(service, since) if account == 2]
+        assert requested == (["c4"] if is_same else [None, "c2", "c4"])
 
 
 async def test_an_unknown_account_is_refused_before_any_request_or_run_record(tmp_path: Path) -> None:
@@ -193,15 +148,6 @@ async def test_failed_selects_only_the_scans_that_the_last_run_left_unfinished(t
         with pytest.raises(NothingChosen, match="Nothing to backfill: no unfinished scans"):
             await backfill(tmp_path, resources, failed)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(2,)]
-
-
-async def test_an_expired_account_is_skipped_and_reported(tmp_path: Path) -> None:
-    service = FakeApi(expired=frozenset({2}))
-    async with open_run_resources(tmp_path, service) as resources:
-        await sync(tmp_path, resources)
-        report = await backfill(tmp_path, resources, Selection((uuid(2),)))
-        assert report.outcomes.kinds == {OutcomeKind.SKIPPED: 2}
-        assert report.state is RunState.COMPLETE
 
 
 async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:
@@ -292,13 +238,6 @@ async def test_a_dry_run_from_the_command_line(tmp_path: Path, run_cli: Cli) -> 
     shown = run_cli("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
     assert "token expired: skipped" in shown
     assert "4 scans of 2 accounts would run, about 4 requests; 1 account with an expired token" in shown
-
-
-def test_a_dry_run_before_the_first_sync_reports_the_missing_snapshot(run_cli: Cli) -> None:
-    code, _, err = run_cli("backfill", "--all", "--dry-run", "--snapshot", "analytics.duckdb")
-    assert code == 1
-    assert "There is no snapshot" in err
-    assert len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,38 +157,6 @@ async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Pa
     (line,) = message
     assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 4 of 6 runs")
     assert "Fix: check this machine's clock" in line
-
-
-@pytest.mark.parametrize(("hours", "counts"), [(11, True), (13, False)])
-async def test_scans_of_an_interrupted_run_count_for_twelve_hours_despite_clock_changes(
-    tmp_path: Path, hours: float, *, counts: bool
-) -> None:
-    clock = WrongClock()
-    await cut_short(tmp_path, service(clock), after=10)
-    clock.passed += hours * 3600
-    later = service(clock)
-    report = await ran(tmp_path, later)
-    assert bool(report.resumed_runs) is counts
-    first_pages = [request for request in later.requests if cursor_of(request) is None]
-    assert (len(first_pages) < 1 + 4 * 2) is counts
-    assert report.state is RunState.COMPLETE
-
-
-async def test_a_run_killed_before_it_repeats_a_scan_that_was_too_old_leaves_that_to_the_next(tmp_path: Path) -> None:
-    clock = WrongClock()
-
-    def killed(request: ApiRequest, *, on_first_page: bool) -> Exception | None:
-        is_first = cursor_of(request) is None
-        return RuntimeError("killed") if is_posts(request, 1) and is_first is on_first_page else None
-
-    for hours, on_first_page in ((13, False), (1, True)):
-        with pytest.raises(RuntimeError, match="killed"):
-            await ran(tmp_path, service(clock, accounts=1, failure=partial(killed, on_first_page=on_first_page)))
-        clock.passed += hours * 3600
-    last = service(clock, accounts=1)
-    report = await ran(tmp_path, last)
-    assert report.resumed_runs
-    assert next((cursor_of(request) for request in last.requests if is_posts(request, 1)), "no request") is None
 
 
 @pytest.mark.parametrize("selection", [None, Selection(everything=True)], ids=["sync", "backfill"])

@@ -1,6 +1,6 @@
 """Incremental scans of posts: their requests, where they stop, and the contents of warehouse and snapshot."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.clocks import START
 from tests.flows.daily import PAGE, DailyRuns, kinds
-from tests.flows.fake_api import Refusal, account_of, cursor_of, is_posts, open_run_resources, rows, uuid
+from tests.flows.fake_api import Refusal, account_of, cursor_of, is_posts, uuid
 from tests.flows.feeds import daily
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
@@ -40,48 +40,6 @@ async def test_a_run_requests_new_posts_and_the_window(tmp_path: Path) -> None:
     seen = dict(runs.ask("SELECT last_seen_at, count(*) FROM media GROUP BY ALL"))
     # Of the 80 posts received, two are pins, and the last one is not covered.
     assert seen == {START: 202 - 77, START + timedelta(days=1): 77}
-
-
-async def test_full_refresh_is_the_default_and_can_be_asked_for(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(60))
-    await runs.sync(mode="full_refresh")
-    await runs.sync(mode="full_refresh")
-    assert len(runs.cursors) == 6
-    # The order proved by full scans is used immediately.
-    await runs.sync(lookback=timedelta(days=7))
-    assert len(runs.cursors) == 3
-
-
-async def test_counts_inside_of_the_window_and_all_after_the_next_full_scan(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-    for post in runs.service.feeds[1].posts:
-        post.likes = 5
-    await runs.sync()
-    found, truth = runs.likes(), runs.truth()
-    covered_from = runs.ask("SELECT covered_from FROM freshness WHERE surface = 'posts'")[0][0]
-    wrong = {key for key in truth if found[key] != truth[key]}
-    published = {f"1-{post.number}": post.published_at for post in runs.service.feeds[1].posts}
-    assert wrong
-    assert wrong == {key for key, at in published.items() if at is not None and at < covered_from}
-    runs.clock.days(7)
-    await runs.sync()
-    assert len(runs.cursors) == 20
-    assert runs.likes() == runs.truth()
-
-
-@pytest.mark.parametrize("unordered", ["oldest_first", "random", "by_id"])
-async def test_a_feed_in_another_order_is_always_read_to_its_end(tmp_path: Path, unordered: Any) -> None:  # noqa: ANN401
-    runs = DailyRuns(tmp_path, daily(80, order=unordered))
-    for _ in range(3):
-        runs.grow()
-        assert OutcomeKind.RECENT not in kinds(await runs.sync())
-        assert runs.likes() == runs.truth()
-    [(item_order, broken_by)] = runs.ask(
-        "SELECT item_order, order_broken_by FROM completed_scans WHERE surface = 'posts'"
-    )
-    assert item_order is None
-    assert broken_by is not None
 
 
 async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: Path) -> None:
@@ -118,20 +76,6 @@ async def test_a_restarted_scan_stays_full_after_the_order_was_broken(tmp_path: 
     assert kinds(report) == {OutcomeKind.COMPLETE: 3}
 
 
-@pytest.mark.parametrize("text", [None, START + timedelta(days=400)])
-async def test_a_post_without_a_time_or_with_one_in_the_future_breaks_the_order(
-    tmp_path: Path, text: datetime | None
-) -> None:
-    runs = DailyRuns(tmp_path, daily(100))
-    runs.service.feeds[1].posts[40].published_at = text
-    if text is not None:
-        # The first three positions are ignored.
-        for number in (50, 51, 52):
-            runs.service.feeds[1].posts[number].published_at = text + timedelta(days=1)
-    await runs.sync()
-    assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 3}
-
-
 async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync(full_refresh_every=_SELDOM)
@@ -151,16 +95,6 @@ async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path:
     assert [row[0] for row in runs.ask(gone)] == ["1-190", "1-20"]
 
 
-async def test_a_post_that_is_hidden_and_shown_again_is_not_removed(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-    post = runs.service.feeds[1].posts[195]
-    for hidden in (True, False, True, False):
-        post.is_archived = hidden
-        await runs.sync()
-    assert runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
-
-
 async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: Path) -> None:
     feed = daily(200)
     runs = DailyRuns(tmp_path, feed)
@@ -173,46 +107,6 @@ async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: 
         assert kinds(await runs.sync(days=0.01, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
         assert len(runs.cursors) == RECENT_PAGES
     assert runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
-
-
-async def test_a_mass_disappearance_within_the_depth_makes_the_next_scan_full(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-    for post in runs.service.feeds[1].posts[-50:]:
-        post.is_archived = True
-    await runs.sync()
-    assert runs.ask("SELECT count(*) FROM media WHERE removed_at IS NOT NULL") == [(0,)]
-    report = await runs.sync()
-    assert kinds(report) == {OutcomeKind.COMPLETE: 3}
-    assert runs.ask("SELECT count(*) FROM media WHERE removed_at IS NOT NULL") == [(50,)]
-
-
-async def test_unarchived_posts_above_the_depth_land_at_once_and_below_with_the_next_full_scan(tmp_path: Path) -> None:
-    feed = daily(200)
-    feed.posts[170].is_archived = feed.posts[30].is_archived = True
-    runs = DailyRuns(tmp_path, feed)
-    await runs.sync()
-    feed.posts[170].is_archived = feed.posts[30].is_archived = False
-    await runs.sync()
-    assert len(runs.cursors) == RECENT_PAGES
-    assert {"1-170", "1-30"} - runs.likes().keys() == {"1-30"}
-    await runs.sync(mode="full_refresh")
-    assert runs.likes() == runs.truth()
-
-
-async def test_an_unknown_post_among_known_ones_resets_the_known_run(tmp_path: Path) -> None:
-    feed = daily(200)
-    # From the end of the window on, each page has one unknown post.
-    late = [feed.listed()[place] for place in range(65, 165, 10)]
-    for post in late:
-        post.is_archived = True
-    runs = DailyRuns(tmp_path, feed)
-    await runs.sync()
-    for post in late:
-        post.is_archived = False
-    await runs.sync()
-    assert len(runs.cursors) > 16
-    assert runs.likes() == runs.truth()
 
 
 async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: Path) -> None:
@@ -255,33 +149,11 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     assert runs.likes() == runs.truth()
 
 
-async def test_an_account_not_scanned_for_long_is_read_down_to_known_territory(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    runs.service.expired = frozenset()
-    await runs.sync(full_refresh_every=_SELDOM)
-    runs.service.expired = frozenset({1})
-    for _ in range(60):
-        runs.grow()
-        runs.clock.days(1)
-    await runs.sync(full_refresh_every=_SELDOM)
-    assert runs.cursors == []
-    runs.service.expired = frozenset()
-    report = await runs.sync(full_refresh_every=_SELDOM)
-    assert kinds(report)[OutcomeKind.RECENT] == 1
-    assert runs.likes() == runs.truth()
-
-
 async def test_a_backfill_is_always_full(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(100))
     await runs.sync()
     await runs.sync(selection=Selection(accounts=(uuid(1),)))
     assert len(runs.cursors) == 10
-
-
-async def test_few_pages_are_read_in_full(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(20))
-    for _ in range(2):
-        assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 3}
 
 
 @pytest.mark.long
@@ -299,68 +171,6 @@ async def test_full_scans_spread_over_the_days_and_keep_to_a_budget(tmp_path: Pa
     assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 == 3
     runs.clock.days(20)
     assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 >= 11
-
-
-async def test_an_interrupted_scan_continues_at_its_checkpoint(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-    runs.grow()
-    await runs.cut_short(after=3)
-    report = await runs.sync()
-    # The page in flight when it was stopped landed, too.
-    assert runs.cursors[0] == "c40"
-    assert len(runs.cursors) == RECENT_PAGES - 4
-    assert kinds(report)[OutcomeKind.RECENT] == 1
-    assert runs.likes() == runs.truth()
-
-
-async def test_an_old_scan_is_finished_and_repeated(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync(full_refresh_every=_SELDOM)
-    await runs.cut_short(after=3, full_refresh_every=_SELDOM)
-    runs.clock.days(1)
-    runs.grow()
-    report = await runs.sync(full_refresh_every=_SELDOM)
-    assert kinds(report)[OutcomeKind.RECENT] == 1
-    assert runs.cursors.index(None) == RECENT_PAGES - 4
-    assert runs.likes() == runs.truth()
-    assert runs.ask("FROM gaps") == []
-
-
-async def test_an_interrupted_recent_scan_continues_as_full_on_request(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-    await runs.cut_short(after=3)
-    report = await runs.sync(mode="full_refresh")
-    assert kinds(report)[OutcomeKind.COMPLETE] == 3
-    assert (runs.cursors[0], len(runs.cursors)) == ("c40", 16)
-    # The next incremental run is recent again.
-    await runs.sync(full_refresh_every=_SELDOM)
-    assert len(runs.cursors) < 16
-
-
-async def test_posts_that_move_between_pages_do_not_break_the_order(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-
-    def failure(request: Any) -> None:  # noqa: ANN401 - a request
-        if dict(request.params).get("cursor") in {"c20", "c40"}:
-            runs.grow(3)
-
-    runs.service.failure = failure
-    assert kinds(await runs.sync())[OutcomeKind.RECENT] == 1
-    runs.service.failure = lambda _: None
-    await runs.sync()
-    assert runs.likes() == runs.truth()
-
-
-async def test_a_recent_scan_leaves_a_closed_checkpoint(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-    await runs.sync()
-    async with open_run_resources(tmp_path, runs.service) as resources:
-        query = "SELECT state, cursor, known_seq IS NOT NULL FROM ops.checkpoints WHERE surface = 'posts'"
-        assert await rows(resources, query) == [("recent", None, True)]
 
 
 async def test_requests_are_counted(tmp_path: Path) -> None:
@@ -435,19 +245,6 @@ async def test_an_abandoned_scan_without_new_pages_leaves_no_gap_above_backfille
     refused = Refusal(422, "api_invalid_cursor")
     runs.service.failure = lambda request: refused if is_posts(request, 1) else None
     report = await runs.sync(days=0.1)
-    assert kinds(report)[OutcomeKind.FAILED] == 1
-    assert runs.ask("FROM gaps") == []
-
-
-async def test_a_scan_with_a_cursor_loop_leaves_no_gap_above_backfilled_posts(tmp_path: Path) -> None:
-    runs = DailyRuns(tmp_path, daily(200))
-    await runs.sync()
-    runs.grow()
-    await runs.cut_short(after=3)
-    await runs.sync(days=0.1, selection=Selection(accounts=(uuid(1),)))
-    runs.service.circle = "c40"
-    report = await runs.sync(days=0.1)
-    assert runs.cursors == ["c40"]
     assert kinds(report)[OutcomeKind.FAILED] == 1
     assert runs.ask("FROM gaps") == []
 

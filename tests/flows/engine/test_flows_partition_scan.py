@@ -17,7 +17,6 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.pipeline import run_sync
-from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
 from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
@@ -68,11 +67,6 @@ def _posts(service: FakeApi, account: int) -> list[str | None]:
     return [cursor_of(request) for request in service.requests if is_posts(request, account)]
 
 
-def _once(matches: Callable[[ApiRequest], bool], refusal: Refusal) -> FailureGroup:
-    left = [refusal]
-    return lambda request: left.pop() if left and matches(request) else None
-
-
 async def test_a_run_scans_all_accounts_except_expired_ones(tmp_path: Path) -> None:
     service = FakeApi(accounts=3, posts=3, expired=frozenset({2}))
     report, outcomes = await _run(tmp_path, service)
@@ -112,30 +106,6 @@ async def test_a_setting_lets_expired_accounts_be_scanned(tmp_path: Path) -> Non
     service = FakeApi(accounts=2, expired=frozenset({2}))
     report, _ = await _run(tmp_path, service, scan_expired=True)
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
-
-
-async def test_a_run_without_accounts_is_complete(tmp_path: Path) -> None:
-    report, _ = await _run(tmp_path, FakeApi(accounts=0))
-    assert (report.state, report.accounts) == (RunState.COMPLETE, 0)
-
-
-@pytest.mark.parametrize(
-    ("refusal", "kind"),
-    [
-        (Refusal(403, "api_account_not_granted"), "denied"),
-        (Refusal(404, "api_automation_media_not_found"), "not_found"),
-        (Refusal(422, "api_automation_invalid_configuration"), "failed"),
-        (Refusal(409, "api_made_up"), "failed"),
-        (Refusal(500, "api_internal_error"), "failed"),
-    ],
-)
-async def test_a_failing_partition_does_not_affect_others(tmp_path: Path, refusal: Refusal, kind: str) -> None:
-    service = FakeApi(accounts=3, failure=lambda request: refusal if is_posts(request, 2) else None)
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(2), "posts"] == (kind, 0, 0, refusal.code, refusal.status, CORRELATION_ID, "No.")
-    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 6, OutcomeKind(kind): 1}
-    assert len(_posts(service, 2)) == (6 if refusal.status == 500 else 1)
 
 
 TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
@@ -323,28 +293,6 @@ async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_pat
     assert (report.state, report.media.added) == (RunState.COMPLETE, 4)
 
 
-async def test_a_refused_cursor_restarts_the_scan_once(tmp_path: Path) -> None:
-    refusal = Refusal(422, "api_invalid_cursor")
-    service = FakeApi(failure=_once(lambda r: is_posts(r, 1) and cursor_of(r) == "c2", refusal))
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.COMPLETE
-    assert _posts(service, 1) == [None, "c2", None, "c2"]
-    assert "scanned again from the first page" in outcomes[uuid(1), "posts"][-1]
-    assert report.media.added == 9
-
-
-async def test_a_cursor_refused_twice_fails_and_the_next_run_starts_afresh(tmp_path: Path) -> None:
-    refusal = Refusal(422, "api_invalid_cursor")
-    service = FakeApi(failure=lambda r: refusal if is_posts(r, 1) and cursor_of(r) else None)
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(1), "posts"][:4] == ("failed", 2, 4, "api_invalid_cursor")
-    assert _posts(service, 1) == [None, "c2", None, "c2"]
-    healed = FakeApi(clock=service.clock)
-    await _run(tmp_path, healed)
-    assert _posts(healed, 1) == [None, "c2"]
-
-
 @dataclass
 class Endless(FakeApi):
     """A fake API that serves one account's posts, or the catalogue, repeatedly with new cursors and signatures."""
@@ -401,38 +349,6 @@ async def test_pages_without_progress_are_counted_across_interrupted_runs(tmp_pa
     assert len(_posts(first, 1)) == 13
 
 
-async def test_a_cursor_loop_fails_immediately_and_is_not_resumed(tmp_path: Path) -> None:
-    service = FakeApi(posts=5)
-    page = service._page  # noqa: SLF001 - its own stage
-
-    def looping(request: ApiRequest) -> bytes:
-        return page(request).replace(b'"c4"', b'"c2"') if is_posts(request, 1) else page(request)
-
-    service._page = looping  # type: ignore[method-assign]  # noqa: SLF001
-    _, outcomes = await _run(tmp_path, service)
-    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "cursor_loop")
-    assert _posts(service, 1) == [None, "c2"]
-    healed = FakeApi(posts=5, clock=service.clock)
-    await _run(tmp_path, healed)
-    assert _posts(healed, 1)[0] is None
-
-
-async def test_the_catalogue_restarts_and_no_account_is_scanned_twice(tmp_path: Path) -> None:
-    refusal = Refusal(422, "api_invalid_cursor")
-    service = FakeApi(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c4", refusal))
-    report, _ = await _run(tmp_path, service)
-    assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
-    assert all(len(_posts(service, number)) == 2 for number in range(1, 6))
-
-
-async def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
-    service = FakeApi(failure=lambda _: Refusal(401, "api_unauthorized"))
-    report, outcomes = await _run(tmp_path, service)
-    assert (report.state, report.accounts, len(service.requests)) == (RunState.FAILED, 0, 1)
-    assert outcomes["", ""][0] == "failed"
-    assert report.stopped_by is not None
-
-
 async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_catalogue(tmp_path: Path) -> None:
     def failure(request: ApiRequest) -> Refusal | None:
         account = account_of(request)
@@ -451,87 +367,6 @@ async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_ca
     assert report.accounts < 200
 
 
-async def test_a_key_without_the_scope_still_lists_all_accounts(tmp_path: Path) -> None:
-    service = FakeApi(
-        accounts=40, failure=lambda r: Refusal(403, "api_scope_denied") if account_of(r) is not None else None
-    )
-    report, outcomes = await _run(tmp_path, service)
-    assert (report.state, report.accounts) == (RunState.FAILED, 40)
-    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 1, OutcomeKind.DENIED: 80}
-    assert outcomes["", ""][0] == "complete"
-    assert sum(account_of(request) is not None for request in service.requests) <= 8
-
-
-async def test_a_waiting_scan_respects_retry_after_and_releases_its_slot(tmp_path: Path) -> None:
-    refusal = Refusal(429, "rate_limited", retry_after=30)
-    service = FakeApi(accounts=4, failure=_once(lambda r: is_posts(r, 1), refusal))
-    progress = Progress()
-    async with open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
-        report = await run_sync(request(tmp_path), resources, progress=progress)
-        assert resources.slots.released == 0
-    assert report.state is RunState.COMPLETE
-    assert service.clock.passed >= 30
-    assert (progress.retries, progress.waiting, progress.accounts_done) == (1, 0, 4)
-
-
-async def test_a_wait_over_the_budget_defers_both_surfaces_with_the_correlation_id(tmp_path: Path) -> None:
-    refusal = Refusal(429, "rate_limited", retry_after=500)
-    service = FakeApi(accounts=2, failure=_once(lambda r: account_of(r) == 1, refusal))
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.PARTIAL
-    assert report.outcomes[OutcomeKind.DEFERRED] == 2
-    for surface in ("stories", "posts"):
-        # Both surfaces are one rate-limit scope, so the other one is deferred by the same response.
-        assert outcomes[uuid(1), surface] == ("deferred", 0, 0, "rate_limited", 429, CORRELATION_ID, "No.")
-    assert sum(account_of(request) == 1 for request in service.requests) == 1
-    early = FakeApi(accounts=2, clock=service.clock)
-    report, outcomes = await _run(tmp_path, early)
-    assert report.outcomes[OutcomeKind.DEFERRED] == 2
-    assert "A cooldown from an earlier run is still active" in outcomes[uuid(1), "posts"][-1]
-    assert not [request for request in early.requests if account_of(request) == 1]
-
-
-async def test_a_deferred_catalogue_continues_with_all_its_accounts(tmp_path: Path) -> None:
-    refusal = Refusal(429, "rate_limited", retry_after=500)
-    service = FakeApi(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c2", refusal))
-    report, outcomes = await _run(tmp_path, service)
-    assert (report.state, report.accounts) == (RunState.PARTIAL, 2)
-    assert outcomes["", ""][0] == "deferred"
-    service.clock.passed += 1000
-    late = FakeApi(accounts=5, clock=service.clock)
-    report, outcomes = await _run(tmp_path, late)
-    assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
-    assert [cursor_of(request) for request in late.requests if account_of(request) is None] == ["c2", "c4"]
-    assert outcomes["", ""][-1] == "Resumed after 1 pages."
-
-
-async def test_a_failed_scan_is_resumed_at_its_checkpoint(tmp_path: Path) -> None:
-    down = Refusal(503, "rate_limiter_unavailable")
-    service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
-    _, outcomes = await _run(tmp_path, service)
-    assert outcomes[uuid(1), "posts"][:3] == ("failed", 2, 4)
-    healed = FakeApi(posts=5, clock=service.clock)
-    report, outcomes = await _run(tmp_path, healed)
-    assert report.state is RunState.COMPLETE
-    assert _posts(healed, 1) == ["c4"]
-    assert outcomes[uuid(1), "posts"][:3] == ("complete", 1, 1)
-
-
-@pytest.mark.parametrize(("hours", "asked"), [(11, ["c4"]), (13, ["c4", None, "c2", "c4"])])
-async def test_an_old_scan_is_finished_and_repeated(tmp_path: Path, hours: int, asked: list[str | None]) -> None:
-    down = Refusal(503, "rate_limiter_unavailable")
-    service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
-    await _run(tmp_path, service)
-    service.clock.passed += hours * 3600
-    healed = FakeApi(posts=5, clock=service.clock)
-    report, outcomes = await _run(tmp_path, healed)
-    assert report.state is RunState.COMPLETE
-    assert _posts(healed, 1) == asked
-    kind, pages, *_, detail = outcomes[uuid(1), "posts"]
-    assert (kind, pages) == ("complete", len(asked))
-    assert ("scanned again" in detail) == (hours > 12)
-
-
 async def test_an_old_scan_whose_repetition_fails_has_one_outcome(tmp_path: Path) -> None:
     down = Refusal(503, "rate_limiter_unavailable")
     service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
@@ -544,48 +379,11 @@ async def test_an_old_scan_whose_repetition_fails_has_one_outcome(tmp_path: Path
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "rate_limiter_unavailable")
 
 
-async def test_an_exception_marks_the_run_interrupted_and_is_raised_as_itself(tmp_path: Path) -> None:
-    service = FakeApi(accounts=9, failure=lambda r: RuntimeError("a bug") if account_of(r) == 5 else None)
-    async with open_run_resources(tmp_path, service) as resources:
-        with pytest.raises(RuntimeError, match="a bug"):
-            await run_sync(request(tmp_path), resources)
-        assert await rows(resources, "SELECT state, detail FROM core.runs") == [("interrupted", "a bug")]
-
-
 async def test_a_warehouse_that_fails_in_a_batch_is_raised_as_itself(tmp_path: Path) -> None:
     service = FakeApi(accounts=9, failure=lambda r: WarehouseUnusable("disk full") if account_of(r) == 5 else None)
     async with open_run_resources(tmp_path, service) as resources:
         with pytest.raises(WarehouseUnusable, match="disk full"):
             await run_sync(request(tmp_path), resources)
-
-
-async def _interrupt(folder: Path, service: FakeApi, after: int) -> None:
-    async with open_run_resources(folder, service) as resources:
-        run = asyncio.create_task(run_sync(request(folder), resources))
-        while len(service.requests) < after and not run.done():  # noqa: ASYNC110 - a turn of the loop, no time
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        [(state, detail)] = await rows(
-            resources, "SELECT state, detail FROM core.runs ORDER BY started_at DESC LIMIT 1"
-        )
-    assert (state, detail) == ("interrupted", "Stopped by a signal.")
-
-
-@pytest.mark.parametrize("after", [1, 4, 12, 20, 27])
-async def test_a_cancelled_run_is_carried_on(tmp_path: Path, after: int) -> None:
-    service = FakeApi(accounts=7, posts=5, expired=frozenset({3}))
-    await _interrupt(tmp_path, service, after)
-    service.clock.passed += 60
-    again = FakeApi(accounts=7, posts=5, expired=frozenset({3}), clock=service.clock)
-    report, outcomes = await _run(tmp_path, again)
-    assert (report.state, report.accounts, len(report.resumed_runs)) == (RunState.COMPLETE, 7, 1)
-    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 13, OutcomeKind.SKIPPED: 2}
-    done = [row for row in outcomes.values() if row[-1] == "Scanned by the run that this one resumes."]
-    assert sum(row[1] for row in done) == 0
-    async with open_run_resources(tmp_path, again) as resources:
-        assert await rows(resources, "SELECT count(*) FROM core.media") == [(30,)]
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:

@@ -1,31 +1,20 @@
 """A whole run in this process: the client, the sandbox over ASGI, and a warehouse on disk."""
 
 import json
-import random
 from dataclasses import asdict, replace
-from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import httpx
 import pytest
-from pydantic import SecretStr
 
-from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.sandbox.settings import SandboxSettings
-from connectors.source.client import ApiClient
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.warehouse import open_warehouse
 from flows.engine import steps
-from flows.engine.concurrency import Slots
 from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunResources
 from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.findings import findings
 from flows.reporting.reader import Reader
@@ -33,72 +22,9 @@ from flows.reporting.report import outcomes, sentence, state_name, to_json
 from flows.reporting.run_report import RunReport, last_report
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
-from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
-from tests.odd_api.api import truth
 
 pytestmark = pytest.mark.anyio
-
-T = TypeVar("T")
-
-
-async def _sync(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str = DEMO_KEY) -> RunReport:
-    client = ApiClient(
-        "http://127.0.0.1",
-        SecretStr(key),
-        clock=clock,
-        transport=httpx.ASGITransport(sandbox, raise_app_exceptions=False),
-    )
-    ids = count(int(clock.passed))
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse, client:
-        resources = RunResources(
-            send=client.send,
-            warehouse=warehouse,
-            clock=clock,
-            random=random.Random(7).random,
-            new_id=lambda: f"{next(ids):032d}",
-            slots=Slots(4),
-            page_size=9,
-        )
-        return await run_sync(request(folder), resources)
-
-
-async def test_runs_in_step_with_the_service(tmp_path: Path) -> None:
-    clock = VirtualClock()
-    sandbox = Sandbox(SandboxSettings(accounts=6, posts=12, seed=11), clock=clock.monotonic, sleep=clock.sleep)
-    for day in range(3):
-        sandbox.day = day
-        # The second sync of a day confirms what the first one missed.
-        clock.passed = day * 86_400
-        await _sync(tmp_path, sandbox, clock)
-        clock.passed += 13 * 3600
-        report = await _sync(tmp_path, sandbox, clock)
-        assert report.state is RunState.COMPLETE
-        listed = [json.loads(account.json()) for account in sandbox.catalogue.accounts(day, None)]
-        with open_snapshot(report.snapshot) as snapshot:
-            found = snapshot.query("SELECT account_id, status FROM accounts WHERE removed_at IS NULL").rows
-            [(media,)] = snapshot.query(
-                "SELECT count(*) FROM media AS m SEMI JOIN accounts AS a ON a.account_id = m.account_id"
-                " AND a.status = 'active' AND a.removed_at IS NULL WHERE m.removed_at IS NULL"
-            ).rows
-            assert snapshot.query("SELECT count(*) FROM runs").rows == [(2 * (day + 1),)]
-        assert sorted(found) == sorted((account["id"], account["status"]) for account in listed)
-        active = {account["id"] for account in listed if account["status"] == "active"}
-        assert media == sum(account.id in active for account, *_ in truth(sandbox.catalogue, day))
-        assert report.accounts == len(listed)
-
-
-def _holding(text: str, folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
-
-
-async def test_a_wrong_key_is_never_written_or_printed(tmp_path: Path) -> None:
-    canary = "canary-7f3a9c51e2"
-    clock = VirtualClock()
-    report = await _sync(tmp_path, Sandbox(SandboxSettings(accounts=2)), clock, canary)
-    assert report.state is RunState.FAILED
-    assert canary not in f"{report!r} {to_json(report)} {sentence(report)}"
-    assert not _holding(canary, tmp_path)
 
 
 @pytest.fixture

@@ -3,18 +3,17 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from prefect.client.schemas.objects import StateType
 
 from connectors.source.errors import CLIENT_ERRORS, RULES, Disposition, Failure, is_transient
-from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
 from flows.orchestration.flow_run import awaiting_retry, final_state
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
+from tests.flows import reports
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 STOP = Failure(
@@ -27,34 +26,7 @@ STOP = Failure(
     message="No.",
     hint="check the API key",
 )
-REPORT = RunReport(
-    run_id="run-1",
-    kind="sync",
-    selected=None,
-    reason=None,
-    state=RunState.FAILED,
-    resumed_runs=(),
-    accounts=0,
-    accounts_removed=0,
-    accounts_missing=0,
-    outcomes=Tally({OutcomeKind.FAILED: 1}),
-    pages=0,
-    items=0,
-    media=MergeStats(),
-    resumed=(),
-    failure_groups=(),
-    warnings=(),
-    expired=0,
-    stopped_by=None,
-    restarted=0,
-    mapping_pending=False,
-    started_at=NOW,
-    as_of=NOW,
-    seconds=9.0,
-    snapshot=Path("analytics.duckdb"),
-    snapshot_bytes=0,
-    requests=0,
-)
+REPORT = reports.report(state=RunState.FAILED, outcomes=Tally({OutcomeKind.FAILED: 1}))
 
 
 def failure_group(

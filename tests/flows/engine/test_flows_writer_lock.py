@@ -2,14 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
-from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.resources import writer_lock
-from tests.clocks import START, VirtualClock
+from tests.clocks import VirtualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -91,27 +89,3 @@ async def test_other_errors_are_not_waited_for() -> None:
         async with writer_lock(broken, patience=60, clock=clock, say=pytest.fail):
             pytest.fail("it cannot be opened")
     assert clock.slept == []
-
-
-async def test_a_warehouse_can_be_opened_after_its_holder_released_it(tmp_path: Path) -> None:
-    path, clock = tmp_path / "w.duckdb", VirtualClock()
-    lines: list[str] = []
-
-    async with open_warehouse(path, "the first", now=START, pause=lambda _: None):
-        with pytest.raises(WarehouseBusy, match="the first"):
-            async with writer_lock(
-                lambda: open_warehouse(path, "the second", now=START, pause=lambda _: None),
-                patience=2,
-                clock=clock,
-                say=lines.append,
-            ):
-                pytest.fail("two writers")
-    async with writer_lock(
-        lambda: open_warehouse(path, "the second", now=START, pause=lambda _: None),
-        patience=2,
-        clock=clock,
-        say=lines.append,
-    ):
-        lines.append("inside")
-    assert lines[-1] == "inside"
-    assert "held by the first" in lines[0]
