@@ -3,14 +3,13 @@
 from humanize import naturalsize
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.logging import get_run_logger
 from prefect.states import Completed
 from pydantic import BaseModel, ConfigDict
 
 from flows.config.options import BusyWait, SnapshotFile, WarehouseFile
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
-from flows.orchestration.flow_run import conclude, run_name
+from flows.orchestration.flow_run import conclude, notices_in_flow_run, run_name
 from flows.reporting.recording import recorded_start
 
 
@@ -31,12 +30,9 @@ async def publish(options: PublishOptions | None = None) -> State[int]:
 
 
 async def _publish(options: PublishOptions) -> State[int]:
-    chosen, log = options.model_dump(), get_run_logger()
-
-    def say(line: str) -> None:
-        log.info("%s", line)
-
-    with recorded_start("gramhouse publish", chosen, say=say):
-        settings = load(**chosen)
-    size = await publish_now(settings, say=say)
+    chosen = options.model_dump()
+    with notices_in_flow_run():
+        with recorded_start("gramhouse publish", chosen):
+            settings = load(**chosen)
+        size = await publish_now(settings)
     return Completed(message=f"Published {settings.snapshot} ({naturalsize(size)}).", data=size)

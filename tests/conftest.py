@@ -2,6 +2,7 @@
 
 import fcntl
 import gc
+import logging
 import os
 import shutil
 from collections.abc import Generator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from flows.reporting.words import notices
 from tests.prefect_api import prefect_server
 
 # No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.
@@ -97,3 +99,18 @@ def prefect_template(tmp_path_factory: pytest.TempPathFactory, request: pytest.F
             (new / "server.log").unlink()
             new.rename(home)
     return home
+
+
+@pytest.fixture
+def said() -> Generator[list[str]]:
+    """The notices of the test, in order."""
+    lines: list[str] = []
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler = Lines()
+    notices.addHandler(handler)
+    yield lines
+    notices.removeHandler(handler)

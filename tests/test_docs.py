@@ -14,9 +14,9 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
-from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from flows.orchestration.automations import described
+from flows.pipeline import run_sync
 from models.tables import SNAPSHOT
 from models.tables.dictionary import markdown
 from models.views import views

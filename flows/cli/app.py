@@ -1,5 +1,6 @@
 """The Typer application, and the mapping of errors to a message of one line and an exit code."""
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -14,6 +15,7 @@ from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import notices
 from models.selection import SelectionError
 
 app = typer.Typer(
@@ -62,6 +64,15 @@ def _say(error: object) -> None:
     for line in str(error).splitlines():
         # Not wrapped: a terminal does this itself, and a log has the complete line.
         err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
+
+
+class _Notices(logging.Handler):
+    """Prints notices as warnings."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from flows.cli.output.terminal import warn
+
+        warn(record.getMessage())
 
 
 def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
@@ -163,6 +174,7 @@ def main() -> None:
         from flows.cli.output.json_log import begin
 
         begin()
+    notices.addHandler(_Notices())
     as_json = "--json" in arguments or _wants(arguments, "json", "--format", "-f")
 
     def last_words(stopped: Stopped) -> None:

@@ -144,10 +144,9 @@ class RunArguments:
         try:
             return load(**self.chosen, **self.command_line_only)
         except SettingsError:
-            from flows.cli.output.terminal import WARN, clean, err
             from flows.reporting.recording import recorded_start
 
-            with recorded_start(command, self.chosen, say=lambda line: err.print(f"{WARN} {clean(line)}")):
+            with recorded_start(command, self.chosen):
                 raise
 
 

@@ -4,7 +4,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ import typer
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
-from flows.cli.output.terminal import DATED, WARN, clean, err, out, reporting
+from flows.cli.output.terminal import DATED, clean, dated, err, out, reporting
 from flows.cli.signals import run_until_signalled
 from flows.config.settings import Settings, exposed, prefect_api_url
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.words import count
+from flows.reporting.words import count, notices
 from models.runs import RunState
 
 if TYPE_CHECKING:
@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from flows.engine.run_request import RunRequest
     from flows.reporting.progress import Progress
     from flows.reporting.run_report import RunReport
-
-
-def _at() -> str:
-    # A log file needs times; JSON lines have them anyway.
-    return "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
-
-
-def _say(line: str) -> None:
-    err.print(f"{WARN} {_at()}{clean(line)}", soft_wrap=True)
 
 
 def _progress() -> "Progress":
@@ -60,12 +51,12 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
 
 async def _direct(settings: Settings, request: "RunRequest", activity: str, progress: "Progress") -> "RunReport":
     from flows.cli.output.progress import watch
-    from flows.engine.pipeline import run_sync
     from flows.engine.resources import open_resources
+    from flows.pipeline import run_sync
 
-    async with open_resources(settings, activity, say=_say) as resources:
+    async with open_resources(settings, activity) as resources:
         with watch(progress):
-            return await run_sync(request, resources, progress=progress, say=_say)
+            return await run_sync(request, resources, progress=progress)
 
 
 async def _tracked(
@@ -79,19 +70,11 @@ async def _tracked(
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
-    from flows.backfill import backfill
     from flows.cli.output.progress import watch
-    from flows.config.options import SyncOptions
-    from flows.orchestration.flow_run import Watcher, tracked
-    from flows.sync import sync
-
-    async def call() -> object:
-        if isinstance(options, SyncOptions):
-            return await sync(options, return_state=True)
-        return await backfill(options, return_state=True)
+    from flows.orchestration.flow_run import Caller, call_flow
 
     with watch(progress):
-        return await tracked(call, Watcher(progress, begun=take_signals, say=_say, command_line_only=command_line_only))
+        return await call_flow(options, Caller(progress, take_signals, command_line_only))
 
 
 def _configure_logging(*, verbose: bool) -> None:
@@ -138,16 +121,16 @@ def run_command(
 
     activity = f"gramhouse {what}"
     api = prefect_api_url()
-    with recorded_start(activity, run.chosen, say=_say):
+    with recorded_start(activity, run.chosen):
         request = build_request(settings, options)
         address = _address(settings, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
     how = (
         f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"
     )
-    err.print(f"{_at()}[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
+    err.print(f"{dated()}[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
-        _say(warning)
+        notices.warning(warning)
 
     attempts: list[Progress] = []
     clock = SystemClock()
@@ -155,7 +138,7 @@ def run_command(
     def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
         async def attempt() -> "RunReport":
             attempts.append(progress := _progress())
-            with recorded_start(activity, run.chosen, say=_say, progress=progress):
+            with recorded_start(activity, run.chosen, progress=progress):
                 if api:
                     return await _tracked(options, run.command_line_only, progress, take_signals)
                 return await _direct(settings, request, activity, progress)
@@ -164,7 +147,7 @@ def run_command(
             # The flow run has replaced the signal handlers.
             take_signals()
             at = clock.now() + timedelta(seconds=retry.seconds)
-            _say(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
+            notices.warning(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
 
         random = SystemRandom().random
         return retried(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)

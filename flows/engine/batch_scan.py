@@ -7,7 +7,7 @@ from connectors.source.endpoints import account_scope
 from flows.engine.accounts import AccountScan, ListedAccount, not_scanned
 from flows.engine.batches import Batch, BatchReport
 from flows.engine.concurrency import fail_fast_group
-from flows.engine.run_context import RunContext
+from flows.engine.run import Run
 from flows.engine.scan import Depth
 from models.checkpoint import ScanState
 from models.incremental import why_full
@@ -19,10 +19,11 @@ from models.runs import Outcome, OutcomeKind, Tally
 _KNOWN_AT_ONCE = 50
 
 
-async def sync_batch(run: RunContext, batch: Batch) -> BatchReport:
+async def sync_batch(run: Run, batch: Batch) -> BatchReport:
     """Scan the posts and stories of a batch's accounts; land an outcome for each partition.
 
-    Accounts with an expired token are skipped, unless a setting lets them be scanned.
+    A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
+    are skipped, unless a setting lets them be scanned.
     """
     resources = run.resources
     # Only counts are kept, because a large batch has tens of thousands of outcomes.
@@ -50,7 +51,7 @@ async def sync_batch(run: RunContext, batch: Batch) -> BatchReport:
     return BatchReport(batch, Tally(dict(kinds)), pages, items)
 
 
-async def _skip(run: RunContext, accounts: Collection[ListedAccount], ended: Callable[[Outcome], None]) -> None:
+async def _skip(run: Run, accounts: Collection[ListedAccount], ended: Callable[[Outcome], None]) -> None:
     outcomes = tuple(not_scanned(accounts, run.run_id, run.resources.clock.now()))
     if outcomes:
         await run.scans.land(PageCommit(outcomes=outcomes))
@@ -59,7 +60,7 @@ async def _skip(run: RunContext, accounts: Collection[ListedAccount], ended: Cal
         ended(outcome)
 
 
-async def _read(run: RunContext, accounts: Sequence[ListedAccount]) -> AsyncIterator[AccountScan]:
+async def _read(run: Run, accounts: Sequence[ListedAccount]) -> AsyncIterator[AccountScan]:
     """Yield accounts with what their scans must know from the warehouse."""
     warehouse, options = run.resources.warehouse, run.scans.options
     checkpoints = await warehouse.checkpoints("media", [one.account_id for one in accounts], options.run_kind)

@@ -1,7 +1,6 @@
 """Creates a run's resources from the settings: the client, the warehouse under the writer lock, the clock."""
 
 import asyncio
-import logging
 import os
 import random
 from collections.abc import AsyncIterator, Callable
@@ -24,12 +23,12 @@ from flows.config.settings import Settings, set_by
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RetentionSettings, RunRequest
-from flows.reporting.words import Say, span
+from flows.reporting.words import notices, span
 from models.clock import Clock
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient
-    from flows.engine.run_context import RunResources
+    from flows.engine.run import RunResources
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ _LOOK_EVERY = 1.0
 
 @asynccontextmanager
 async def writer_lock(
-    opening: Callable[[], AbstractAsyncContextManager[T]], *, patience: float, clock: Clock, say: Say
+    opening: Callable[[], AbstractAsyncContextManager[T]], *, patience: float, clock: Clock
 ) -> AsyncIterator[T]:
     """Enter `opening()`; if another process holds the warehouse, wait up to `patience` seconds.
 
@@ -54,17 +53,14 @@ async def writer_lock(
                 if left <= 0:
                     raise
                 if not waited:
-                    say(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
+                    notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
             else:
                 if waited:
-                    say("The warehouse is free; continuing.")
+                    notices.warning("The warehouse is free; continuing.")
                 yield opened
                 return
         waited = True
         await clock.sleep(min(_LOOK_EVERY, left))
-
-
-_log = logging.getLogger(__name__)
 
 
 def build_request(settings: Settings, options: SyncOptions | BackfillOptions | None = None) -> RunRequest:
@@ -154,9 +150,7 @@ def check_raw(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def writing(
-    settings: Settings, activity: str, *, clock: Clock | None = None, say: Say = _log.info
-) -> AsyncIterator[Warehouse]:
+async def writing(settings: Settings, activity: str, *, clock: Clock | None = None) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing; wait up to `settings.busy_wait` seconds for another writer.
 
     Raises WarehouseBusy and WarehouseUnusable.
@@ -167,7 +161,7 @@ async def writing(
         return open_warehouse(settings.warehouse, activity, now=at.now(), raw=settings.raw, new_id=new_id)
 
     async with AsyncExitStack() as stack:
-        lock = writer_lock(opening, patience=settings.busy_wait, clock=at, say=say)
+        lock = writer_lock(opening, patience=settings.busy_wait, clock=at)
         yield await stack.enter_async_context(lock)
 
 
@@ -178,7 +172,7 @@ def _import_client() -> "type[ApiClient]":
 
 
 @asynccontextmanager
-async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator["RunResources"]:
+async def open_resources(settings: Settings, activity: str) -> AsyncIterator["RunResources"]:
     """Open the resources of a run; they are closed when the block ends.
 
     Raises SettingsError, WarehouseBusy, WarehouseUnusable and BucketError, before the first request
@@ -186,7 +180,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
     """
     # Not for commands that scan nothing.
     from flows.engine.accounts import scan_account  # noqa: PLC0415
-    from flows.engine.run_context import RunResources  # noqa: PLC0415
+    from flows.engine.run import RunResources  # noqa: PLC0415
 
     clock = SystemClock()
     check_snapshot(settings.snapshot_file(), settings.warehouse)
@@ -206,7 +200,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
             from flows.engine.dask import open_workers  # noqa: PLC0415 - not for a run in one process
 
             workers = await stack.enter_async_context(open_workers(settings))
-        warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
+        warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock))
         # The record of a run that failed before this point.
         status_path(settings.warehouse).unlink(missing_ok=True)
         new_client = await importing_client

@@ -1,6 +1,5 @@
 """Maintenance of a warehouse without API requests: publish, repair, rebuild, delete old data."""
 
-import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -31,14 +30,12 @@ from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.engine.steady_clock import steady_clock
 from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded, recorded_start
-from flows.reporting.words import Say, count
+from flows.reporting.words import count, notices
 from models.clock import Clock
 from models.runs import LONG_COOLDOWN, RunState
 
 if TYPE_CHECKING:
     from connectors.warehouse.maintenance.rebuild import RebuildResult
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +48,7 @@ class _Opened:
 
 
 @asynccontextmanager
-async def _open_existing(
-    settings: Settings, activity: str, say: Say = _log.info, *, trusts_clock: bool = False
-) -> AsyncIterator[_Opened]:
+async def _open_existing(settings: Settings, activity: str, *, trusts_clock: bool = False) -> AsyncIterator[_Opened]:
     """Open the warehouse, which must exist, merge all landed pages, and move times in the future back.
 
     With `trusts_clock` they are moved back even if they show that the clock is behind.
@@ -63,19 +58,20 @@ async def _open_existing(
         raise WarehouseUnusable(message)
     files = {"warehouse": settings.warehouse, "snapshot": settings.snapshot}
     async with AsyncExitStack() as stack:
-        with recorded_start(activity, files, say=say):
+        with recorded_start(activity, files):
             check_snapshot(settings.snapshot_file(), settings.warehouse)
             check_report(settings)
             check_raw(settings)
-            warehouse = await stack.enter_async_context(writing(settings, activity, say=say))
-        with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now, say=say) as recording:
+            warehouse = await stack.enter_async_context(writing(settings, activity))
+        with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now) as recording:
             system = SystemClock()
             clock = system if trusts_clock else await steady_clock(warehouse, system)
             await warehouse.merge()
             await warehouse.transact(ledger.mark_interrupted)
             now = clock.now()
-            if moved := await warehouse.transact(repair, now=now):
-                say(f"{moved.after(now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
+            moved = await warehouse.transact(repair, now=now)
+            if moved and not trusts_clock:
+                notices.warning(f"{moved.after(now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
             yield _Opened(warehouse, clock, moved)
             recording.end(RunState.COMPLETE)
 
@@ -115,7 +111,6 @@ async def publish_snapshot(
     *,
     now: datetime,
     new_id: Callable[[], str],
-    say: Say,
 ) -> Published:
     """Publish the merged data, upload it to the bucket if there is one, and renew the request's report, if any.
 
@@ -130,24 +125,24 @@ async def publish_snapshot(
     )
     if bucket is not None:
         await _upload(bucket, warehouse, request.snapshot, at=now, new_id=new_id)
-    report = None if request.report is None else await renew(request.snapshot, request.report, say=say)
+    report = None if request.report is None else await renew(request.snapshot, request.report)
     return Published(size, report)
 
 
-async def _publish(opened: _Opened, settings: Settings, say: Say = _log.warning) -> int:
+async def _publish(opened: _Opened, settings: Settings) -> int:
     url = settings.snapshot_url()
     bucket = None if url is None else open_snapshot_bucket(url)
     request, now = build_request(settings), opened.clock.now()
-    return (await publish_snapshot(opened.warehouse, request, bucket, now=now, new_id=new_id, say=say)).snapshot_bytes
+    return (await publish_snapshot(opened.warehouse, request, bucket, now=now, new_id=new_id)).snapshot_bytes
 
 
-async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
+async def publish_now(settings: Settings) -> int:
     """Publish all landed pages; return the snapshot's size in bytes.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
-    async with _open_existing(settings, "gramhouse publish", say) as opened:
-        return await _publish(opened, settings, say)
+    async with _open_existing(settings, "gramhouse publish") as opened:
+        return await _publish(opened, settings)
 
 
 async def repair_now(settings: Settings) -> Ahead | None:
@@ -212,7 +207,7 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
 _ALL_OUTCOMES = timedelta(days=7)
 
 
-async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
+async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime) -> None:
     """Delete old runs and quarantined records, but nothing if nearly all of them would be deleted.
 
     Ages are counted from the end of the run before this one (see `newest`), in case the clock has jumped ahead. A
@@ -221,34 +216,34 @@ async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: d
     try:
         now = await warehouse.transact(newest, now=now)
         if keeping.runs is not None:
-            await _delete_old_runs(keeping.runs, warehouse, now, say)
+            await _delete_old_runs(keeping.runs, warehouse, now)
     except WarehouseError as error:
-        say(f"Could not delete old runs: {error}")
+        notices.warning(f"Could not delete old runs: {error}")
     try:
         if keeping.quarantine is not None:
-            await _delete_old_quarantined(keeping.quarantine, warehouse, now, say)
+            await _delete_old_quarantined(keeping.quarantine, warehouse, now)
     except WarehouseError as error:
-        say(f"Could not delete old records from quarantine: {error}")
+        notices.warning(f"Could not delete old records from quarantine: {error}")
 
 
-async def _delete_old_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+async def _delete_old_runs(keep: timedelta, warehouse: Warehouse, now: datetime) -> None:
     days = await warehouse.transact(run_days)
     keep_all = min(keep, _ALL_OUTCOMES)
     if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
         await warehouse.transact(delete_repeated_outcomes, before=now - keep_all)
     before = (now - keep).date()
     if is_nearly_all(days, before=before, keep=keep.days):
-        say(_refusal("GRAMHOUSE_KEEP_RUNS", "runs", days, before))
+        notices.warning(_refusal("GRAMHOUSE_KEEP_RUNS", "runs", days, before))
         return
     deleted = await warehouse.transact(delete_runs, before=now - keep)
     if deleted:
-        say(f"Deleted {count(deleted, 'run')} older than {count(keep.days, 'day')}.")
+        notices.warning(f"Deleted {count(deleted, 'run')} older than {count(keep.days, 'day')}.")
 
 
-async def _delete_old_quarantined(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+async def _delete_old_quarantined(keep: timedelta, warehouse: Warehouse, now: datetime) -> None:
     # Judged by the runs: quarantined records may all be old, but runs are not unless the clock is wrong.
     if is_nearly_all(await warehouse.transact(run_days), before=(now - keep).date(), keep=keep.days):
-        say(
+        notices.warning(
             "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older."
             " Fix: check this machine's clock; if it is correct, no action is needed."
         )
@@ -256,7 +251,7 @@ async def _delete_old_quarantined(keep: timedelta, warehouse: Warehouse, now: da
     deleted = await warehouse.transact(delete_quarantined, before=now - keep)
     if deleted:
         what = count(deleted, "record")
-        say(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")
+        notices.warning(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")
 
 
 def _refusal(setting: str, what: str, days: Collection[date], before: date) -> str:

@@ -1,15 +1,16 @@
 """A flow run: calling it from the command line, its body with each step as a task run, and its final state."""
 
 import asyncio
+import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.events import emit_event
@@ -24,39 +25,33 @@ from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import prefect_api_url
 from flows.engine.clock import SystemClock
-from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import DELAYS, Retry, next_retry
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure, show_progress
+from flows.orchestration.tracker import tracked
+from flows.pipeline import run_sync
 from flows.reporting.progress import Progress
 from flows.reporting.recording import recorded_start
 from flows.reporting.report import sentence, state_name
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import Say
-from flows.tasks import TASKS
+from flows.reporting.words import notices
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 
 
 @dataclass(slots=True)
-class Watcher:
-    """Connects a flow run with the command that called it.
+class Caller:
+    """The command that calls a flow run in its own process.
 
-    `begun` is called in the flow run before its work; `say` is called with each line for the user. `ended` is the
-    result of the body, even if Prefect fails. `command_line_only` are settings that can only be changed on the command
-    line: they are not parameters of the flow.
+    `begun` is called in the flow run before its work. `command_line_only` are settings that can only be changed on the
+    command line: they are not parameters of the flow. `ended` is the result of the body, even if Prefect fails.
     """
 
     progress: Progress
     begun: Callable[[], None]
-    say: Say
     command_line_only: Mapping[str, object] = field(default_factory=dict)
     ended: RunReport | BaseException | None = None
-
-
-# Not a parameter of the flow, because Prefect would store it.
-watching: ContextVar[Watcher | None] = ContextVar("watching", default=None)
 
 
 async def check_tracker() -> None:
@@ -70,28 +65,34 @@ async def check_tracker() -> None:
         raise TrackerUnreachable(prefect_api_url() or "The Prefect API", refused=refused) from error
 
 
-async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> RunReport:
-    """Call a flow that returns its state; return the result of its body, or raise its error.
+async def call_flow(options: SyncOptions | BackfillOptions, caller: Caller) -> RunReport:
+    """Run a sync or a backfill as a flow run in this process; return the result of its body, or raise its error.
 
     Raises TrackerUnreachable if the Prefect API does not answer. If it fails during the run, one line reports that,
     and the result is the same.
     """
     await check_tracker()
-    watching.set(watcher)
+    kind = "sync" if isinstance(options, SyncOptions) else "backfill"
+
+    # Not the flow of flows/sync.py or flows/backfill.py: Prefect would store the caller if it were a parameter.
+    @flow(name=kind, flow_run_name=run_name, persist_result=False, retries=0)
+    async def called(options: SyncOptions | BackfillOptions) -> State[RunReport]:
+        return await conclude(run_in_flow(options, f"gramhouse {kind}", caller), caller)
+
     try:
-        await call()
+        await called(options, return_state=True)
     except Exception as failure:
         # The result is in the warehouse: the run took place, even though Prefect did not receive its end.
-        if watcher.ended is None:
+        if caller.ended is None:
             raise
         reason = str(failure) or type(failure).__name__
-        watcher.say(f"Prefect did not receive the result of the run ({reason}); the report below is correct.")
-    if watcher.ended is None:
+        notices.warning(f"Prefect did not receive the result of the run ({reason}); the report below is correct.")
+    if caller.ended is None:
         message = "the flow run ended without a report"
         raise TypeError(message)
-    if isinstance(watcher.ended, BaseException):
-        raise watcher.ended
-    return watcher.ended
+    if isinstance(caller.ended, BaseException):
+        raise caller.ended
+    return caller.ended
 
 
 T = TypeVar("T")
@@ -139,10 +140,10 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
 _ASKED_WRONGLY = (SelectionError, SnapshotMissing)
 
 
-def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
+def _listen(doing: asyncio.Task[Any], caller: Caller | None) -> None:
     """Make a signal cancel `doing`, once. Prefect's own SIGTERM handler would raise in whichever code is running."""
-    if watcher is not None:
-        watcher.begun()
+    if caller is not None:
+        caller.begun()
         return
     for number in (signal.SIGINT, signal.SIGTERM):
         # Handlers can only be set in the main thread.
@@ -176,12 +177,12 @@ async def _interrupted() -> State[Any]:
     return Crashed(message=f"{_INTERRUPTED}run it again to resume.")
 
 
-async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
+async def conclude(work: Coroutine[Any, Any, State[T]], caller: Caller | None = None) -> State[T]:
     """Run the body of a flow run and return its final state. After a signal, everything that landed is kept.
 
     A flow run that waits for a retry is suspended. Raises only errors that a user cannot fix.
     """
-    state = await _end_of(work)
+    state = await _end_of(work, caller)
     if state.is_scheduled():
         async with get_client() as client:
             await client.set_flow_run_state(flow_run.id, state)
@@ -194,35 +195,34 @@ async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
     return state
 
 
-async def _end_of(work: Coroutine[Any, Any, State[T]]) -> State[T]:
-    watcher = watching.get()
+async def _end_of(work: Coroutine[Any, Any, State[T]], caller: Caller | None) -> State[T]:
     doing = asyncio.ensure_future(work)
-    _listen(doing, watcher)
+    _listen(doing, caller)
     parent_watch = asyncio.create_task(_end_with_parent(doing))
     try:
         return await doing
     except asyncio.CancelledError as error:
-        _save_end(watcher, error)
+        _save_end(caller, error)
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         return await _interrupted()
     except tuple(_ENDS) as error:
-        _save_end(watcher, error)
+        _save_end(caller, error)
         state = _ENDS[type(error)](str(error))
         if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
             await notify_failure(str(error))
         return state
     except Exception as error:
-        _save_end(watcher, error)
+        _save_end(caller, error)
         await notify_failure(f"{type(error).__name__}: {error}")
         raise
     finally:
         parent_watch.cancel()
 
 
-def _save_end(watcher: Watcher | None, error: BaseException) -> None:
-    if watcher is not None and watcher.ended is None:
-        watcher.ended = error
+def _save_end(caller: Caller | None, error: BaseException) -> None:
+    if caller is not None and caller.ended is None:
+        caller.ended = error
 
 
 def run_name() -> str:
@@ -231,28 +231,41 @@ def run_name() -> str:
     return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
 
 
-async def run_in_flow(options: SyncOptions | BackfillOptions, activity: str) -> State[RunReport]:
+class _FlowRunLog(logging.Handler):
+    """Writes notices to the log of the current flow run."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a notice."""
+        get_run_logger().info("%s", record.getMessage())
+
+
+@contextmanager
+def notices_in_flow_run() -> Iterator[None]:
+    """Write notices of the block to the log of the current flow run, too."""
+    handler = _FlowRunLog()
+    notices.addHandler(handler)
+    try:
+        yield
+    finally:
+        notices.removeHandler(handler)
+
+
+async def run_in_flow(
+    options: SyncOptions | BackfillOptions, activity: str, caller: Caller | None = None
+) -> State[RunReport]:
     """Run a sync or backfill; return the state in which its flow run ends or waits for a retry. See `conclude`."""
-    log = get_run_logger()
-    watcher = watching.get()
-    progress = watcher.progress if watcher else Progress()
-
-    def say(line: str) -> None:
-        log.info("%s", line)
-        if watcher is not None:
-            watcher.say(line)
-
-    chosen = {**options.chosen(), **(watcher.command_line_only if watcher else {})}
-    with recorded_start(activity, chosen, say=say, progress=progress):
+    progress = caller.progress if caller else Progress()
+    chosen = {**options.chosen(), **(caller.command_line_only if caller else {})}
+    with notices_in_flow_run(), recorded_start(activity, chosen, progress=progress):
         settings = await load_with_credentials(chosen)
         request = build_request(settings, options)
         # The end is sent to Prefect after the warehouse is closed, so that the lock does not block the next run.
         async with show_progress(progress, SystemClock()):
-            async with open_resources(settings, activity, say=say) as resources:
-                report = await run_sync(request, resources, steps=TASKS, progress=progress, say=say)
-            if watcher is not None:
-                watcher.ended = report
-    log.info("%s", sentence(report))
+            async with open_resources(settings, activity) as resources:
+                report = await run_sync(request, resources, track=tracked, progress=progress)
+            if caller is not None:
+                caller.ended = report
+    get_run_logger().info("%s", sentence(report))
     # Without a deployment, no process would start the retry.
     limit = len(DELAYS) if deployment.id else 0
     retry = next_retry(report, flow_run.run_count - 1, limit, resources.random)

@@ -14,7 +14,7 @@ from connectors.warehouse.storage.holder import look
 from flows.config.settings import Settings, load_files
 from flows.engine.clock import SystemClock
 from flows.reporting.progress import Progress
-from flows.reporting.words import Say
+from flows.reporting.words import notices
 from models.runs import RunState
 from models.selection import NothingChosen, SelectionError
 
@@ -26,14 +26,11 @@ STOPPED = "Stopped by a signal."
 class Recording:
     """Writes the status file. If it cannot be written, this is reported in one line and the run continues."""
 
-    def __init__(
-        self, snapshot: Path, status: Status, now: Callable[[], datetime], say: Say, progress: Progress | None
-    ) -> None:
+    def __init__(self, snapshot: Path, status: Status, now: Callable[[], datetime], progress: Progress | None) -> None:
         self._snapshot = snapshot
         self._progress = progress
         self._status = status
         self._now = now
-        self._say = say
         self._write()
 
     def _write(self) -> None:
@@ -41,7 +38,9 @@ class Recording:
             write_status(self._snapshot, self._status)
         except OSError as error:
             path = status_path(self._snapshot)
-            self._say(f"cannot write {path}: {error.strerror}. `gramhouse status` cannot show this run until it ends.")
+            notices.warning(
+                f"cannot write {path}: {error.strerror}. `gramhouse status` cannot show this run until it ends."
+            )
 
     def end(self, state: RunState, *, error_code: str | None = None, detail: str | None = None) -> None:
         """Write the final state, and what the run has landed."""
@@ -57,7 +56,6 @@ def recorded(
     kind: str,
     *,
     now: Callable[[], datetime],
-    say: Say,
     on_error: RunState = RunState.FAILED,
     run_id: str | None = None,
     selection: str | None = None,
@@ -68,7 +66,7 @@ def recorded(
     Must be entered by the holder of the warehouse's lock.
     """
     running = Status(kind, RunState.RUNNING, os.getpid(), now(), run_id=run_id, selection=selection)
-    recording = Recording(snapshot, running, now, say, progress)
+    recording = Recording(snapshot, running, now, progress)
     try:
         yield recording
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -80,9 +78,7 @@ def recorded(
 
 
 @contextmanager
-def recorded_start(
-    activity: str, chosen: Mapping[str, object], *, say: Say, progress: Progress | None = None
-) -> Iterator[None]:
+def recorded_start(activity: str, chosen: Mapping[str, object], *, progress: Progress | None = None) -> Iterator[None]:
     """Record a failure before the run begins, so that `gramhouse status` shows it.
 
     `chosen` are settings of the command. A run that has begun, whose id is in `progress`, records its end itself. A
@@ -94,11 +90,11 @@ def recorded_start(
         raise
     except Exception as error:
         if progress is None or progress.run_id is None:
-            _record_failed_start(load_files(chosen), activity, short(error), say)
+            _record_failed_start(load_files(chosen), activity, short(error))
         raise
 
 
-def _record_failed_start(settings: Settings, activity: str, detail: str, say: Say) -> None:
+def _record_failed_start(settings: Settings, activity: str, detail: str) -> None:
     now = SystemClock().now()
     status = Status(command(activity), RunState.FAILED, os.getpid(), now, ended_at=now, detail=detail)
     # A run is recorded beside the warehouse, too: the snapshot's path may be what is wrong, and a publish replaces the
@@ -114,7 +110,7 @@ def _record_failed_start(settings: Settings, activity: str, detail: str, say: Sa
         except OSError as error:
             refused.append(f"{status_path(file)}: {error.strerror}")
     if len(refused) == len(files) and any(file.parent.is_dir() for file in files):
-        say(f"cannot write {' and '.join(refused)}. `gramhouse status` cannot show this failure.")
+        notices.warning(f"cannot write {' and '.join(refused)}. `gramhouse status` cannot show this failure.")
 
 
 def command(activity: str) -> str:

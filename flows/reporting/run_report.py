@@ -38,6 +38,9 @@ _NAMES = (
 
 NO_DATA: Data = dict.fromkeys(_NAMES, ())
 
+# The warning of a run that did not replace the file at the snapshot's path, which is not a snapshot of its warehouse.
+NOT_REPLACED = "snapshot_not_replaced"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
@@ -83,6 +86,11 @@ class RunReport:
     report: Path | None = None
     data: Data = field(default_factory=lambda: NO_DATA)
     as_of: datetime
+
+    @property
+    def publishing_refused(self) -> bool:
+        """Return whether the snapshot must not be published."""
+        return any(warning.code == NOT_REPLACED for warning in self.warnings)
 
     @property
     def scope(self) -> str:

@@ -17,8 +17,8 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
+from flows.pipeline import run_sync
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.run_report import RunReport
 from tests import raw

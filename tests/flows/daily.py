@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
+from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind
 from tests.clocks import VirtualClock

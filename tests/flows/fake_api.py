@@ -13,7 +13,7 @@ from typing import Any
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
 from tests.clocks import START, VirtualClock
 

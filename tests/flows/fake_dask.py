@@ -13,7 +13,7 @@ from flows.engine.accounts import AccountScan
 from flows.engine.concurrency import Slots
 from flows.engine.dask import DaskScans
 from flows.engine.dask_task import Task, TaskClock, scan_task
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
 from flows.engine.scan import ScanContext
 from models.clock import Clock
 from models.runs import Outcome

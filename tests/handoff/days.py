@@ -14,8 +14,8 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
 from flows.config.settings import load
-from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
+from flows.pipeline import run_sync
 from tests.clocks import WakefulClock
 
 FIRST = datetime.fromtimestamp(FIRST_DAY, UTC)

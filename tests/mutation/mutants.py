@@ -138,9 +138,9 @@ MUTANTS = (
     ),
     Mutant(
         "an account with an unknown status gets no outcome",
-        "flows/engine/steps.py",
-        "            if account_id in known\n",
-        "            if account_id not in known\n",
+        "flows/engine/listing.py",
+        "        if account_id in known\n",
+        "        if account_id not in known\n",
         ("tests/flows/engine/test_flows_accounts.py",),
     ),
     Mutant(
@@ -320,7 +320,7 @@ MUTANTS = (
     ),
     Mutant(
         "a backfill stops at what is known",
-        "flows/engine/pipeline.py",
+        "flows/engine/run.py",
         'if request.kind == "backfill" or request.mode',
         "if request.mode",
         ("tests/flows/engine/test_flows_incremental.py",),
@@ -467,7 +467,7 @@ MUTANTS = (
     ),
     Mutant(
         "a backfill takes the nightly's place",
-        "flows/engine/pipeline.py",
+        "flows/engine/run.py",
         "        run_kind=request.kind,\n",
         '        run_kind="sync",\n',
         ("tests/flows/engine/test_flows_backfill.py",),

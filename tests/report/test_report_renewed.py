@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import pytest
 from flows.cli.output.sync_report import show
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, check_report
 from flows.engine.upkeep import publish_now
+from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.page.page import MARK
 from flows.reporting.report import to_json
@@ -26,9 +25,9 @@ from tests.flows.reports import report
 pytestmark = pytest.mark.anyio
 
 
-async def run(folder: Path, report: Path | None, say: Callable[[str], None] = lambda _: None) -> RunReport:
+async def run(folder: Path, report: Path | None) -> RunReport:
     async with open_run_resources(folder, FakeApi()) as resources:
-        return await run_sync(replace(fake_api.request(folder), report=report), resources, say=say)
+        return await run_sync(replace(fake_api.request(folder), report=report), resources)
 
 
 async def test_a_run_renews_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,30 +51,34 @@ async def test_no_report_is_made_unless_one_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["folder", "notes.txt", "notes.txt/page.html"])
-async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(tmp_path: Path, name: str) -> None:
+async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
+    tmp_path: Path, said: list[str], name: str
+) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
-    text: list[str] = []
-    found = await run(tmp_path, tmp_path / name, text.append)
+    found = await run(tmp_path, tmp_path / name)
     assert (found.state, found.report) == (RunState.COMPLETE, None)
     assert found.snapshot_bytes
-    [line] = text
+    [line] = said
     assert line.startswith("The report was not updated: ")
     assert "Fix:" in line
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-async def test_a_bug_in_the_page_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_in_the_page_is_reported_in_one_line(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("flows.reporting.page.write.make", broken)
-    text: list[str] = []
-    assert (await run(tmp_path, tmp_path / "page.html", text.append)).state is RunState.COMPLETE
-    assert text == ["The report was not updated: ZeroDivisionError"]
+    assert (await run(tmp_path, tmp_path / "page.html")).state is RunState.COMPLETE
+    assert said == ["The report was not updated: ZeroDivisionError"]
 
 
-async def test_publish_renews_it_by_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_publish_renews_it_by_the_setting(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     await run(tmp_path, None)
     for name, value in {
         "warehouse": "warehouse.duckdb",
@@ -85,9 +88,8 @@ async def test_publish_renews_it_by_the_setting(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", str(tmp_path / value))
     settings = load()
     assert build_request(settings).report == tmp_path / "new" / "page.html"
-    text: list[str] = []
-    await publish_now(settings, say=text.append)
-    assert text == []
+    await publish_now(settings)
+    assert said == []
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith(MARK)
 
 

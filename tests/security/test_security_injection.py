@@ -15,7 +15,7 @@ from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.warehouse import open_warehouse
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.reader import Reader

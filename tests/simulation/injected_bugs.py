@@ -12,7 +12,7 @@ from connectors.warehouse.ingest.landing.page_commit import numbered as real_num
 from connectors.warehouse.merge import merge, removal
 from connectors.warehouse.snapshot import contents
 from connectors.warehouse.storage.connection import Connection
-from flows.engine import batch_scan, pipeline, scan, steps
+from flows.engine import batch_scan, listing, run, scan
 from models import incremental
 from models.checkpoint import plan_scan
 from models.incremental import ClosedScan, Feed, FullReason, Incremental
@@ -45,11 +45,11 @@ def _forgets_cooldowns(patch: pytest.MonkeyPatch) -> None:
     def cooldowns(_: Connection, *, now: datetime) -> Mapping[str, datetime]:  # noqa: ARG001 - as it is called
         return {}
 
-    patch.setattr(pipeline, "cooldowns", cooldowns)
+    patch.setattr(run, "cooldowns", cooldowns)
 
 
 def _scans_expired(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps, "EXPIRED", "expired")
+    patch.setattr(listing, "_EXPIRED", "expired")
 
 
 def _scans_again(patch: pytest.MonkeyPatch) -> None:

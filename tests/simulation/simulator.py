@@ -27,9 +27,9 @@ from connectors.warehouse.ingest.landing.page_commit import numbered as real_num
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models import incremental
 from models.checkpoint import ScanState

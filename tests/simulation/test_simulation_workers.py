@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from flows.engine import dask_task
-from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models import incremental
 from tests.flows.fake_dask import in_tasks

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.config.settings import Settings, load
-from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
+from flows.pipeline import run_sync
 from models.runs import RunState
 from tests.e2e.processes import KEY, Operator, SandboxProcess, start_sandboxes
 from tests.soak.measuring import files, rows, vitals

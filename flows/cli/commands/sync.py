@@ -18,7 +18,7 @@ from flows.cli.options import (
     WarehouseFile,
     with_run_arguments,
 )
-from flows.cli.output.terminal import WARN, clean, err, out, print_json, reporting
+from flows.cli.output.terminal import clean, out, print_json, reporting
 from flows.cli.signals import run_until_signalled
 from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
@@ -76,7 +76,7 @@ def publish(
     from flows.engine.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
-    size = run_until_signalled(lambda _: publish_now(settings, say=lambda line: err.print(f"{WARN} {clean(line)}")))
+    size = run_until_signalled(lambda _: publish_now(settings))
     with reporting():
         if as_json:
             print_json({"snapshot": settings.snapshot, "snapshot_bytes": size})

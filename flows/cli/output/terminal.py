@@ -7,11 +7,13 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
+from flows.cli.output import json_log
 from flows.cli.output.streams import drop_output
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import json_value
@@ -44,6 +46,17 @@ DATED = "%Y-%m-%d %H:%M:%S UTC"
 DONE = "[green]✔[/]"
 WARN = "[yellow]![/]"
 FAIL = "[red]✖[/]"
+
+
+def dated() -> str:
+    """Return the time for the beginning of a line: a log file needs it, a terminal and JSON lines do not."""
+    return "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
+
+
+def warn(line: str) -> None:
+    """Print a warning on standard error."""
+    err.print(f"{WARN} {dated()}{clean(line)}", soft_wrap=True)
+
 
 _STATES: dict[int, str] = {
     ExitCode.FAILED: "failed",

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from connectors.warehouse.storage.errors import first_line
-from flows.reporting.words import Say
+from flows.reporting.words import notices
 
 
-async def renew(snapshot: Path, report: Path, *, say: Say) -> Path | None:
+async def renew(snapshot: Path, report: Path) -> Path | None:
     """Write the report of a snapshot that was just published; return None if this fails. Raises nothing."""
     # Imported here because most runs do not renew a report.
     from flows.reporting.page.write import write  # noqa: PLC0415
@@ -15,6 +15,6 @@ async def renew(snapshot: Path, report: Path, *, say: Say) -> Path | None:
     try:
         await asyncio.to_thread(write, snapshot, report)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
-        say(f"The report was not updated: {first_line(error)}")
+        notices.warning(f"The report was not updated: {first_line(error)}")
         return None
     return report

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.incremental import SyncMode
 from models.schema.mapping_built_in import BUILT_IN

@@ -11,7 +11,7 @@ import pytest
 
 from flows.cli.commands.status import report
 from flows.config.settings import load
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import Refusal, cursor_of, is_posts, open_run_resources, request

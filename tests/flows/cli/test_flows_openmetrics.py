@@ -11,7 +11,7 @@ from connectors.source.endpoints import ApiRequest
 from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import metrics
 from flows.config.settings import load
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from tests.cli_runner import Cli
 from tests.clocks import START
 from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, open_run_resources, request

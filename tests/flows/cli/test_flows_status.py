@@ -20,10 +20,10 @@ from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.config.errors import TrackerUnreachable
 from flows.config.settings import Settings, load
-from flows.engine.pipeline import run_sync
 from flows.engine.resources import open_resources
 from flows.engine.run_request import RunRequest
 from flows.engine.upkeep import publish_now
+from flows.pipeline import run_sync
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.run_report import RunReport
 from models.runs import RunState
@@ -464,11 +464,10 @@ async def test_before_anything_is_published_an_interrupted_run_is_shown(
     assert "interrupted" in run_cli("runs", *HERE)[1]
 
 
-async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path) -> None:
-    message: list[str] = []
+async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path, said: list[str]) -> None:
     status_path(tmp_path / SNAPSHOT).mkdir()
     async with open_run_resources(tmp_path, FakeApi(), page_size=50) as resources:
-        found = await run_sync(request(tmp_path), resources, say=message.append)
+        found = await run_sync(request(tmp_path), resources)
     assert found.state is RunState.COMPLETE
-    assert all("status.json: Is a directory" in line for line in message)
-    assert len(message) == 2
+    assert all("status.json: Is a directory" in line for line in said)
+    assert len(said) == 2

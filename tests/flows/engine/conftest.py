@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from flows.engine import dask_task
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
 from tests.flows import fake_api, fake_dask
 
 

@@ -11,7 +11,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import OtherService
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.exit_code import EXIT_OF, ExitCode

@@ -14,8 +14,8 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order, parse_options
 from flows.config.settings import load
-from flows.engine.pipeline import run_sync
-from flows.engine.run_context import RunResources
+from flows.engine.run import RunResources
+from flows.pipeline import run_sync
 from flows.reporting.dry_run import Forecast, described, forecast
 from flows.reporting.run_report import RunReport
 from models.partition import Surface
@@ -104,7 +104,7 @@ async def test_a_backfill_does_not_affect_resuming_an_interrupted_sync(tmp_path:
 
 @pytest.mark.parametrize("is_same", [True, False])
 async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection(
-    tmp_path: Path, *, is_same: bool
+    tmp_path: Path, said: list[str], *, is_same: bool
 ) -> None:
     service, everything = FakeApi(posts=6), Selection(everything=True, surfaces=POSTS)
     async with open_run_resources(tmp_path, service) as resources:
@@ -113,12 +113,11 @@ async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection
         with pytest.raises(Killed):
             await backfill(tmp_path, resources, everything)
         service.failure = lambda _: None
-        text: list[str] = []
         since = len(service.requests)
         selection = everything if is_same else Selection((uuid(2),), surfaces=POSTS)
-        report = await run_sync(replace(request(tmp_path), selection=selection), resources, say=text.append)
+        report = await run_sync(replace(request(tmp_path), selection=selection), resources)
         assert len(report.resumed_runs) == is_same
-        assert any("Resuming interrupted run" in line for line in text) is is_same
+        assert any("Resuming interrupted run" in line for line in said) is is_same
         requested = [cursor for account, _, cursor in pages_asked(service, since) if account == 2]
         assert requested == (["c4"] if is_same else [None, "c2", "c4"])
 

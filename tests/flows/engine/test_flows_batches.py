@@ -6,7 +6,7 @@ import pytest
 
 from flows.engine.accounts import ListedAccount
 from flows.engine.batches import AccountBatcher
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from tests.flows.fake_api import FakeApi, account_of, open_run_resources, request
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.changing_fields import CODE
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from models.schema.mapping_built_in import BUILT_IN
 from tests.flows.fake_api import FakeApi, open_run_resources, request
 

@@ -10,9 +10,9 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.pipeline import run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import delete_old
+from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import RunState, RunWarning
 from models.selection import Selection
@@ -138,23 +138,22 @@ async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> N
     assert [request for request in healed.requests if is_posts(request, 1)]
 
 
-async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Path) -> None:
+async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Path, said: list[str]) -> None:
     clock = WrongClock()
     for _ in range(4):
         await ran(tmp_path, service(clock))
         clock.passed += 86_400
     clock.off = YEAR
-    message: list[str] = []
     for number in range(2):
         served = service(clock)
         async with open_run_resources(tmp_path, served) as resources:
             await run_sync(request(tmp_path), resources)
             kept = RetentionSettings(runs=timedelta(days=90))
-            await delete_old(kept, resources.warehouse, now=clock.now(), say=message.append)
+            await delete_old(kept, resources.warehouse, now=clock.now())
             assert await rows(resources, "SELECT count(*) FROM core.runs") == [(5 + number,)]
         clock.passed += 86_400
     # Retention counts from the previous run: a correct one for the first run, but one a year ahead for the second.
-    (line,) = message
+    (line,) = said
     assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 4 of 6 runs")
     assert "Fix: check this machine's clock" in line
 

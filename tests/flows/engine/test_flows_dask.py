@@ -16,8 +16,8 @@ from flows.config.errors import ClusterLost, SettingsError
 from flows.engine import dask_task
 from flows.engine.accounts import AccountScan, ListedAccount
 from flows.engine.dask_task import Scanned, Task, scan_task
-from flows.engine.pipeline import run_sync
 from flows.engine.scan import Depth, ScanOptions
+from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.media_page import DEFAULT_PATHS
 from models.runs import OutcomeKind, RunState

@@ -4,14 +4,14 @@ import gc
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import ApiError
-from connectors.warehouse.merge.run_counts import MergeStats
-from flows.engine import steps
-from flows.engine.pipeline import run_sync
+from flows.engine.run import Run
+from flows.pipeline import merge, run_sync
 from models.runs import OutcomeKind
 from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request
 
@@ -47,15 +47,16 @@ async def test_no_exception_of_a_failed_partition_is_kept_until_the_end(tmp_path
     service = Watched(ACCOUNTS, failure=failure)
     kept: list[int] = []
 
-    async def merge(run_id: str) -> MergeStats:
-        kept.append(sum(one() is not None for one in service.raised))
-        return await steps.merge(run_id)
+    async def track(step: Any, run: Run, *args: object) -> Any:  # noqa: ANN401 - any step
+        if step is merge:
+            kept.append(sum(one() is not None for one in service.raised))
+        return await step(run, *args)
 
     async with open_run_resources(tmp_path, service, page_size=50) as resources:
         gc.collect()
         gc.disable()
         try:
-            report = await run_sync(request(tmp_path), resources, steps=steps.Steps(merge=merge))
+            report = await run_sync(request(tmp_path), resources, track=track)
         finally:
             gc.enable()
     kinds = (OutcomeKind.DEFERRED, OutcomeKind.DENIED, OutcomeKind.FAILED, OutcomeKind.NOT_FOUND)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pytest
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.output.sync_report import show
-from flows.engine.pipeline import NOT_REPLACED, run_sync
+from flows.pipeline import run_sync
 from flows.reporting.events import events
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.report import to_json
-from flows.reporting.run_report import RunReport
+from flows.reporting.run_report import NOT_REPLACED, RunReport
 from models.runs import RunState
 from models.selection import Selection
 from tests.cli_runner import Cli
@@ -24,15 +23,9 @@ from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, request
 pytestmark = pytest.mark.anyio
 
 
-async def _run(
-    folder: Path,
-    snapshot: Path,
-    service: FakeApi,
-    selection: Selection | None = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> RunReport:
+async def _run(folder: Path, snapshot: Path, service: FakeApi, selection: Selection | None = None) -> RunReport:
     async with open_run_resources(folder, service) as resources:
-        return await run_sync(replace(request(folder), snapshot=snapshot, selection=selection), resources, say=say)
+        return await run_sync(replace(request(folder), snapshot=snapshot, selection=selection), resources)
 
 
 def _media(snapshot: Path) -> int:
@@ -41,7 +34,7 @@ def _media(snapshot: Path) -> int:
 
 
 async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     snapshot = tmp_path / "analytics.duckdb"
     await _run(tmp_path / "good", snapshot, FakeApi())
@@ -59,10 +52,9 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
 
     assert "another warehouse" in str(events(report)[0].payload)
 
-    resuming: list[str] = []
-    report = await _run(tmp_path / "other", snapshot, FakeApi(accounts=1), say=resuming.append)
-    assert "was not published" in resuming[0]
-    assert not any("interrupted" in line or "cut short" in line for line in resuming)
+    report = await _run(tmp_path / "other", snapshot, FakeApi(accounts=1))
+    assert "was not published" in said[0]
+    assert not any("interrupted" in line or "cut short" in line for line in said)
     assert (report.state, EXIT_OF[report.state], report.snapshot_bytes) == (RunState.PARTIAL, 3, None)
     assert _media(snapshot) == 9
     snapshot.rename(tmp_path / "moved.duckdb")

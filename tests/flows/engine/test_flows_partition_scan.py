@@ -16,7 +16,7 @@ from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState

@@ -9,12 +9,11 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
-from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine import steps
-from flows.engine.pipeline import run_sync
+from flows.engine.run import Run
+from flows.pipeline import merge, run_sync
 from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.findings import findings
 from flows.reporting.reader import Reader
@@ -106,12 +105,13 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
         missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
         noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
 
-        async def merge(run_id: str) -> MergeStats:
-            for warning in (missing, noted):
-                await resources.warehouse.transact(ledger.warn, run_id, warning)
-            return await steps.merge(run_id)
+        async def track(step: Any, run: Run, *args: object) -> Any:  # noqa: ANN401 - any step
+            if step is merge:
+                for warning in (missing, noted):
+                    await resources.warehouse.transact(ledger.warn, run.run_id, warning)
+            return await step(run, *args)
 
-        report = await run_sync(request(tmp_path), resources, steps=steps.Steps(merge=merge))
+        report = await run_sync(request(tmp_path), resources, track=track)
         assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
         assert await rows(resources, "SELECT state, error_code, detail FROM core.runs") == [
             ("partial", "accounts_missing", "30 accounts are missing.")

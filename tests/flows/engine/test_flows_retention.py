@@ -11,9 +11,9 @@ from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import upkeep as keeping
-from flows.engine.pipeline import run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import delete_old
+from flows.pipeline import run_sync
 from tests.clocks import START
 from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
 
@@ -22,19 +22,16 @@ pytestmark = pytest.mark.anyio
 YEAR = timedelta(days=365)
 
 
-async def test_old_runs_are_deleted_and_reported(tmp_path: Path) -> None:
-    text: list[str] = []
+async def test_old_runs_are_deleted_and_reported(tmp_path: Path, said: list[str]) -> None:
     service = FakeApi()
     async with open_run_resources(tmp_path, service) as resources:
         for _ in range(5):
             await run_sync(request(tmp_path), resources)
             await service.clock.sleep(86_400)
-        await delete_old(
-            RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=START + YEAR, say=text.append
-        )
+        await delete_old(RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=START + YEAR)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
     # The age counts from the run before the last one, not from the clock.
-    assert text == ["Deleted 1 run older than 2 days."]
+    assert said == ["Deleted 1 run older than 2 days."]
 
 
 @pytest.mark.parametrize(
@@ -67,44 +64,43 @@ class _WithoutId(FakeApi):
         return items if request.operation == "accounts.list" else [*items[:1], *({"caption": "x"} for _ in items[:1])]
 
 
-async def test_by_default_nothing_is_deleted(tmp_path: Path) -> None:
+async def test_by_default_nothing_is_deleted(tmp_path: Path, said: list[str]) -> None:
     async with open_run_resources(tmp_path, FakeApi()) as resources:
         await run_sync(request(tmp_path), resources)
-        await delete_old(RetentionSettings(), resources.warehouse, now=START + YEAR, say=pytest.fail)
+        await delete_old(RetentionSettings(), resources.warehouse, now=START + YEAR)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
+    assert said == []
 
 
-async def test_files_that_cannot_be_removed_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_that_cannot_be_removed_are_reported(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> int:
         message = "out of memory"
         raise WarehouseUnusable(message)
 
     monkeypatch.setattr(keeping, "delete_runs", refuse)
-    text: list[str] = []
     async with open_run_resources(tmp_path, FakeApi()) as resources:
-        await delete_old(RetentionSettings(YEAR, YEAR), resources.warehouse, now=START, say=text.append)
-    assert text == ["Could not delete old runs: out of memory"]
+        await delete_old(RetentionSettings(YEAR, YEAR), resources.warehouse, now=START)
+    assert said == ["Could not delete old runs: out of memory"]
 
 
-async def test_records_that_leave_quarantine_are_reported(tmp_path: Path) -> None:
-    text: list[str] = []
-
+async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: list[str]) -> None:
     async with open_run_resources(tmp_path, _WithoutId()) as resources:
         report = await run_sync(request(tmp_path), resources)
         assert report.media.quarantined == 3
         for days in (1, 0):
             limit = RetentionSettings(quarantine=timedelta(days=days))
-            await delete_old(limit, resources.warehouse, now=START + timedelta(hours=23), say=text.append)
+            await delete_old(limit, resources.warehouse, now=START + timedelta(hours=23))
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
-    assert text == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
+    assert said == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
 
 
-async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path) -> None:
-    text: list[str] = []
+async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path, said: list[str]) -> None:
     async with open_run_resources(tmp_path, _WithoutId()) as resources:
         await run_sync(request(tmp_path), resources)
         limit = RetentionSettings(quarantine=timedelta(days=400))
-        await delete_old(limit, resources.warehouse, now=START + 3 * YEAR, say=text.append)
+        await delete_old(limit, resources.warehouse, now=START + 3 * YEAR)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(3,)]
-    (line,) = text
+    (line,) = said
     assert line.startswith("GRAMHOUSE_KEEP_QUARANTINE: no record was deleted")

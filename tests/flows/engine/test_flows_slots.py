@@ -12,8 +12,8 @@ from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import client_error
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.concurrency import RequestSlots, Slots, fail_fast_group
-from flows.engine.pipeline import run_sync
 from flows.engine.stopping import RunStopped, StopSignal
+from flows.pipeline import run_sync
 from tests.clocks import StillClock, VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
 from tests.simulation.loop import VirtualLoop, run_process, unwind

@@ -40,25 +40,25 @@ class Door:
             self.open = False
 
 
-async def enter(held_for: float, patience: float) -> tuple[Door, VirtualClock, list[str]]:
+async def enter(held_for: float, patience: float) -> tuple[Door, VirtualClock]:
     clock = VirtualClock()
-    door, text = Door(clock, held_for), list[str]()
-    async with writer_lock(door, patience=patience, clock=clock, say=text.append) as got:
+    door = Door(clock, held_for)
+    async with writer_lock(door, patience=patience, clock=clock) as got:
         assert (got, door.open) == ("inside", True)
     assert not door.open
-    return door, clock, text
+    return door, clock
 
 
-async def test_a_free_warehouse_is_opened_without_a_message() -> None:
-    door, clock, text = await enter(0, 60)
-    assert (door.knocks, clock.slept, text) == (1, [], [])
+async def test_a_free_warehouse_is_opened_without_a_message(said: list[str]) -> None:
+    door, clock = await enter(0, 60)
+    assert (door.knocks, clock.slept, said) == (1, [], [])
 
 
-async def test_a_waiting_run_names_the_holder_once() -> None:
-    door, clock, text = await enter(5, 60)
+async def test_a_waiting_run_names_the_holder_once(said: list[str]) -> None:
+    door, clock = await enter(5, 60)
     assert clock.passed == 5
     assert door.knocks == 6
-    assert text == [
+    assert said == [
         "w.duckdb is held by gramhouse sync (process 7, since 02:15). Waiting up to 1 min for the lock.",
         "The warehouse is free; continuing.",
     ]
@@ -69,23 +69,23 @@ async def test_without_a_busy_wait_a_locked_warehouse_fails_immediately() -> Non
         await enter(1, 0)
 
 
-async def test_the_busy_wait_has_a_limit() -> None:
+async def test_the_busy_wait_has_a_limit(said: list[str]) -> None:
     clock = VirtualClock()
-    door, text = Door(clock, 100), list[str]()
+    door = Door(clock, 100)
     with pytest.raises(WarehouseBusy):
-        async with writer_lock(door, patience=3.5, clock=clock, say=text.append):
+        async with writer_lock(door, patience=3.5, clock=clock):
             pytest.fail("nobody let it in")
     assert clock.passed == 3.5
-    assert len(text) == 1
+    assert len(said) == 1
 
 
-async def test_other_errors_are_not_waited_for() -> None:
+async def test_other_errors_are_not_waited_for(said: list[str]) -> None:
     @asynccontextmanager
     async def broken() -> AsyncIterator[str]:
         yield "".join(_refused())
 
     clock = VirtualClock()
     with pytest.raises(WarehouseUnusable):
-        async with writer_lock(broken, patience=60, clock=clock, say=pytest.fail):
+        async with writer_lock(broken, patience=60, clock=clock):
             pytest.fail("it cannot be opened")
-    assert clock.slept == []
+    assert (clock.slept, said) == ([], [])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect import flow
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.runs.status_file import read_status
@@ -13,7 +14,7 @@ from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.orchestration.credentials import ApiCredentials
-from flows.orchestration.flow_run import Watcher, tracked
+from flows.orchestration.flow_run import Caller, call_flow
 from flows.publish import publish
 from flows.reporting.progress import Progress
 from flows.reporting.run_report import RunReport
@@ -145,29 +146,37 @@ async def test_address_and_key_may_be_a_block(
 
 
 async def test_a_tracked_command_returns_the_report_of_its_run(
-    tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
+    tracker: str, service: str, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
     begun: list[bool] = []
 
-    def watcher() -> Watcher:
-        return Watcher(Progress(), lambda: begun.append(True), said.append, {"base_url": service})
+    def caller() -> Caller:
+        return Caller(Progress(), lambda: begun.append(True), {"base_url": service})
 
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
-    report = await tracked(lambda: run(sync), watcher())
+    report = await call_flow(SyncOptions(), caller())
     assert isinstance(report, RunReport)
     assert (report.accounts, begun) == (8, [True])
     assert shown(tracker)[0] == "COMPLETED"
     with pytest.raises(SettingsError):
-        await tracked(lambda: run(sync, SyncOptions(expert={"credentials": "absent"})), watcher())
+        await call_flow(SyncOptions(expert={"credentials": "absent"}), caller())
     assert shown(tracker)[1] == "Invalid parameters"
 
-    async def lost() -> None:
-        await run(sync)
-        message = "the server is gone"
-        raise ConnectionError(message)
+    def lost(**settings: Any) -> Any:  # noqa: ANN401 - the signature is Prefect's
+        def decorate(body: Any) -> Any:  # noqa: ANN401
+            called: Any = flow(**settings)(body)
 
-    assert (await tracked(lost, watcher())).accounts == 8
+            async def call(options: SyncOptions, **_: object) -> None:
+                await called(options, return_state=True)
+                message = "the server is gone"
+                raise ConnectionError(message)
+
+            return call
+
+        return decorate
+
+    monkeypatch.setattr("flows.orchestration.flow_run.flow", lost)
+    assert (await call_flow(SyncOptions(), caller())).accounts == 8
     assert (
         said[-1] == "Prefect did not receive the result of the run (the server is gone); the report below is correct."
     )

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from flows.engine.pipeline import run_sync
 from flows.orchestration import notify as telling
 from flows.orchestration.notify import notify, notify_failure, progress_text, share, show_progress
+from flows.pipeline import run_sync
 from flows.reporting.progress import Progress
 from tests.clocks import VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request

@@ -15,8 +15,8 @@ from connectors.warehouse.runs.failure_groups import Example
 from flows.cli.commands import status
 from flows.cli.output.sync_report import show
 from flows.config.settings import load
-from flows.engine.pipeline import run_sync
 from flows.orchestration.flow_run import final_state
+from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.findings import Finding, Severity, findings

@@ -11,7 +11,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from connectors.warehouse.storage.errors import SnapshotMissing
-from flows.engine.pipeline import run_sync
+from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.reader import Record
@@ -216,15 +216,14 @@ async def test_hostile_names_are_rejected_and_hostile_fields_are_shown_as_text(t
 
 
 async def test_a_snapshot_that_is_gone_since_costs_only_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(*_: object, **__: object) -> None:
         message = "There is no snapshot"
         raise SnapshotMissing(message)
 
-    monkeypatch.setattr("flows.engine.pipeline.read_data", gone)
-    said: list[str] = []
+    monkeypatch.setattr("flows.engine.closing.read_data", gone)
     async with open_run_resources(tmp_path, FakeApi()) as resources:
-        report = await run_sync(request(tmp_path), resources, say=said.append)
+        report = await run_sync(request(tmp_path), resources)
     assert (report.state, report.data) == (RunState.COMPLETE, NO_DATA)
     assert said == ["The snapshot that was published cannot be read: There is no snapshot"]

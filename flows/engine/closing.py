@@ -1,0 +1,169 @@
+"""Closes a run: checks that each partition has its outcome, finds what a person should know, and reports."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connectors.source.errors import Failure
+from connectors.warehouse.maintenance.changing_fields import one_field_changes_most
+from connectors.warehouse.maintenance.future_times import repair_future_times
+from connectors.warehouse.merge.account_removal import missing_accounts
+from connectors.warehouse.merge.run_counts import of_runs
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.runs.closed_scans import full_scans_due
+from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
+from connectors.warehouse.runs.service import bind_service
+from connectors.warehouse.schema.not_cast import values_not_cast
+from connectors.warehouse.storage.errors import QueryError, WarehouseError, first_line
+from flows.engine.run import Run
+from flows.engine.upkeep import Published, delete_old, upload_refusal
+from flows.reporting.run_report import NO_DATA, NOT_REPLACED, Data, RunReport, read_data
+from flows.reporting.words import count, notices
+from models.incremental import OVERDUE
+from models.runs import RunState, RunWarning, run_state
+
+
+async def close_run(run: Run) -> RunReport:
+    """Write the end of a run to the ledger, and delete old rows. All pages must be merged.
+
+    Raises AssertionError if a partition has no outcome, or more than one.
+    """
+    warehouse, request, batcher = run.resources.warehouse, run.request, run.batcher
+    is_sync = request.selection is None
+    outcomes = await warehouse.transact(ledger.tally, run.run_id)
+    expected = is_sync + batcher.expected_outcomes
+    if outcomes.total != expected:
+        message = f"the ledger holds {outcomes.total} outcomes where {expected} are due"
+        raise AssertionError(message)
+    stopped_by = run.scans.stop_media.failure
+    # A clock that was ahead when the run began may have been corrected since.
+    if await warehouse.transact(repair_future_times, run.run_id, now=run.clock.real()):
+        run.clock.set_back()
+    missing = await warehouse.transact(missing_accounts) if is_sync else None
+    await _warn(run, missing)
+    warnings = await warehouse.transact(ledger.warnings, run.run_id)
+    state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
+    if state is RunState.COMPLETE and is_sync and run.resources.base_url is not None:
+        await warehouse.transact(bind_service, run.resources.base_url)
+    groups = await warehouse.transact(failure_groups_of, run.run_id, now=run.beginning.at)
+    error_code, detail = _reason(stopped_by, groups, warnings)
+    accounts_missing = missing.count if missing else 0
+    await run.end(
+        state,
+        accounts=batcher.listed,
+        accounts_missing=accounts_missing,
+        partitions=outcomes.total,
+        error_code=error_code,
+        detail=detail,
+    )
+    resumed = run.beginning.resumed
+    did = await warehouse.transact(of_runs, [*resumed, *run.beginning.unmerged, run.run_id])
+    await delete_old(request.keeping, warehouse, now=run.clock.now())
+    (own,) = (each for each in did if each.run_id == run.run_id)
+    return RunReport(
+        run_id=run.run_id,
+        kind=request.kind,
+        selected=request.selected,
+        reason=request.reason,
+        resumed_runs=resumed,
+        restarted=run.progress.restarted,
+        snapshot=request.snapshot,
+        snapshot_url=run.resources.bucket.url if run.resources.bucket else None,
+        state=state,
+        started_at=run.beginning.at,
+        accounts=batcher.listed,
+        accounts_missing=accounts_missing,
+        accounts_removed=own.accounts_removed,
+        outcomes=outcomes,
+        pages=own.pages,
+        items=own.items,
+        media=own.media,
+        resumed=tuple(each for each in did if each is not own),
+        failure_groups=groups,
+        warnings=warnings,
+        stopped_by=stopped_by,
+        requests=run.progress.requests,
+        mapping_pending=run.beginning.mapping_pending,
+        as_of=run.beginning.at,
+    )
+
+
+async def finish_run(run: Run, report: RunReport, published: Published | None) -> RunReport:
+    """Record the end of a run that is closed and published; return the report, with what the snapshot says."""
+    if published is not None:
+        report = replace(report, snapshot_bytes=published.snapshot_bytes, report=published.report)
+        report = replace(report, data=await _data(run, report))
+    report = replace(
+        report,
+        as_of=run.clock.now(),
+        expired=await run.resources.warehouse.transact(expired_accounts),
+        seconds=run.clock.monotonic() - run.beginning.monotonic,
+    )
+    stopped_by = report.stopped_by
+    run.recording.end(
+        report.state,
+        error_code=stopped_by.code if stopped_by else None,
+        detail=stopped_by.message if stopped_by else None,
+    )
+    return report
+
+
+async def _data(run: Run, report: RunReport) -> Data:
+    runs = [report.run_id, *report.resumed_runs]
+    try:
+        return await asyncio.to_thread(read_data, report.snapshot, runs, now=run.clock.now())
+    except (WarehouseError, QueryError) as error:
+        # For example, another program has opened it for writing since.
+        notices.warning(f"The snapshot that was published cannot be read: {first_line(error)}")
+        return NO_DATA
+
+
+async def _warn(run: Run, missing: RunWarning | None) -> None:
+    """Write all warnings of a run to the ledger."""
+    warehouse = run.resources.warehouse
+    found = [missing]
+    if run.request.selection is None:
+        found.append(await warehouse.transact(one_field_changes_most, run.run_id, accounts=run.batcher.listed))
+    found += [await warehouse.transact(values_not_cast), await _not_replaced(run), await _full_overdue(run)]
+    for warning in found:
+        if warning is not None:
+            await warehouse.transact(ledger.warn, run.run_id, warning)
+
+
+async def _not_replaced(run: Run) -> RunWarning | None:
+    """Return a warning if the snapshot's place holds something else than a snapshot of this warehouse."""
+    warehouse, bucket = run.resources.warehouse, run.resources.bucket
+    refused = await warehouse.publish_refusal(run.request.snapshot)
+    if refused is None and bucket is not None:
+        refused = await upload_refusal(bucket, warehouse)
+    if refused is None:
+        return None
+    return RunWarning(NOT_REPLACED, 1, refused.what, f"{refused.fix}.", makes_partial=True)
+
+
+async def _full_overdue(run: Run) -> RunWarning | None:
+    """Return a warning if full scans are overdue, which happens when the budget is too small for them."""
+    mode = run.scans.options.incremental
+    if mode is None:
+        return None
+    due = await run.resources.warehouse.read(full_scans_due, now=run.clock.now(), every=mode.every)
+    overdue = [age for age, _ in due if age >= OVERDUE]
+    if not overdue:
+        return None
+    detail = (
+        f"The last full scan of the posts of {count(len(overdue), 'account')} is more than twice as old as"
+        f" GRAMHOUSE_FULL_REFRESH_EVERY ({mode.every.days} d) allows: up to {max(overdue) * mode.every.days:.0f} d."
+    )
+    return RunWarning("full_overdue", len(overdue), detail, "Increase GRAMHOUSE_FULL_REFRESH_BUDGET.")
+
+
+def _reason(
+    stopped_by: Failure | None, groups: Sequence[FailureGroup], warnings: Sequence[RunWarning]
+) -> tuple[str | None, str | None]:
+    """Return the error code and detail for a run's row: why it is not complete, or (None, None)."""
+    if stopped_by is not None:
+        return stopped_by.code, stopped_by.message
+    if groups:
+        return groups[0].error_code, groups[0].detail
+    partial = next((warning for warning in warnings if warning.makes_partial), None)
+    return (partial.code, partial.detail) if partial else (None, None)

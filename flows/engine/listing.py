@@ -1,0 +1,105 @@
+"""Lists the accounts that a sync scans."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+from connectors.source.endpoints import CATALOGUE_SCOPE, Response
+from connectors.warehouse.runs.account_ids import stored_statuses
+from connectors.warehouse.runs.closed_scans import waiting_since
+from connectors.warehouse.runs.progress import listed
+from connectors.warehouse.warehouse import Warehouse
+from flows.engine.accounts import ListedAccount
+from flows.engine.run import Run
+from flows.engine.scan import Depth, begin, scan_partition
+from models.api import AccountPage
+from models.checkpoint import Checkpoint, ScanState
+from models.page_commit import RejectedRecord
+from models.partition import CATALOGUE, Surface
+from models.runs import Outcome
+
+_EXPIRED = "token_expired"
+
+
+async def list_accounts(run: Run) -> Outcome:
+    """Page through the account catalogue, with a cursor checkpoint for each page; note accounts whose token expired.
+
+    The accounts of a page go into batches at once.
+    """
+    warehouse, surfaces = run.resources.warehouse, run.request.surfaces
+    last = (await warehouse.checkpoints("accounts", [""])).get(CATALOGUE)
+    if run.request.accept_removals and last is not None and last.state is ScanState.COMPLETE:
+        # The user confirms the present catalogue, not the one that an interrupted run listed.
+        last = None
+    scan = begin(run.scans, CATALOGUE, last, depth=Depth(), seen=await _seen(warehouse, last))
+    # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
+    if scan.checkpoint.pages and not scan.is_too_old:
+        # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
+        run.add(
+            _account(listed_as or account_id, status, surfaces, unknown_status)
+            for account_id, status, listed_as, unknown_status in await warehouse.transact(
+                listed, scan.checkpoint.scan_id
+            )
+        )
+    rejected: list[RejectedRecord] = []
+
+    def on_page(response: Response) -> None:
+        if isinstance(response.page, AccountPage):
+            run.add(
+                _account(account.id, account.status, surfaces, username=account.ig_username)
+                for account in response.page.accounts
+            )
+            rejected.extend(response.page.rejected)
+
+    outcome = await scan_partition(run.scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
+    run.add(await _known(warehouse, rejected, surfaces))
+    if run.in_turn:
+        run.batcher.waiting = await _longest_waiting(warehouse, run.batcher.waiting)
+    run.all_listed()
+    return outcome
+
+
+async def _seen(warehouse: Warehouse, last: Checkpoint | None) -> frozenset[str]:
+    unfinished = last is not None and last.state is ScanState.SCANNING
+    return frozenset(await warehouse.seen(last.scan_id)) if last and unfinished else frozenset()
+
+
+def _account(
+    listed_as: str,
+    status: str | None,
+    surfaces: tuple[Surface, ...],
+    unknown_status: str | None = None,
+    username: str | None = None,
+) -> ListedAccount:
+    return ListedAccount(listed_as.lower(), status == _EXPIRED, surfaces, listed_as, unknown_status, username)
+
+
+async def _known(
+    warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[Surface, ...]
+) -> list[ListedAccount]:
+    """Return known accounts whose record was rejected: they get outcomes; an unknown one is only in quarantine."""
+    by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
+    known = await warehouse.transact(stored_statuses, by_id) if by_id else {}
+    return [
+        _account(record.account_id or "", known[account_id], surfaces, record.unknown_status)
+        for account_id, record in by_id.items()
+        if account_id in known
+    ]
+
+
+async def _longest_waiting(warehouse: Warehouse, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:
+    """Return accounts sorted by how long they have waited: those without a closed scan first, then by the oldest one.
+
+    The surfaces of each account are sorted in the same way: otherwise one of them could always use up all requests.
+    """
+    known = await warehouse.read(waiting_since, [account.account_id for account in accounts])
+    never = datetime.min.replace(tzinfo=UTC)
+
+    def since(account: ListedAccount, surface: Surface) -> datetime:
+        return known.get((account.account_id, surface), never)
+
+    ordered = (
+        replace(account, surfaces=tuple(sorted(account.surfaces, key=partial(since, account)))) for account in accounts
+    )
+    return sorted(ordered, key=lambda account: since(account, account.surfaces[0]))

@@ -1,0 +1,283 @@
+"""Opens a run: what it uses, its row in the ledger, and the runs that it resumes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Mapping as Map
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from connectors.buckets.snapshot_bucket import SnapshotBucket
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.retry import BackoffPolicy, Send
+from connectors.warehouse.maintenance.future_times import repair_future_times
+from connectors.warehouse.merge.run_counts import RunCounts, of_runs
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.runs.account_ids import listed_spellings
+from connectors.warehouse.runs.closed_scans import full_scans_due
+from connectors.warehouse.runs.progress import cooldowns
+from connectors.warehouse.runs.selection import chosen
+from connectors.warehouse.runs.service import bind_service, check_service
+from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.warehouse import Warehouse
+from flows.engine.accounts import ListedAccount, ScanAccount, scan_account
+from flows.engine.batches import AccountBatcher
+from flows.engine.concurrency import Slots
+from flows.engine.run_request import RunRequest
+from flows.engine.scan import ScanContext, ScanOptions
+from flows.engine.steady_clock import SteadyClock, steady_clock
+from flows.reporting.progress import Progress
+from flows.reporting.recording import STOPPED, Recording, recorded, short
+from flows.reporting.words import notices
+from models.clock import Clock
+from models.incremental import Incremental, least_age
+from models.page_items import post_reader
+from models.runs import RunState
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
+from models.selection import NothingChosen, Selection
+
+
+@dataclass(frozen=True, slots=True)
+class RunResources:
+    """The resources of a run, including time, randomness and ids.
+
+    `base_url` is the service's address, as normalized by `connectors.source.base_url.normalized`; None: the warehouse
+    is not bound to a service. `max_wait` is in seconds. `scan_account` scans accounts in this process or on workers.
+    `bucket` is where the snapshot is published in addition to its file on this machine.
+    """
+
+    send: Send
+    warehouse: Warehouse
+    clock: Clock
+    random: Callable[[], float]
+    new_id: Callable[[], str]
+    slots: Slots
+    page_size: int = 50
+    max_wait: float = 3600.0
+    scan_expired: bool = False
+    base_url: str | None = None
+    policy: BackoffPolicy = field(default_factory=BackoffPolicy)
+    mapping: Mapping = BUILT_IN
+    scan_account: ScanAccount = scan_account
+    bucket: SnapshotBucket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a run found when it began, at `at`, which is `monotonic` in monotonic seconds.
+
+    `unmerged` are earlier runs whose pages were merged then, `resumed` the interrupted runs that this one resumes.
+    `cooldowns` has the end of each rate-limit scope's cooldown, from earlier runs. `mapping_pending`: the media are
+    still read with another mapping than that of the settings.
+    """
+
+    at: datetime
+    monotonic: float
+    unmerged: Sequence[str]
+    resumed: tuple[str, ...]
+    cooldowns: Map[str, datetime]
+    mapping_pending: bool
+
+
+class Run:
+    """A run in progress: what was asked for, what it found, what its scans share, and the accounts in its batches.
+
+    Not a dataclass: Prefect would copy the fields of one for each task.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        resources: RunResources,
+        clock: SteadyClock,
+        beginning: Beginning,
+        scans: ScanContext,
+        recording: Recording,
+    ) -> None:
+        self.request = request
+        self.resources = resources
+        self.clock = clock
+        self.beginning = beginning
+        self.scans = scans
+        self.recording = recording
+        self.batcher = AccountBatcher.in_turn() if self.in_turn else AccountBatcher()
+        self.is_open = True
+
+    @property
+    def run_id(self) -> str:
+        """Return the run's id."""
+        return self.scans.options.run_id
+
+    @property
+    def progress(self) -> Progress:
+        """Return the live counts."""
+        return self.scans.progress
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether batches are scanned one after the other, those accounts first that have waited longest."""
+        return self.request.max_requests is not None
+
+    def add(self, accounts: Iterable[ListedAccount]) -> None:
+        """Add accounts that the run scans."""
+        self.batcher.add(accounts)
+        self.progress.accounts = self.batcher.listed
+
+    def all_listed(self) -> None:
+        """Signal that all accounts that the run scans were added."""
+        self.progress.catalogue_complete = True
+        self.batcher.close()
+
+    def budget(self, scope: str) -> RateLimitBudget:
+        """Return this run's wait budget for a rate-limit scope, including a cooldown of an earlier run."""
+        resume_after = self.beginning.cooldowns.get(scope)
+        if resume_after is not None:
+            self.progress.cooldowns[scope] = resume_after
+        now, monotonic = self.clock.now(), self.clock.monotonic()
+        return RateLimitBudget.seeded(scope, self.resources.max_wait, resume_after, now=now, monotonic=monotonic)
+
+    async def end(self, state: RunState, **columns: object) -> None:
+        """Write the end of the run, and other columns of its row, to the ledger."""
+        columns["requests"] = self.progress.requests
+        end = partial(ledger.end, now=self.clock.now(), **columns)
+        await self.resources.warehouse.transact(end, self.run_id, state)
+        self.is_open = False
+
+
+@asynccontextmanager
+async def open_run(request: RunRequest, resources: RunResources, progress: Progress) -> AsyncIterator[Run]:
+    """Begin a run and record it; if the block raises before the run is closed, it is marked as interrupted.
+
+    Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
+    """
+    warehouse, clock = resources.warehouse, await steady_clock(resources.warehouse, resources.clock)
+    resources = replace(resources, clock=clock)
+    began = clock.monotonic()
+    is_current = await warehouse.transact(adopt_mapping, resources.mapping)
+    # Pages that an earlier process landed are merged first, because this run reads the accounts listed there.
+    unmerged = await warehouse.transact(ledger.unmerged)
+    await warehouse.merge()
+    if resources.base_url is not None:
+        await warehouse.transact(bind_service if request.rebind else check_service, resources.base_url)
+    selected = None if request.selection is None else await _selected(request.selection, resources)
+    run_id, now = resources.new_id(), clock.now()
+    resumed = await _begin(request, resources, run_id, now)
+    waits = await warehouse.transact(cooldowns, now=now)
+    beginning = Beginning(now, began, unmerged, resumed, waits, mapping_pending=not is_current)
+    scans = await _scans(request, resources, run_id, beginning, progress)
+    progress.run_id = run_id
+    recording_run = recorded(
+        request.snapshot,
+        request.kind,
+        now=clock.now,
+        on_error=RunState.INTERRUPTED,
+        run_id=run_id,
+        selection=request.selected,
+        progress=progress,
+    )
+    with recording_run as recording:
+        run = Run(request, resources, clock, beginning, scans, recording)
+        if selected is not None:
+            run.add(selected)
+            run.all_listed()
+        try:
+            yield run
+        except (asyncio.CancelledError, Exception) as error:
+            if run.is_open:
+                # Interrupted, not failed, so that the next run resumes it. If the warehouse file itself failed, this
+                # write fails as well, and the next run finds this one still marked as running.
+                detail = STOPPED if isinstance(error, asyncio.CancelledError) else short(error)
+                with suppress(WarehouseUnusable):
+                    await run.end(RunState.INTERRUPTED, detail=detail)
+            raise
+
+
+async def _selected(selection: Selection, resources: RunResources) -> list[ListedAccount]:
+    """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
+    found = await resources.warehouse.transact(chosen, selection, resources.page_size)
+    if not found:
+        only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
+        message = f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
+        raise NothingChosen(message)
+    spelled = await resources.warehouse.transact(listed_spellings)
+    return [
+        ListedAccount(
+            account.account_id,
+            account.expired,
+            account.surfaces,
+            spelled.get(account.account_id),
+            ig_username=account.ig_username,
+        )
+        for account in found
+    ]
+
+
+async def _begin(request: RunRequest, resources: RunResources, run_id: str, now: datetime) -> tuple[str, ...]:
+    """Write the run to the ledger; return the interrupted runs that it resumes."""
+    warehouse = resources.warehouse
+    begin = partial(
+        ledger.begin,
+        now=now,
+        within=request.within,
+        version=request.version,
+        selection=request.selected,
+        reason=request.reason,
+        base_url=resources.base_url,
+        accept_removals=request.accept_removals,
+    )
+    resumed = await warehouse.transact(begin, run_id, request.kind)
+    # Only after deciding which runs are resumed, because runs that began in the future must not be.
+    await warehouse.transact(repair_future_times, run_id, now=now)
+    if resumed:
+        (last,) = await warehouse.transact(of_runs, resumed[:1])
+        notices.warning(_resuming(last))
+    return resumed
+
+
+def _resuming(last: RunCounts) -> str:
+    if last.state is RunState.INTERRUPTED:
+        return f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
+    return f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
+
+
+async def _scans(
+    request: RunRequest, resources: RunResources, run_id: str, beginning: Beginning, progress: Progress
+) -> ScanContext:
+    """Return what the scans of a run share."""
+    warehouse = resources.warehouse
+    options = ScanOptions(
+        run_id=run_id,
+        run_kind=request.kind,
+        resumed_runs=beginning.resumed,
+        fresh_within=request.within,
+        page_size=resources.page_size,
+        max_requests=request.max_requests,
+        host=(resources.base_url or "").partition("://")[2],
+        mapping=resources.mapping,
+        stored_mapping=await warehouse.read(read_mapping),
+        lookback=request.lookback,
+        incremental=await _incremental(request, warehouse, beginning.at),
+        policy=resources.policy,
+    )
+    return ScanContext(
+        options,
+        resources.send,
+        warehouse.land,
+        post_reader(options.stored_mapping),
+        resources.clock,
+        resources.random,
+        resources.new_id,
+        resources.slots,
+        progress,
+    )
+
+
+async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
+    """Return how the run decides between full and recent scans of posts; None: all are full."""
+    if request.kind == "backfill" or request.mode == "full_refresh":
+        return None
+    due = await warehouse.read(full_scans_due, now=now, every=request.full_refresh_every)
+    return Incremental(now, request.full_refresh_every, least_age(due, request.full_refresh_budget))

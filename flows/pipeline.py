@@ -1,0 +1,71 @@
+"""The main job: list the accounts, scan their media, merge, publish. flows/sync.py and backfill.py are its flows."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from connectors.warehouse.merge.run_counts import MergeStats
+from flows.engine.batch_scan import sync_batch
+from flows.engine.closing import close_run, finish_run
+from flows.engine.concurrency import fail_fast_group
+from flows.engine.listing import list_accounts
+from flows.engine.run import Run, RunResources, open_run
+from flows.engine.run_request import RunRequest
+from flows.engine.upkeep import Published, publish_snapshot
+from flows.reporting.progress import Progress
+from flows.reporting.run_report import RunReport
+
+T = TypeVar("T")
+
+
+class Tracker(Protocol):
+    """Runs a step of a run: by calling it, or as a Prefect task run (flows/orchestration/tracker.py)."""
+
+    async def __call__(self, step: Callable[..., Coroutine[Any, Any, T]], run: Run, *args: object) -> T:
+        """Return the result of `step(run, *args)`."""
+
+
+async def untracked(step: Callable[..., Coroutine[Any, Any, T]], run: Run, *args: object) -> T:
+    """Call a step. Prefect is not involved."""
+    return await step(run, *args)
+
+
+async def run_sync(
+    request: RunRequest, resources: RunResources, *, track: Tracker = untracked, progress: Progress | None = None
+) -> RunReport:
+    """Run one sync of everything that the key gives access to, or one backfill, and publish the result.
+
+    Errors of the API become outcomes, never exceptions. Raises WarehouseUnusable, before the first request also because
+    the clock is behind, and then OtherService; for a backfill also SelectionError and NothingChosen. A run that is
+    cancelled or fails is marked as interrupted; the next one resumes it.
+    """
+    async with open_run(request, resources, progress or Progress()) as run:
+        async with fail_fast_group() as scans:
+            if request.selection is None:
+                listing = scans.create_task(track(list_accounts, run))
+                if run.in_turn:
+                    await listing
+            async for batch in run.batcher.batches():
+                scanning = scans.create_task(track(sync_batch, run, batch))
+                if run.in_turn:
+                    await scanning
+        await track(merge, run)
+        report = await close_run(run)
+        published = None if report.publishing_refused else await track(publish, run)
+        return await finish_run(run, report, published)
+
+
+async def merge(run: Run) -> MergeStats:
+    """Merge all landed pages into the tables; return the statistics of all merges of this run."""
+    return await run.resources.warehouse.merge()
+
+
+async def publish(run: Run) -> Published:
+    """Publish the snapshot that analysts read, and renew the HTML report if there is one."""
+    resources = run.resources
+    return await publish_snapshot(
+        resources.warehouse,
+        run.request,
+        resources.bucket,
+        now=resources.clock.now(),
+        new_id=resources.new_id,
+    )
