@@ -101,7 +101,11 @@ def test_each_run_counts_its_own_landed_items(operator: Operator, service: Sandb
 
 def test_publish_credits_landed_pages_to_the_killed_run(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
+    text = operator.run("status", code=3).stdout
+    assert "ended before the run" in text
+    assert "Fix: run the same command to resume" in text
     operator.run("publish")
+    assert "Last run: sync: interrupted" in operator.run("status", code=3).stdout
     ((state, pages, added),) = operator.ask("SELECT state, pages, added FROM runs")
     assert (state, pages > 0, (added,)) == ("interrupted", True, operator.ask("SELECT count(*) FROM media")[0])
 

@@ -1,21 +1,13 @@
 """The command `gramhouse compact`."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 from humanize import naturalsize
 
 from connectors.warehouse.storage.connection import connect, writer
-from flows.cli.app import main
-
-
-def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["gramhouse", "compact", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
+from tests.cli_runner import Cli
 
 
 @pytest.fixture
@@ -29,43 +21,25 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_it_prints_the_size_before_and_after(
-    warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_prints_the_size_before_and_after(warehouse: Path, run_cli: Cli) -> None:
     before = warehouse.stat().st_size
-    assert run_cli(monkeypatch) == 0
+    code, out, _ = run_cli("compact")
     after = warehouse.stat().st_size
     assert after < before
-    message = capsys.readouterr().out
-    assert message == f"Compacted {warehouse}: {naturalsize(before)} before, {naturalsize(after)} now.\n"
+    assert (code, out) == (0, f"Compacted {warehouse}: {naturalsize(before)} before, {naturalsize(after)} now.\n")
+    code, out, _ = run_cli("compact", "--json")
+    assert (code, json.loads(out)) == (
+        0,
+        {
+            "warehouse": str(warehouse),
+            "bytes_before": after,
+            "bytes_after": warehouse.stat().st_size,
+            "raw": {"parts_before": 0, "parts_after": 0, "bytes_before": 0, "bytes_after": 0, "rows_deleted": 0},
+        },
+    )
 
 
-def test_programs_read_one_json_document(
-    warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = warehouse.stat().st_size
-    assert run_cli(monkeypatch, "--json") == 0
-    message = json.loads(capsys.readouterr().out)
-    assert message == {
-        "warehouse": str(warehouse),
-        "bytes_before": before,
-        "bytes_after": warehouse.stat().st_size,
-        "raw": {"parts_before": 0, "parts_after": 0, "bytes_before": 0, "bytes_after": 0, "rows_deleted": 0},
-    }
-
-
-def test_a_warehouse_that_is_held_is_left_alone(
-    warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_warehouse_that_is_held_is_left_alone(warehouse: Path, run_cli: Cli) -> None:
     with writer(warehouse, "gramhouse sync", since="then", pause=lambda _: None):
-        assert run_cli(monkeypatch) == 4
-    message = capsys.readouterr()
-    assert message.out == ""
-    assert "is held by gramhouse sync" in message.err
-
-
-def test_without_a_warehouse_the_message_explains_how_to_create_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_cli(monkeypatch, "--warehouse", str(tmp_path / "none.duckdb")) == 1
-    assert "`gramhouse sync` creates it" in capsys.readouterr().err
+        code, out, err = run_cli("compact")
+    assert (code, out, "is held by gramhouse sync" in err) == (4, "", True)

