@@ -11,13 +11,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from typer.testing import CliRunner
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
-from flows.cli.app import app
 from flows.cli.command_table import COMMANDS
 from flows.cli.output.progress import line
 from flows.engine.clock import SystemClock
@@ -84,10 +82,10 @@ def test_an_argument_that_cannot_be_used_is_refused_in_one_line(run_cli: Cli, ar
         ["sandbox", "--port", "-1"],
     ],
 )
-def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
-    text = CliRunner().invoke(app, arguments)
-    assert text.exit_code == 2
-    assert "Traceback" not in text.output
+def test_bad_usage_exits_with_2(run_cli: Cli, arguments: list[str]) -> None:
+    code, out, err = run_cli(*arguments)
+    assert code == 2
+    assert "Traceback" not in out + err
 
 
 @pytest.mark.parametrize(
