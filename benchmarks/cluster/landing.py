@@ -12,7 +12,6 @@ import resource
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -42,9 +41,6 @@ async def _results(api: SyntheticApi) -> list[bytes]:
         body = api.media(account, dict(request.params).get("cursor"))
         return read_response(request, 200, {}, body or b"", now=clock.now())
 
-    async def never() -> None:
-        await asyncio.Event().wait()
-
     left = [_account(number) for number in range(api.accounts)]
     options = ScanOptions("run", "sync", (), timedelta(hours=12))
     results = []
@@ -52,7 +48,7 @@ async def _results(api: SyntheticApi) -> list[bytes]:
         some, left = left[:_ACCOUNTS_OF_A_TASK], left[_ACCOUNTS_OF_A_TASK:]
         task = Task(clock.now(), clock.monotonic(), options, DEFAULT_PATHS, 16, None, some)
         scanned = await scan_task(
-            task, send, clock=clock, random=float, new_id=new_id, report=lambda *_: None, stopped=never
+            task, send, clock=clock, random=float, new_id=new_id, report=lambda *_: None, is_wanted=lambda: True
         )
         results.append(scanned.pack())
         left = [*(account for account, _ in scanned.left), *left]
@@ -65,18 +61,11 @@ def _account(number: int) -> AccountScan:
     return AccountScan(account, {}, {}, Depth(), budget, ["posts"])
 
 
-def _unpacked(results: list[bytes]) -> Iterator[Scanned]:
-    for packed in results:
-        scanned = Scanned.unpack(packed)
-        assert scanned is not None
-        yield scanned
-
-
 async def _measure_here(mode: str, accounts: int, posts: int, folder: Path) -> None:
     results = await _results(SyntheticApi(accounts, posts))
     async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=datetime.now(UTC)) as warehouse:
         began, cpu_began = time.perf_counter(), time.process_time()
-        for scanned in _unpacked(results):
+        for scanned in map(Scanned.unpack, results):
             if mode == "land":
                 await asyncio.gather(*(warehouse.land(commit) for commit in scanned.commits))
         if mode == "land":

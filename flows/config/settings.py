@@ -8,6 +8,7 @@ from collections.abc import Mapping as Map
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
@@ -66,6 +67,20 @@ def _web_address(value: object) -> object:
         message = "it is not a web address; use one such as https://reports.example.com/gramhouse.html"
         raise ValueError(message)
     return value
+
+
+def _scheduler(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in ("tls", "tcp") or not parts.hostname:
+        message = "it is not the address of a Dask scheduler. Fix: use one such as tls://host:8786"
+        raise ValueError(message)
+    if parts.scheme == "tcp" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+        message = (
+            "a scheduler on another machine needs TLS, because any process that reaches it can run code on the workers."
+            " Fix: use tls:// and certificates (docs/scale.md)"
+        )
+        raise ValueError(message)
+    return address
 
 
 def _time_zone(name: str) -> str:
@@ -180,7 +195,7 @@ class Settings(BaseModel):
     engine: Literal["local", "dask"] = Field(
         "local", description="Where accounts are scanned: local, in this process; dask, by Dask workers."
     )
-    scheduler: str | None = Field(
+    scheduler: Annotated[str, AfterValidator(_scheduler)] | None = Field(
         None, description="Address of a Dask scheduler, tls://host:8786; none starts workers on this machine."
     )
     workers: int = Field(2, ge=1, le=256, description="Worker processes to start where no scheduler is named.")

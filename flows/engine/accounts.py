@@ -70,6 +70,7 @@ async def fail_account(
     for surface in account.left:
         ended(await end_scan(run, account.scan or _begin(run, account, surface), error))
         account.scan = None
+    run.progress.accounts_done += 1
 
 
 def _begin(run: ScanContext, account: AccountScan, surface: Surface) -> Scan:

@@ -6,14 +6,13 @@ the seconds since it began.
 
 import asyncio
 import hashlib
-import logging
+import math
 import pickle
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import SystemRandom
-from typing import Any
 
 import pyarrow as pa
 
@@ -39,13 +38,11 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_SECONDS = 60.0
 MOST_SLEEP = 1.0
 
-# The most bytes of a result, which the pages of the last requests may make larger than MOST_BYTES.
+# The most bytes of a result. The pages of its last requests may make it larger than MOST_BYTES.
 MOST_RESULT = 512 * 1024 * 1024
 
-# Seconds between two checks whether the run has stopped.
+# Seconds between two checks whether the run still needs the task.
 _CHECK_EVERY = 1.0
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +60,34 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What a task returns: what the run lands, and the accounts that are left, each with the time until which it waits.
+    """What a task returns: what the run lands, and the accounts that are left, each with the seconds that it waits.
 
-    Times are monotonic and continue those of the run; `ended_at` is the task's end. `stops_run` and `stops_media` are
-    errors that end the run or its media scans.
+    `stops_run` and `stops_media` are errors that end the run or its media scans.
     """
 
     commits: list[PageCommit]
     left: list[tuple[AccountScan, float]]
-    ended_at: float
     progress: Progress
     stops_run: Failure | None = None
     stops_media: Failure | None = None
 
     def pack(self) -> bytes:
-        """Return it as a worker sends it."""
-        sink = pa.BufferOutputStream()
-        with pa.CompressedOutputStream(sink, "zstd") as stream:
-            stream.write(pickle.dumps(self))
-        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+        """Return it as a worker sends it: the number of its bytes, and these compressed."""
+        data = pickle.dumps(self)
+        return pickle.dumps((len(data), pa.compress(data, codec="zstd", asbytes=True)))
 
     @staticmethod
-    def unpack(packed: bytes) -> "Scanned | None":
-        """Return what a worker sent; None if it cannot be read, or is too large."""
-        try:
-            with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-                scanned = pickle.loads(stream.read(MOST_RESULT))  # noqa: S301 - from our own worker
-        except Exception as error:  # noqa: BLE001 - unpickling may raise anything
-            _log.warning("The result of a task cannot be read: %s", error)
-            return None
-        return scanned if isinstance(scanned, Scanned) else None
+    def unpack(packed: bytes) -> "Scanned":
+        """Return what a worker sent. Raises an exception of any class if it cannot be read, or is too large."""
+        size, data = pickle.loads(packed)  # noqa: S301 - from our own worker
+        if size > MOST_RESULT:
+            message = f"it has {size:,} bytes"
+            raise ValueError(message)
+        scanned = pickle.loads(pa.decompress(data, decompressed_size=size, codec="zstd"))  # noqa: S301
+        if not isinstance(scanned, Scanned):
+            message = f"it is not a result: {type(scanned).__name__}"
+            raise TypeError(message)
+        return scanned
 
 
 class Pause(Exception):  # noqa: N818 - not an error
@@ -131,9 +126,11 @@ class _Results:
     task: Task
     clock: Clock
     report: Callable[[str, float], None]
+    is_wanted: Callable[[], bool]
     progress: Progress = field(default_factory=Progress)
     commits: list[PageCommit] = field(default_factory=list)
     size: int = 0
+    checked_at: float = -math.inf
     is_stopped: bool = False
 
     async def land(self, commit: PageCommit) -> None:
@@ -146,8 +143,11 @@ class _Results:
     def bounds(self, seconds: float) -> None:
         if seconds > MOST_SLEEP:
             raise Pause(seconds)
-        is_late = self.clock.monotonic() - self.task.monotonic >= MOST_SECONDS
-        is_spent = self.task.most_requests is not None and self.progress.requests >= self.task.most_requests
+        now, most = self.clock.monotonic(), self.task.most_requests
+        if now - self.checked_at >= _CHECK_EVERY:
+            self.checked_at, self.is_stopped = now, not self.is_wanted()
+        is_late = now - self.task.monotonic >= MOST_SECONDS
+        is_spent = most is not None and self.progress.requests >= most
         if self.is_stopped or is_late or is_spent or self.size >= MOST_BYTES:
             raise Pause
 
@@ -160,21 +160,15 @@ async def scan_task(
     random: Callable[[], float],
     new_id: Callable[[], str],
     report: Callable[[str, float], None],
-    stopped: Callable[[], Awaitable[object]],
-    earlier: Sequence[Sequence[Any]] = (),
+    is_wanted: Callable[[], bool],
 ) -> Scanned:
     """Scan the accounts of a task within its bounds; `clock` continues that of the run.
 
-    `report` is called with each cooldown's scope and seconds; `stopped` returns when the run has stopped. `earlier` are
-    the events of attempts at this task on workers that died. Accounts that were limited then are returned untouched:
-    the run knows for how long, but this task does not. If requests are limited, all are, because it is not known how
-    many were made.
+    `report` is called with the scope and the seconds of each cooldown, and `is_wanted` once a second: the task ends if
+    the run has stopped.
     """
-    results = _Results(task, clock, report)
-    if earlier and task.most_requests is not None:
-        results.progress.requests = task.most_requests
-    cooling = {event[1] for event in earlier if event[0] == "cooldown"}
-    left = [(account, clock.monotonic()) for account in task.accounts if account.budget.scope in cooling]
+    results = _Results(task, clock, report, is_wanted)
+    left: list[tuple[AccountScan, float]] = []
     run = ScanContext(
         task.options,
         send,
@@ -194,25 +188,12 @@ async def scan_task(
         except Pause as pause:
             due = account.budget.due(clock.monotonic())
             account.budget.spend(due)
-            left.append((account, clock.monotonic() + max(due, pause.seconds)))
+            left.append((account, max(due, pause.seconds)))
 
-    async def watch() -> None:
-        try:
-            await stopped()
-        finally:
-            # Also if the scheduler does not answer: nothing could receive the result.
-            results.is_stopped = True
-
-    watching = asyncio.create_task(watch())
-    try:
-        async with fail_fast_group() as group:
-            for account in task.accounts:
-                if account.budget.scope not in cooling:
-                    group.create_task(scan(account))
-    finally:
-        watching.cancel()
-    failures = run.stop.failure, run.stop_media.failure
-    return Scanned(results.commits, left, clock.monotonic(), results.progress, *failures)
+    async with fail_fast_group() as group:
+        for account in task.accounts:
+            group.create_task(scan(account))
+    return Scanned(results.commits, left, results.progress, run.stop.failure, run.stop_media.failure)
 
 
 def terms_of(settings: Settings, salt: str) -> dict[str, str]:
@@ -226,46 +207,44 @@ def terms_of(settings: Settings, salt: str) -> dict[str, str]:
     }
 
 
-def _worker_settings(terms: Mapping[str, str], salt: str, worker: str) -> Settings:
-    """Return the settings of the worker's own environment. Raises SettingsError if the run has other terms."""
-    try:
-        settings = load()
-        own = terms_of(settings, salt)
-    except SettingsError as error:
-        message = f"the worker {worker}: {error}"
-        raise SettingsError(message) from None
+def _own_settings(terms: Mapping[str, str], salt: str) -> Settings:
+    """Return the settings of this worker's environment. Raises SettingsError if the run has other terms."""
+    settings = load()
+    own = terms_of(settings, salt)
     for name, expected in terms.items():
         if own.get(name) != expected:
             message = (
-                f"the worker {worker} has {name} {own.get(name)}, and the run has {expected}."
+                f"it has {name} {own.get(name)}, and the run has {expected}."
                 " Fix: start the workers with the installation and the settings of the run."
             )
             raise SettingsError(message)
     return settings
 
 
-def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes:
+def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | None:
     """Run a task on a Dask worker, with the address and the key of the worker's own environment.
 
-    Raises SettingsError if the worker cannot scan for this run.
+    Dask repeats a task whose worker died. Only the run knows what happened since it was sent, such as cooldowns, so the
+    second attempt does nothing and returns None. Raises SettingsError if the worker cannot scan for this run.
     """
     from distributed import get_client, get_worker  # noqa: PLC0415 - a part of an extra
 
     worker, client, of_run = get_worker(), get_client(), topic.rpartition("/")[0]
-    settings = _worker_settings(terms, of_run, worker.address)
-    task: Task = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
-    earlier = [event for _, event in client.get_events(topic)]
+    try:
+        settings = _own_settings(terms, of_run)
+    except SettingsError as error:
+        message = f"the worker {worker.address}: {error}"
+        raise SettingsError(message) from None
+    if client.get_events(topic):
+        return None
     worker.log_event(topic, ["began"])
+    task: Task = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
     key, clock, network = worker.get_current_task(), TaskClock(task, SystemClock()), settings.network()
 
     def is_wanted() -> bool:
         # A task that the run released, or that has no run any more, is not executing for the scheduler.
         state = worker.state.tasks.get(key)
         return state is not None and state.state == "executing" and not client.get_events(of_run)
-
-    async def stopped() -> None:
-        while await asyncio.to_thread(is_wanted):
-            await clock.sleep(_CHECK_EVERY)
 
     async def scan() -> Scanned:
         api = ApiClient(
@@ -285,8 +264,7 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes:
                 random=SystemRandom().random,
                 new_id=new_id,
                 report=lambda scope, seconds: worker.log_event(topic, ["cooldown", scope, seconds]),
-                stopped=stopped,
-                earlier=earlier,
+                is_wanted=is_wanted,
             )
 
     return asyncio.run(scan()).pack()

@@ -26,6 +26,6 @@ class Progress:
     cooldowns: dict[str, datetime] = field(default_factory=dict)
 
     def add(self, other: "Progress") -> None:
-        """Add the pages and requests of scans elsewhere."""
-        for name in ("pages", "items", "requests", "retries", "restarted"):
+        """Add the accounts, pages and requests of scans elsewhere."""
+        for name in ("accounts_done", "pages", "items", "requests", "retries", "restarted"):
             setattr(self, name, getattr(self, name) + getattr(other, name))

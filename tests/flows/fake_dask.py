@@ -19,10 +19,10 @@ from models.clock import Clock
 from models.runs import Outcome
 
 Handler = Callable[[tuple[float, list[Any]]], None]
-Fate = Callable[[Task, int, bytes], bytes | None]
+Fate = Callable[[Task, bytes], bytes | None]
 
 
-def _nothing(_: Task, __: int, result: bytes) -> bytes:
+def _nothing(_: Task, result: bytes) -> bytes:
     return result
 
 
@@ -35,10 +35,9 @@ class _Arguments(pickle.Unpickler):
 
 @dataclass
 class FakeClient:
-    """A Dask client. `tasks` has every attempt at a task.
+    """A Dask client. `fate` is called with a task and its result; it returns what arrives, or None: its worker died.
 
-    `fate` is called with a task, the number of an attempt at it (from 1) and its result; it returns the result that
-    arrives, or None: a worker died, so the task is repeated. It may raise an exception instead.
+    It may raise an exception instead.
     """
 
     resources: RunResources
@@ -46,7 +45,10 @@ class FakeClient:
     clock: Clock | None = None
     tasks: list[Task] = field(default_factory=list)
     handlers: dict[str, Handler] = field(default_factory=dict)
-    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    is_stopped: bool = False
+
+    async def nthreads(self) -> dict[str, int]:
+        return {"first": 1, "second": 1}
 
     def subscribe_topic(self, topic: str, handler: Handler) -> None:
         self.handlers[topic] = handler
@@ -56,7 +58,7 @@ class FakeClient:
 
     async def log_event(self, _: str, event: str) -> None:
         assert event == "stop"
-        self.stopped.set()
+        self.is_stopped = True
 
     def submit(self, _: object, call: bytes, *, pure: bool) -> Any:  # noqa: ANN401
         assert not pure
@@ -66,33 +68,19 @@ class FakeClient:
         future.release = future.cancel  # type: ignore[attr-defined]
         return future
 
-    async def _run(self, topic: str, packed: bytes) -> bytes:
-        attempt, resources = 0, self.resources
-        events: list[list[Any]] = []
-
-        def report(scope: str, seconds: float) -> None:
-            events.append(["cooldown", scope, seconds])
-            self.handlers[topic]((0.0, events[-1]))
-
-        while True:
-            attempt += 1
-            task: Task = pickle.loads(packed)
-            self.tasks.append(task)
-            earlier = [*events]
-            events.append(["began"])
-            scanned = await scan_task(
-                task,
-                resources.send,
-                clock=resources.clock if self.clock is None else TaskClock(task, self.clock),
-                random=resources.random,
-                new_id=resources.new_id,
-                report=report,
-                stopped=self.stopped.wait,
-                earlier=earlier,
-            )
-            result = self.fate(task, attempt, scanned.pack())
-            if result is not None:
-                return result
+    async def _run(self, topic: str, packed: bytes) -> bytes | None:
+        resources, task = self.resources, pickle.loads(packed)
+        self.tasks.append(task)
+        scanned = await scan_task(
+            task,
+            resources.send,
+            clock=resources.clock if self.clock is None else TaskClock(task, self.clock),
+            random=resources.random,
+            new_id=resources.new_id,
+            report=lambda scope, seconds: self.handlers[topic]((0.0, ["cooldown", scope, seconds])),
+            is_wanted=lambda: not self.is_stopped,
+        )
+        return self.fate(task, scanned.pack())
 
 
 @asynccontextmanager
