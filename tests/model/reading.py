@@ -17,6 +17,8 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\
 _SCALARS = {
     "boolean": "BOOLEAN",
     "integer": "BIGINT",
+    # Integers that a double does not hold exactly.
+    "long": "BIGINT",
     "number": "DOUBLE",
     "text": "VARCHAR",
     "wide": "VARCHAR",
@@ -46,7 +48,9 @@ def _scalar(value: object) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
-        return "integer" if -(2**63) <= value < 2**63 else "wide"
+        if abs(value) <= 2**53:
+            return "integer"
+        return "long" if -(2**63) <= value < 2**63 else "wide"
     if isinstance(value, float):
         return "number"
     return "instant" if instant(str(value)) else "text"
@@ -61,10 +65,11 @@ def _list(values: Sequence[object]) -> str:
     if any(isinstance(value, (dict, list)) for value in present):
         return "mixed"
     kinds = {"text" if (kind := _scalar(value)) == "instant" else kind for value in present}
-    for numbers, common in (({"integer", "number"}, "number"), ({"integer", "wide"}, "wide")):
-        if kinds == numbers:
-            kinds = {common}
-    return f"{kinds.pop()}[]" if len(kinds) == 1 else "mixed"
+    if len({sort(kind) for kind in kinds}) > 1:
+        return "mixed"
+    if len(kinds) == 1:
+        return f"{kinds.pop()}[]"
+    return {"integer number": "number[]", "integer long": "long[]"}.get(" ".join(sorted(kinds)), "wide[]")
 
 
 def kind(value: object, depth: int, *, in_element: bool = False) -> str | None:
@@ -107,7 +112,7 @@ def _one(kinds: Collection[str]) -> str:
     types = {_SCALARS[kind] for kind in kinds}
     if len(types) == 1:
         return types.pop()
-    return "DOUBLE" if types == {"BIGINT", "DOUBLE"} else "VARCHAR"
+    return "DOUBLE" if types == {"BIGINT", "DOUBLE"} and "long" not in kinds else "VARCHAR"
 
 
 def column_type(kinds: Collection[str]) -> str | None:
@@ -129,7 +134,7 @@ def sort(kind: str) -> str | None:
         return None
     if kind in ("rows", "mixed") or kind.endswith("[]"):
         return "list"
-    return {"instant": "text", "integer": "number", "wide": "number"}.get(kind, kind)
+    return {"instant": "text", "integer": "number", "long": "number", "wide": "number"}.get(kind, kind)
 
 
 def same(stored: object, value: object, type_: str) -> bool:
@@ -165,15 +170,19 @@ def _equal(text: str, value: object) -> bool:
         found = json.loads(text)
     except ValueError:
         return False
-    same_text = _without_empty(lasting(found)) == _without_empty(lasting(value))
-    return bool(same_text) and isinstance(found, bool) == isinstance(value, bool)
+    is_same = present(lasting(found)) == present(lasting(value))
+    return bool(is_same) and isinstance(found, bool) == isinstance(value, bool)
 
 
-def _without_empty(value: object) -> object:
-    """Return a value without keys that are null or empty, which is the same as their absence."""
+def present(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return a value without null and empty parts, and without keys with a NUL character; None if nothing is left."""
     if isinstance(value, dict):
-        return {key: there for key, each in value.items() if (there := _without_empty(each)) not in (None, {}, [])}
-    return [_without_empty(each) for each in value] if isinstance(value, list) else value
+        kept = {key: present(each) for key, each in value.items() if "\0" not in key}
+        return {key: each for key, each in kept.items() if each is not None} or None
+    if isinstance(value, list):
+        elements = [present(each) for each in value]
+        return elements if any(each is not None for each in elements) else None
+    return value
 
 
 def text_of(value: object) -> str | None:

@@ -82,39 +82,6 @@ def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(rig: Rig) -
     assert rig.rows(GONE) == [("1", end(54), "expired")]
 
 
-def test_a_scan_with_a_rejected_record_that_misses_nothing_leaves_nothing_undecided(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1))
-    rig.scan(POSTS, "b", 24, [*posts(1), {"id": ""}])
-    assert undecided(rig) == [(None,)]
-
-
-def test_a_record_rejected_in_an_earlier_merge_of_the_scan_counts(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    scan = Scan(POSTS, "b", at(24))
-    rig.land(scan.page([*posts(1), {"id": ""}], at(24)))
-    rig.merge()
-    rig.land(scan.page(posts(2), at(25), last=True))
-    rig.merge()
-    assert rig.rows(GONE) == []
-    assert undecided(rig) == [(at(25),)]
-    assert rig.value("SELECT count(*) FROM ops.seen") == 0
-
-
-def test_a_record_rejected_by_the_third_scan_in_a_merge_leaves_only_its_removals_undecided(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    first, second, third = (Scan(POSTS, name, at(24 * day)) for day, name in enumerate("bcd", 1))
-    rig.land(
-        first.page(posts(1, 3), at(24), last=True),
-        second.page(posts(1, 3), at(48), last=True),
-        third.page([*posts(1), {"caption": "no id"}], at(72), last=True),
-    )
-    counts = rig.merge()
-    assert (counts.removed, counts.quarantined) == (1, 1)
-    assert rig.rows(GONE) == [("2", at(24), "removed")]
-    assert undecided(rig) == [(at(72),)]
-    assert rig.rows("SELECT page, position, seen_at FROM core.quarantine") == [(1, 1, at(72))]
-
-
 def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     scan = Scan(POSTS, "b", at(24))
@@ -124,45 +91,6 @@ def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
     rig.merge()
     assert rig.rows(GONE) == []
     assert undecided(rig) == [(at(25),)]
-
-
-def test_a_scan_of_one_surface_does_not_affect_the_other(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    rig.scan(STORIES, "b", 24, posts(1))
-    assert rig.rows(GONE) == []
-
-
-def test_a_scan_that_spans_merges_keeps_its_seen_items(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    scan = Scan(POSTS, "b", at(24))
-    rig.land(scan.page(posts(1), at(24)))
-    rig.merge()
-    rig.land(scan.page(posts(2), at(30)))
-    rig.merge()
-    assert rig.value("SELECT count(*) FROM ops.seen") == 2
-    rig.land(scan.page([], at(31), last=True))
-    rig.merge()
-    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("3", at(31))]
-    assert rig.value("SELECT count(*) FROM ops.seen") == 0
-
-
-def test_a_restarted_scan_does_not_use_items_seen_by_the_abandoned_one(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    given_up = Scan(POSTS, "b", at(24))
-    rig.land(given_up.page(posts(3), at(24)))
-    rig.merge()
-    rig.land(given_up.abandon(at(25)))
-    rig.scan_twice(POSTS, "c", 26, posts(1, 2))
-    assert rig.rows(GONE) == [("3", end(26), "removed")]
-
-
-def test_an_item_that_an_abandoned_scan_added_in_the_same_merge_is_missed(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1))
-    abandoned, complete = Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
-    rig.land(abandoned.page(posts(1, 2), at(24)), abandoned.abandon(at(25)))
-    rig.land(complete.page(posts(1), at(48), last=True))
-    assert rig.merge().removed == 0
-    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("2", at(48))]
 
 
 def test_nothing_is_left_of_a_scan_that_was_abandoned_after_the_slice_of_its_pages(rig: Rig) -> None:
@@ -220,24 +148,6 @@ def test_the_age_of_a_story_without_a_time_counts_from_its_first_sighting(rig: R
     assert rig.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
 
 
-def test_old_posts_do_not_expire(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, [{"id": "1", "timestamp": "2016-01-01T00:00:00Z"}, *posts(2)])
-    assert rig.scan_twice(POSTS, "b", 24, posts(2)).removed == 1
-
-
-def test_a_returned_item_keeps_its_first_seen_time(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2))
-    rig.scan_twice(POSTS, "b", 24, posts(1))
-    counts = rig.scan(POSTS, "c", 48, posts(1, 2))
-    assert (counts.returned, counts.added, counts.changed) == (1, 0, 0)
-    assert rig.row("SELECT first_seen_at, changed_at, removed_at, removal FROM core.media WHERE media_id = '2'") == (
-        end(0),
-        end(0),
-        None,
-        None,
-    )
-
-
 @pytest.mark.parametrize("last", [True, False], ids=["closed", "interrupted"])
 def test_an_item_that_any_scan_sees_again_must_be_missed_twice_again(rig: Rig, *, last: bool) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
@@ -247,38 +157,6 @@ def test_an_item_that_any_scan_sees_again_must_be_missed_twice_again(rig: Rig, *
     assert rig.scan(POSTS, "d", 72, posts(1)).removed == 0
     assert rig.scan(POSTS, "e", 96, posts(1)).removed == 3
     assert rig.rows(GONE) == [(n, end(72), "removed") for n in "234"]
-
-
-def test_each_item_must_be_missed_twice(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(*range(10)))
-    rig.scan(POSTS, "b", 24, posts(0, 1, 2, 3))
-    assert rig.scan(POSTS, "c", 48, posts(0, 1, 2)).removed == 6
-    assert rig.scan(POSTS, "d", 72, posts(0, 1, 2)).removed == 1
-    assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '3'") == end(48)
-    assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '9'") == end(24)
-
-
-@pytest.mark.parametrize("pages", [1, 2])
-def test_two_empty_scans_remove_everything(rig: Rig, pages: int) -> None:
-    rig.scan(POSTS, "a", 0, posts(1))
-    assert rig.scan(POSTS, "b", 24, *([[]] * pages)).removed == 0
-    assert rig.scan(POSTS, "c", 48, []).removed == 1
-
-
-def test_stories_past_their_day_expire_at_once_and_others_wait(rig: Rig) -> None:
-    rig.scan(STORIES, "a", 0, posts(1, 2, 3))
-    rig.scan(STORIES, "b", 20, posts(1, 2, 3, 4, 5))
-    counts = rig.scan(STORIES, "c", 25, [])
-    assert (counts.expired, counts.removed) == (3, 0)
-    assert rig.rows("SELECT media_id FROM ops.missing ORDER BY 1") == [("4",), ("5",)]
-
-
-def test_a_story_that_was_first_missed_within_its_day_was_removed(rig: Rig) -> None:
-    rig.scan(STORIES, "a", 0, posts(1))
-    assert rig.scan(STORIES, "b", 23, []).untouched
-    assert rig.scan(STORIES, "c", 25, []).removed == 1
-    assert rig.rows(GONE) == [("1", end(23), "removed")]
-    assert rig.rows("FROM ops.missing") == []
 
 
 @pytest.mark.parametrize("partition", [POSTS, STORIES], ids=str)

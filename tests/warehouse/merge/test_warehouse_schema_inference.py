@@ -1,5 +1,4 @@
 import json
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
 from models.schema.table_schemas import history, table_schemas
 from models.tables import core_children, core_media, core_superseded
+from tests.model import reading
 from tests.warehouse.rig import POSTS, STORIES, T0, Item, Rig, Row, Scan, at, emptied
 
 Day = list[list[Item]]
@@ -24,113 +24,6 @@ Keys = tuple[str, ...]
 CANDIDATES = {path for column in BUILT_IN.columns for path in column.paths} | set(BUILT_IN.media_id)
 CHILD_CANDIDATES = {path for column in BUILT_IN.child_columns for path in column.paths}
 KEY = ("account_id", "surface", "media_id")
-
-
-# The expected values of the columns, in plain Python without gramhouse's own code.
-
-
-def is_instant(value: object) -> bool:
-    if not isinstance(value, str) or not re.fullmatch(
-        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)", value, re.ASCII
-    ):
-        return False
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
-
-
-def simple(value: object) -> str:
-    """Return the kind of a scalar value."""
-    if isinstance(value, bool):
-        return "BOOLEAN"
-    if isinstance(value, int):
-        return "BIGINT" if abs(value) <= 2**53 else "LONG" if -(2**63) <= value < 2**63 else "VARCHAR"
-    if isinstance(value, float):
-        return "DOUBLE"
-    return "TIMESTAMP WITH TIME ZONE" if is_instant(value) else "VARCHAR"
-
-
-def common(types: set[str]) -> str:
-    if types <= {"BIGINT", "LONG"}:
-        return "BIGINT"
-    if len(types) == 1:
-        return next(iter(types))
-    return "DOUBLE" if types == {"BIGINT", "DOUBLE"} else "VARCHAR"
-
-
-def sort_of(value: object, *, deep: bool, in_child: bool) -> str:
-    if isinstance(value, dict):
-        return "mixed" if deep and value else "object"
-    if not isinstance(value, list):
-        return "simple"
-    there = [one for one in value if one is not None]
-    if there and all(isinstance(one, dict) for one in there):
-        return "mixed" if in_child else "rows"
-    if not there:
-        return "empty"
-    sorts = {"text" if isinstance(one, str) else "number" if type(one) in (int, float) else type(one) for one in there}
-    return "list" if len(sorts) == 1 and not sorts & {list, dict} else "mixed"
-
-
-def type_of(values: Sequence[object], *, deep: bool = False, in_child: bool = False) -> str | None:
-    """Return the type of a column with these values, none of which is null; None if no column is needed."""
-    sorts = {sort_of(value, deep=deep, in_child=in_child) for value in values}
-    if "empty" in sorts and sorts & {"simple", "object", "mixed"} and "rows" not in sorts:
-        sorts.add("list")
-    sorts.discard("empty")
-    if "mixed" in sorts or len(sorts) > 1:
-        return "VARCHAR"
-    if sorts == {"simple"}:
-        return common({simple(value) for value in values})
-    if sorts == {"list"}:
-        elements = [one for value in values if isinstance(value, list) for one in value if one is not None]
-        return common({"VARCHAR" if isinstance(one, str) else simple(one) for one in elements}) + "[]"
-    return None
-
-
-def says(kind: str, found: object, value: object) -> bool:
-    """Return whether a column of this type has the API's value."""
-    if value is None:
-        return found is None
-    if kind.endswith("[]"):
-        assert isinstance(value, list)
-        return (
-            isinstance(found, list)
-            and len(found) == len(value)
-            and all(says(kind[:-2], *pair) for pair in zip(found, value, strict=True))
-        )
-    if kind == "VARCHAR":
-        if isinstance(value, str):
-            return found == value
-        assert isinstance(found, str)
-        return isinstance(json.loads(found), int | float if isinstance(value, float) else type(value)) and bool(
-            output(without_nul_keys(json.loads(found))) == output(value)
-        )
-    if kind == "DOUBLE":
-        assert isinstance(value, int | float)
-        return isinstance(found, float) and found == float(value)
-    if kind == "TIMESTAMP WITH TIME ZONE":
-        assert isinstance(value, str)
-        return found == datetime.fromisoformat(value)
-    return type(found) is type(value) and found == value
-
-
-def output(value: Any) -> Any:  # noqa: ANN401 - JSON is anything
-    """Return a value without null and empty parts."""
-    if isinstance(value, dict):
-        return {key: there for key, each in value.items() if (there := output(each)) is not None} or None
-    if isinstance(value, list):
-        inner = [output(each) for each in value]
-        return inner if any(each is not None for each in inner) else None
-    return value
-
-
-def under(item: object, keys: Keys) -> Any:  # noqa: ANN401 - JSON is anything
-    for key in keys:
-        item = item.get(key) if isinstance(item, dict) else None
-    return item
 
 
 def paths(item: Item, above: Keys = ()) -> Iterator[Keys]:
@@ -144,7 +37,7 @@ def paths(item: Item, above: Keys = ()) -> Iterator[Keys]:
 
 def objects(item: Item, lists: Sequence[str]) -> Iterator[tuple[int, Item]]:
     """Return the elements of the lists at these paths, with their positions."""
-    every = (under(item, to_keys(path)) for path in lists)
+    every = (reading.at(item, path) for path in lists)
     elements = [
         element
         for one in every
@@ -196,9 +89,9 @@ def fields(rig: Rig, resource: str) -> dict[str, dict[str, Any]]:
 
 
 def check_value(kind: str, found: Any, value: Any) -> None:  # noqa: ANN401 - a column is anything
-    expected = without_nul_keys(value)
-    is_empty = output(expected) is None and found in (None, "[]", "{}", [])
-    assert is_empty or says(kind, found, expected), (kind, found, value)
+    is_empty = reading.present(value) is None and found in (None, "[]", "{}", [])
+    is_null = value is None and found is None
+    assert is_empty or is_null or reading.same(found, value, kind), (kind, found, value)
 
 
 def check_versions(rig: Rig) -> None:
@@ -213,7 +106,7 @@ def check_versions(rig: Rig) -> None:
         item = json.loads(record["gh_payload"])
         for path, row in fields(rig, "media").items():
             if row["name"] in there:
-                check_value(there[row["name"]], record[row["name"]], under(item, to_keys(path)))
+                check_value(there[row["name"]], record[row["name"]], reading.at(item, path))
 
 
 def check_table(
@@ -227,8 +120,8 @@ def check_table(
     expected: dict[str, str] = {}
     for path, row in known.items():
         keys = to_keys(path)
-        values = [value for item in seen if (value := under(item, keys)) is not None]
-        kind = type_of(values, deep=len(keys) >= 8, in_child=table != "media")
+        kinds = {reading.kind(reading.at(item, path), len(keys), in_element=table != "media") for item in seen}
+        kind = reading.column_type({kind for kind in kinds if kind is not None})
         if path in candidates and row["name"] not in there:
             continue
         if kind is not None:
@@ -237,7 +130,7 @@ def check_table(
             assert (row["column_name"], row["type"]) == (row["name"], kind)
         for item, record in rows:
             if kind is not None:
-                check_value(kind, record[row["name"]], under(item, keys))
+                check_value(kind, record[row["name"]], reading.at(item, path))
     assert {name: kind for name, kind in there.items() if name not in own} == expected
 
 
@@ -250,28 +143,22 @@ def text_of(column: str, value: object) -> str:
     return json.dumps(value)
 
 
-def without_nul_keys(value: Any) -> Any:  # noqa: ANN401 - JSON is anything
-    if isinstance(value, dict):
-        return {key: without_nul_keys(each) for key, each in value.items() if "\0" not in key}
-    return [without_nul_keys(each) for each in value] if isinstance(value, list) else value
-
-
 def mapped(item: Item) -> Item:
     """Return the parts of an item that are compared with its stored payload.
 
     The first scalar among a mapped column's candidate paths is moved to one key, because its path is not content. Keys
     with a NUL character are left out: no column holds them, so a difference only there does not replace the payload.
     """
-    found: Item = without_nul_keys(item)
+    found: Item = reading.present(item)
     for column in BUILT_IN.columns:
         for path in column.paths:
-            *above, key = to_keys(path)
-            holder = under(found, tuple(above))
+            key = to_keys(path)[-1]
+            holder = reading.at(found, path.rpartition("/")[0])
             if isinstance(holder, dict) and isinstance(value := holder.get(key), bool | int | float | str):
                 del holder[key]
                 found[f"mapped {column.column}"] = text_of(column.column, value)
                 break
-    return found
+    return dict(reading.present(found))
 
 
 def check(rig: Rig, days: Sequence[Day]) -> None:
@@ -279,14 +166,14 @@ def check(rig: Rig, days: Sequence[Day]) -> None:
     seen = [item for day in days for page in day for item in page]
     last = {str(item["id"]): item for item in seen}
     media = records(rig, "media")
-    stored = {record["media_id"]: output(mapped(json.loads(record["gh_payload"]))) for record in media}
-    assert stored == {media_id: output(mapped(item)) for media_id, item in last.items()}
+    stored = {record["media_id"]: mapped(json.loads(record["gh_payload"])) for record in media}
+    assert stored == {media_id: mapped(item) for media_id, item in last.items()}
     rows = [(last[record["media_id"]], record) for record in media]
     check_table(rig, "media", set(core_media.column_names), seen, rows)
     check_versions(rig)
     lists: dict[str, list[str]] = {"media_children": []}
     for path, row in fields(rig, "media").items():
-        if any(sort_of(under(item, to_keys(path)), deep=False, in_child=False) == "rows" for item in seen):
+        if any(reading.kind(reading.at(item, path), 1) == "rows" for item in seen):
             table = "media_children" if path in BUILT_IN.children else row["child_table"]
             lists.setdefault(table, []).append(path)
     assert sorted(lists) == sorted(child_tables(rig))
