@@ -74,7 +74,7 @@ def _problem(url: str) -> str | None:
         "has an invalid host": not _HOST.fullmatch(parts.netloc) or not is_host(parts.hostname or ""),
         "must not contain a query or fragment": "?" in url or "#" in url,
         "must not contain . or .. in its path": not {".", ".."}.isdisjoint(parts.path.split("/")),
-        "must use https; http is allowed for this machine only": parts.scheme == "http"
+        "uses http, which is allowed for this machine only; use https": parts.scheme == "http"
         and not is_loopback(parts.hostname or ""),
         "has an invalid port": port == 0,
         f"continues after {_VERSION_PATH}; remove /{one_line(past, _SHOWN)}": bool(past),

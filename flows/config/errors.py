@@ -9,13 +9,10 @@ class SettingsError(Exception):
 
 
 class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not an error of ours
-    """The configured Prefect API does not answer, or refuses the login; the message is one line with the fix."""
+    """The configured Prefect API cannot be used; `what` is why. The message is one line with the fix."""
 
-    def __init__(self, url: str, *, refused: bool = False) -> None:
-        what, fix = (
-            "does not answer",
-            "start the server (`gramhouse up`; its address ends in /api), or unset PREFECT_API_URL",
-        )
+    def __init__(self, url: str, what: str = "does not answer", *, refused: bool = False) -> None:
+        fix = "start the server (`gramhouse up`; its address ends in /api), or unset PREFECT_API_URL"
         if refused:
             what, fix = "refuses the login", "set PREFECT_API_AUTH_STRING, or PREFECT_API_KEY, as the server requires"
         super().__init__(f"{url} {what}. Fix: {fix}.")

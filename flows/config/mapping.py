@@ -22,7 +22,7 @@ def _path(text: str) -> str:
 def _column_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name) or name in RESERVED | TOUCHY:
         message = (
-            f"{name!r} is not a valid column name: use lower-case letters, digits and _, at most 60 characters,"
+            f"{name!r} is not a valid column name; use lower-case letters, digits and _, at most 60 characters,"
             " and no SQL keyword"
         )
         raise ValueError(message)

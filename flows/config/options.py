@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from flows.config.errors import SettingsError
-from flows.config.wrong_value import why
+from flows.config.wrong_value import default_fix, refusal, why
 from models.incremental import SyncMode
 from models.partition import SURFACES, Surface
 from models.selection import Selection, SelectionError
@@ -186,7 +186,8 @@ _EXPERT: Mapping[type[RunOptions], type[ExpertOptions]] = {
 
 def _line(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     name = next((part for part in error["loc"] if part in fields and part != "expert"), error["loc"][0])
-    return f"--{str(name).replace('_', '-')}: {why(error, fields.get(name))}."
+    field = fields.get(name)
+    return f"--{str(name).replace('_', '-')}: {refusal(why(error, field), fix=default_fix(field))}"
 
 
 def parse_options(kind: type[Options], given: dict[str, object]) -> Options:

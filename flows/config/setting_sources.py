@@ -38,7 +38,11 @@ def given(environ: Mapping[str, str], known: Collection[str], tables: Collection
     """
     found = from_environment(environ, known)
     decoded = {name: _table(value) if name in tables else value for name, value in found.items()}
-    return _over(decoded, tomllib.loads(read_text(CONFIG)) if CONFIG.is_file() else {})
+    try:
+        document = read_text(CONFIG)
+    except FileNotFoundError:
+        document = ""
+    return _over(decoded, tomllib.loads(document))
 
 
 def from_environment(environ: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
@@ -152,7 +156,7 @@ def not_toml(error: tomllib.TOMLDecodeError, secrets: Collection[str]) -> str:
     content = _read(CONFIG).split("\n")[line - 1] if line else ""
     # The parser's message may quote a character, and its column reveals the length of a value.
     what = "" if any(name in content for name in secrets) else f": {_POSITION.sub('', text).lower()}"
-    return f"{CONFIG}{f', line {line},' if line else ''} is not valid TOML{what}."
+    return f"{CONFIG}{f', line {line},' if line else ''} is not valid TOML{what}. Fix: correct the file."
 
 
 def exposed_secrets(secrets: Collection[str]) -> str | None:

@@ -33,7 +33,7 @@ from flows.config.setting_sources import (
     unknown_variables,
     variable,
 )
-from flows.config.wrong_value import fix, why
+from flows.config.wrong_value import default_fix, refusal, why
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.media_page import PagePaths
 from models.runs import STALE_AFTER
@@ -56,6 +56,7 @@ def _base_url(value: object) -> object:
 
 # What copying, an editor or `echo` leaves around a key.
 _AROUND_KEY = f"{string.whitespace}\u00a0\u200b\ufeff"
+_KEY_FILE = "set it to a text file that contains only the key"
 
 
 def _stripped(key: SecretStr | None) -> SecretStr | None:
@@ -278,10 +279,10 @@ class Settings(BaseModel):
             text = read_text(file).strip(_AROUND_KEY)
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-            message = f"{set_by('api_key_file')}: the file cannot be read ({why})."
+            message = f"{set_by('api_key_file')}: the file cannot be read ({why}). Fix: {_KEY_FILE}."
             raise SettingsError(message) from None
         if not text:
-            message = f"{set_by('api_key_file')}: the file is empty."
+            message = f"{set_by('api_key_file')}: the file is empty. Fix: {_KEY_FILE}."
             raise SettingsError(message)
         return SecretStr(text)
 
@@ -340,7 +341,7 @@ def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
         kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
         return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
     field = Settings.model_fields[name] if len(path) == 1 else None
-    return f"{where}: {why(error, field)}{_given(name, error['input'])}.{fix(error, field)}"
+    return f"{where}: {refusal(why(error, field), _given(name, error['input']), default_fix(field))}"
 
 
 def load(**chosen: object) -> Settings:
@@ -365,7 +366,7 @@ def load(**chosen: object) -> Settings:
     except UnicodeDecodeError:
         wrong.append(f"{CONFIG} is not valid TOML: it is not UTF-8. Fix: save it as UTF-8.")
     except OSError as error:
-        wrong.append(f"{CONFIG} cannot be read: {error.strerror}.")
+        wrong.append(f"{CONFIG} cannot be read: {error.strerror}. Fix: make it a file that this user can read.")
     if wrong or settings is None:
         raise SettingsError(*wrong)
     return settings

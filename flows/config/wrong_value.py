@@ -33,14 +33,18 @@ def why(error: Mapping[str, Any], field: FieldInfo | None) -> str:
     return _WORDS.get(error["type"], f"{message[:1].lower()}{message[1:]}")
 
 
-def fix(error: Mapping[str, Any], field: FieldInfo | None) -> str:
-    """Return the fix to append to the reason; empty if the reason contains it, or for a value inside a setting."""
-    if field is None or error["type"] == "value_error":
-        return ""
-    default = field.default
+def refusal(reason: str, given: str = "", fix: str = "change it") -> str:
+    """Return a reason, the value and the fix as sentences. A fix in the reason, after a semicolon, has precedence."""
+    what, _, own = reason.partition("; ")
+    return f"{what}{given}. Fix: {own or fix}."
+
+
+def default_fix(field: FieldInfo | None) -> str:
+    """Return the fix for a value whose reason contains none; the field is None for a value inside a setting."""
+    default = None if field is None else field.default
     if default is None:
-        return " Fix: change it, or remove it."
-    return f" Fix: change it; the default is {str(default).lower() if isinstance(default, bool) else default}."
+        return "change it, or remove it"
+    return f"change it; the default is {str(default).lower() if isinstance(default, bool) else default}"
 
 
 def _range(field: FieldInfo) -> str:

@@ -124,11 +124,17 @@ def check_snapshot(snapshot: Path, warehouse: Path) -> None:
 
 
 def check_report(settings: Settings) -> None:
-    """Check before a run that the report would not overwrite a database. Raises SettingsError."""
-    databases = {settings.snapshot_file().resolve(), settings.warehouse.resolve()}
-    if settings.report is not None and settings.report.resolve() in databases:
-        message = f"{set_by('report')}: {settings.report} is reserved for a database. Fix: choose another file."
-        raise SettingsError(message)
+    """Check before a run that the report can be written. Raises SettingsError and WarehouseUnusable."""
+    if settings.report is None:
+        return
+    # Imported here because most runs do not write a report.
+    from flows.reporting.page.write import check_place as check_file  # noqa: PLC0415
+
+    try:
+        check_file(settings.report, settings.snapshot_file(), settings.warehouse)
+    except SettingsError as error:
+        message = f"{set_by('report')}: {error}"
+        raise SettingsError(message) from None
 
 
 def check_raw(settings: Settings) -> None:

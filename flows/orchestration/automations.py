@@ -8,13 +8,23 @@ from typing import Any
 from uuid import UUID
 
 import yaml
+
+from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.config.settings import Settings, load
+from flows.orchestration.prefect_import import import_prefect
+
+if __name__ == "__main__":
+    # The imports below would end in a traceback if Prefect's settings cannot be read.
+    try:
+        import_prefect()
+    except SettingsError as error:
+        sys.exit(str(error))
+
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.events import emit_event
 from prefect.events.schemas.automations import AutomationCore
 from prefect.exceptions import ObjectNotFound
 
-from flows.config.errors import SettingsError, TrackerUnreachable
-from flows.config.settings import Settings, load
 from flows.orchestration.flow_run import check_tracker
 
 WATCH_BEGAN = "gramhouse.watch.began"
@@ -115,7 +125,8 @@ async def apply(settings: Settings) -> list[str]:
 if __name__ == "__main__":
     # For work pools: run it with `prefect deploy`. `gramhouse up` applies the automations itself.
     try:
+        settings = load()
         asyncio.run(check_tracker())
-        sys.stdout.writelines(f"{line}\n" for line in asyncio.run(apply(load())))
+        sys.stdout.writelines(f"{line}\n" for line in asyncio.run(apply(settings)))
     except (SettingsError, TrackerUnreachable) as error:
         sys.exit(str(error))

@@ -55,14 +55,17 @@ class Caller:
 
 
 async def check_tracker() -> None:
-    """Send a request to the configured Prefect API. Raises TrackerUnreachable."""
+    """Ask the configured Prefect API for its version. Raises TrackerUnreachable also if it is another one's."""
+    what = "does not answer"
     try:
         async with get_client() as client:
             # Not its health check, which needs no login.
             await client.api_version()
+            what = "is not the API of a Prefect server of this version"
+            await client.raise_for_api_version_mismatch()
     except Exception as error:
         refused = isinstance(error, PrefectHTTPStatusError) and error.response.status_code in {401, 403}
-        raise TrackerUnreachable(prefect_api_url() or "The Prefect API", refused=refused) from error
+        raise TrackerUnreachable(prefect_api_url() or "The Prefect API", what, refused=refused) from error
 
 
 async def call_flow(options: SyncOptions | BackfillOptions, caller: Caller) -> RunReport:

@@ -91,8 +91,10 @@ class Reader:
         for each in wanted:
             if each not in found:
                 near = difflib.get_close_matches(each, found, n=1)
-                meant = f"did you mean {near[0]}?" if near else "`gramhouse accounts` lists them."
-                message = f"--account: the snapshot has no account {each!r}; {meant}"
+                meant = f"Did you mean {near[0]}? " if near else ""
+                message = (
+                    f"--account: the snapshot has no account {each!r}. {meant}Fix: `gramhouse accounts` lists all."
+                )
                 raise SettingsError(message)
         return sorted({found[each] for each in wanted})
 

@@ -49,10 +49,10 @@ def test_a_named_file_in_a_new_folder_and_json(run: Cli, snapshot: Path, tmp_pat
         (["notes.txt"], 2, "notes.txt is not a gramhouse report and is not replaced. Fix:"),
         (["here.duckdb", "--snapshot", "here.duckdb"], 2, "here.duckdb is reserved for a database. Fix:"),
         (["data/warehouse.duckdb"], 2, "data/warehouse.duckdb is reserved for a database. Fix:"),
-        (["s3://bucket/page.html"], 2, "FILE: it is not a local path; only local files and folders are supported (got"),
+        (["s3://bucket/page.html"], 2, "FILE: it is not a local path (got"),
         (["/dev/null"], 2, "/dev/null is not a regular file. Fix: choose another file."),
         (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
-        (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here';"),
+        (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here'. "),
         (
             ["page.html", "--surface", "reels"],
             2,

@@ -40,7 +40,7 @@ def test_good_addresses(given: str, used: str) -> None:
         ("localhost:8801/api", "must begin with http://"),
         ("https://api.example/api/v1/accounts", "continues after /api/v1; remove /accounts"),
         ("https://api.example/x/api/v1/accounts/7/media/", "remove /accounts/7/media"),
-        ("http://api.example", "must use https"),
+        ("http://api.example", "for this machine only; use https"),
         ("https://", "has no host"),
         ("https:///path", "has no host"),
         ("https://me:hunter2@api.example", "user name"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 
+from connectors.warehouse.ingest.landing.segments import check_segments
 from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.raw.recovery import check_store
 from connectors.warehouse.storage.connection import Connection, explain, read_revision
@@ -31,10 +32,10 @@ def inspect(
 ) -> Inspection | None:
     """Inspect a warehouse; return None if it does not exist, or if the next sync would upgrade it.
 
-    With `raw`, the folder of raw stores, every part is compared with its checksum.
+    With `raw`, the folder of raw stores, left-over segments are checked, and every part is compared with its checksum.
 
     Raises WarehouseBusy, and WarehouseUnusable also if this version cannot use the file, if the clock is behind, or if
-    a part is missing or damaged.
+    a segment or part is missing or damaged.
     """
     if not path.exists():
         return None
@@ -49,7 +50,11 @@ def inspect(
                 addresses = db.execute(_BOUND_TO).fetchall()
                 cooldowns = dict(db.execute(_COOLDOWNS, [now]).fetchall())
                 found = Inspection(check_clock(db, now), addresses[0][0] if addresses else None, cooldowns)
-                checks = [] if raw is None else list(check_store(Connection(db, path, raw, file)))
+                checks: list[Callable[[], None]] = []
+                if raw is not None:
+                    connection = Connection(db, path, raw, file)
+                    check_segments(connection)
+                    checks += check_store(connection)
         except duckdb.Error as error:
             raise explain(path, error) from error
     # Without the lock, because it takes long for a large store. Parts do not change.

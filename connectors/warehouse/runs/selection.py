@@ -106,7 +106,9 @@ def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str
         *([f"and {len(wrong) - _MOST_NAMED:,} more are unknown"] if len(wrong) > _MOST_NAMED else ()),
     ]
     what = ", ".join(parts)
-    return f"{what[0].upper()}{what[1:]}: `gramhouse accounts` lists them with their ids, and a sync finds new ones."
+    return (
+        f"{what[0].upper()}{what[1:]}. Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
+    )
 
 
 def _refuse_catalogue(ask: Ask, schema: str) -> None:

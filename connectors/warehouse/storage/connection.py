@@ -39,10 +39,11 @@ _SNAPSHOTS_OWN = "main.published"
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
+_HINT = "Fix: check the path and the disk; if the file is damaged, restore a backup."
 _HINTS = {
-    "No space left on device": " The disk is full: free space and retry; landed pages are kept.",
-    "Disk quota exceeded": " The quota is used up: free space and retry; landed pages are kept.",
-    "not a valid DuckDB database": " Fix: set the path to another file, or restore a backup.",
+    "No space left on device": "The disk is full. Fix: free space and retry; landed pages are kept.",
+    "Disk quota exceeded": "The quota is used up. Fix: free space and retry; landed pages are kept.",
+    "not a valid DuckDB database": "Fix: set the path to another file, or restore a backup.",
 }
 
 
@@ -60,8 +61,8 @@ def explain(path: Path, error: Exception) -> WarehouseError:
         return WarehouseBusy(
             f"{path} is held by another process. Fix: close that program, or read the snapshot instead."
         )
-    hint = next((hint for sign, hint in _HINTS.items() if sign in text), "")
-    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}.{hint}")
+    hint = next((hint for sign, hint in _HINTS.items() if sign in text), _HINT)
+    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. {hint}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,7 @@ def local(path: Path) -> Path:
         message = "it is not a file name"
         raise ValueError(message)
     if _ELSEWHERE.match(str(path)):
-        message = "it is not a local path; only local files and folders are supported"
+        message = "it is not a local path; choose a file or folder of this machine"
         raise ValueError(message)
     try:
         str(path).encode()

@@ -21,6 +21,7 @@ from flows.cli.commands.snapshot import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
+from flows.config.wrong_value import refusal
 from flows.engine.clock import SystemClock
 from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
@@ -147,8 +148,7 @@ def demo(
     try:
         snapshot = database(Path(folder) / "analytics.duckdb")
     except ValueError as error:
-        message = f"--folder: {error} (got {folder!r})."
-        raise SettingsError(message) from None
+        raise SettingsError(refusal(f"--folder: {error}", f" (got {folder!r})")) from None
     home = snapshot.parent
     day, first = _next_day(snapshot, SystemClock().now())
     out.print(

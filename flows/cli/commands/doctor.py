@@ -182,7 +182,7 @@ def _folder(settings: Settings) -> Iterator[Finding]:
     try:
         check_report(settings)
         check_place(settings.snapshot_file(), settings.warehouse)
-    except SettingsError as error:
+    except (SettingsError, WarehouseError) as error:
         yield Finding("configuration", "bad", str(error))
 
 

@@ -13,6 +13,7 @@ from flows.cli.snapshot_download import current_snapshot
 from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load
+from flows.config.wrong_value import refusal
 from flows.reporting.page.write import default_path, write
 from flows.reporting.reader import SURFACES, WEEKS, Audience, Scope
 from flows.reporting.words import count, moment
@@ -54,8 +55,7 @@ def report(
         try:
             path = local(Path(file))
         except ValueError as error:
-            message = f"FILE: {error} (got {file!r})."
-            raise SettingsError(message) from None
+            raise SettingsError(refusal(f"FILE: {error}", f" (got {file!r})")) from None
     surfaces = tuple(each for each in SURFACES if not chosen or each in chosen)
     scope = Scope(accounts=tuple(account or ()), surfaces=surfaces, weeks=weeks, audience=audience)
     written = write(current_snapshot(settings), path, scope, apart_from=settings.warehouse)

@@ -36,6 +36,7 @@ from flows.cli.signals import ended_at_once
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import load
+from flows.config.wrong_value import refusal
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment
 
@@ -183,8 +184,7 @@ def export(
     try:
         written = local(Path(folder))
     except ValueError as error:
-        message = f"DIR: {error} (got {folder!r})."
-        raise SettingsError(message) from None
+        raise SettingsError(refusal(f"DIR: {error}", f" (got {folder!r})")) from None
     exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
     if as_json:
         sizes = [

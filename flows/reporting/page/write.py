@@ -1,5 +1,6 @@
 """Writing the report: to a temporary file in the same folder, then renamed, so that it is replaced atomically."""
 
+import errno
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ def default_path(snapshot: Path) -> Path:
 
 
 def check_place(path: Path, *databases: Path) -> None:
-    """Check that a path is free or an earlier report, is not that of a database, and that its folder can be created.
+    """Check that a path is free or an earlier report, is not that of a database, and that its folder is writable.
 
     Raises SettingsError and WarehouseUnusable.
     """
@@ -53,6 +54,8 @@ def check_place(path: Path, *databases: Path) -> None:
             if head not in (b"", MARK.encode()):
                 message = f"{path} is not a gramhouse report and is not replaced. {fix}"
                 raise SettingsError(message)
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise _refused(path, error) from error
 

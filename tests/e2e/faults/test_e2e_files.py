@@ -192,7 +192,7 @@ def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
 ) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
     message = _refused(operator)
-    assert "The disk is full: free space and retry; landed pages are kept." in message
+    assert "The disk is full. Fix: free space and retry; landed pages are kept." in message
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     report = operator.sync()
     assert report["resumed_runs"]

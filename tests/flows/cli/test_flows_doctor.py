@@ -167,6 +167,16 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
     ),
     "store of another warehouse": (_of_another_warehouse, {}, "warehouse", "lacks part-"),
     "another service": (bool, {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "warehouse", "was filled from"),
+    "segment of another warehouse": (
+        lambda _: Path("data/warehouse.duckdb.segment-000001").write_text(
+            "gramhouse segment 2 other\n", encoding="utf-8"
+        ),
+        {},
+        "warehouse",
+        "segment-000001 contains pages of another warehouse",
+    ),
+    "report a folder": (bool, {"GRAMHOUSE_REPORT": "data"}, "configuration", "GRAMHOUSE_REPORT: data is a folder"),
+    "report another file": (bool, {"GRAMHOUSE_REPORT": "notes.txt"}, "configuration", "is not a gramhouse report"),
     "raw store a file": (bool, {"GRAMHOUSE_RAW": "notes.txt"}, "raw", "not a folder"),
     "snapshot in a file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "snapshot", "not a folder"),
     "snapshot another file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt"}, "configuration", "notes.txt"),

@@ -313,6 +313,8 @@ CAUSES = {
     "key that cannot be sent": ({"GRAMHOUSE_API_KEY": "a key"}, "GRAMHOUSE_API_KEY"),
     "another service": ({"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "was filled from"),
     "report is a database": ({"GRAMHOUSE_REPORT": "analytics.duckdb"}, "reserved for a database"),
+    "report is a folder": ({"GRAMHOUSE_REPORT": "folder"}, "GRAMHOUSE_REPORT: folder is a folder"),
+    "report in a file": ({"GRAMHOUSE_REPORT": "notes.txt/report.html"}, "cannot write the report"),
     "snapshot is a folder": ({"GRAMHOUSE_SNAPSHOT": "folder"}, "folder"),
     "snapshot in a file": ({"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "notes.txt is not a folder"),
     "raw store is a file": ({"GRAMHOUSE_RAW": "notes.txt"}, "cannot write the raw store"),

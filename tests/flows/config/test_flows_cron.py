@@ -54,8 +54,8 @@ def test_an_invalid_schedule_is_reported_in_one_line_with_its_setting(
     with pytest.raises(SettingsError) as raised:
         load()
     assert str(raised.value) == (
-        f"GRAMHOUSE_{name.upper()}: it is not a valid cron expression; use five fields, such as 15 2 * * *"
-        " (got 'at two')."
+        f"GRAMHOUSE_{name.upper()}: it is not a valid cron expression (got 'at two')."
+        " Fix: use five fields, such as 15 2 * * *."
     )
 
 

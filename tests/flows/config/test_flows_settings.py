@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, get_args
 from urllib.request import proxy_bypass
@@ -67,6 +68,12 @@ WRONG = [
     ("api_key_file", "/"),
     ("report", "/"),
     ("report_url", "report.html"),
+    ("nightly", "at two"),
+    ("stories", "* * * *"),
+    ("mapping", '{"media_id": ["id"]}'),
+    ("mapping", '{"columns": {"media_id": {"paths": ["$.a"]}}}'),
+    ("mapping", '{"columns": {"a b": {"paths": ["$.a"]}}}'),
+    ("mapping", '{"volatile_parameters": ["a b"]}'),
     ("concurrency", "0"),
     ("concurrency", "257"),
     ("concurrency", "many"),
@@ -149,7 +156,7 @@ def test_each_invalid_value_is_reported_in_one_line_with_its_setting(
         load()
     output = str(raised.value)
     assert len(output.splitlines()) == 1
-    assert output.startswith(f"GRAMHOUSE_{name.upper()}: ")
+    assert re.fullmatch(rf"GRAMHOUSE_{name.upper()}\b[^;]*[^.;]\. Fix: [^;]+(; the default is .+)?\.", output)
     assert SECRET not in output
     assert "pass@" not in output
 
@@ -185,10 +192,14 @@ def test_a_file_may_have_a_byte_order_mark_and_line_ends_of_windows() -> None:
         (b"pagesize = 1", "pagesize: unknown setting; did you mean page_size"),
         (b'warehouse = "a\\u0000b"', "gramhouse.toml, line 1: warehouse: it is not a file name"),
         (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
+        (None, "gramhouse.toml cannot be read: Is a directory. Fix:"),
     ],
 )
-def test_an_invalid_file_is_reported_in_one_line(content: bytes, output: str) -> None:
-    Path("gramhouse.toml").write_bytes(content)
+def test_an_invalid_file_is_reported_in_one_line(content: bytes | None, output: str) -> None:
+    if content is None:
+        Path("gramhouse.toml").mkdir()
+    else:
+        Path("gramhouse.toml").write_bytes(content)
     with pytest.raises(SettingsError, match=output) as raised:
         load()
     assert len(str(raised.value).splitlines()) == 1
@@ -259,13 +270,13 @@ def test_a_key_that_cannot_be_sent_is_one_line_that_names_its_source(
 )
 def test_a_key_file_without_a_key_is_reported_in_one_line(tmp_path: Path, content: bytes, why: str) -> None:
     (tmp_path / "key").write_bytes(content)
-    with pytest.raises(SettingsError, match=why):
+    with pytest.raises(SettingsError, match=f"{why}.* Fix: set it to "):
         load(api_key_file=tmp_path / "key").key()
 
 
 def test_a_key_file_that_is_missing_or_a_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path):
-        with pytest.raises(SettingsError, match="cannot be read"):
+        with pytest.raises(SettingsError, match=r"cannot be read .* Fix: set it to a text file"):
             load(api_key_file=path).key()
 
 
@@ -341,11 +352,11 @@ def test_a_wrong_value_in_the_file_is_named_by_its_line() -> None:
     with pytest.raises(SettingsError) as raised:
         load()
     assert sorted(str(raised.value).splitlines()) == [
-        "gramhouse.toml, line 11: mapping.columns.likes.paths: it is missing.",
+        "gramhouse.toml, line 11: mapping.columns.likes.paths: it is missing. Fix: change it, or remove it.",
         "gramhouse.toml, line 12: mapping.columns.likes.path: unknown setting; did you mean paths?",
         f"gramhouse.toml, line 3: page_size: {NO_PAGE_SIZE}",
         "gramhouse.toml, line 4: nottify: unknown setting; did you mean notify?",
-        "gramhouse.toml, line 7: mapping.media_id.1: it must be text (got '7').",
+        "gramhouse.toml, line 7: mapping.media_id.1: it must be text (got '7'). Fix: change it, or remove it.",
     ]
 
 
@@ -469,7 +480,9 @@ def test_a_key_in_the_wrong_setting_is_not_shown(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", ["snapshot"])
 def test_credentials_in_the_address_of_a_bucket_are_refused_and_not_shown(name: str) -> None:
-    with pytest.raises(SettingsError, match=f"^--{name}: it names no bucket; write one such as s3://bucket/") as raised:
+    with pytest.raises(
+        SettingsError, match=f"^--{name}: it names no bucket. Fix: write one such as s3://bucket/"
+    ) as raised:
         load(**{name: "s3://user:canary@bucket/a.duckdb"})
     assert "canary" not in str(raised.value)
 
@@ -480,7 +493,9 @@ def test_credentials_in_the_address_of_a_bucket_are_refused_and_not_shown(name: 
 )
 def test_a_key_in_an_invalid_toml_file_is_not_shown(content: str) -> None:
     Path("gramhouse.toml").write_text(f"page_size = 3\n{content}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line [23], is not valid TOML\.$"):
+    with pytest.raises(
+        SettingsError, match=r"^gramhouse\.toml, line [23], is not valid TOML\. Fix: correct the file\.$"
+    ):
         load()
 
 
@@ -519,11 +534,11 @@ def test_the_line_of_a_setting_in_a_document() -> None:
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ("127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801')."),
-        ("api.example", "must begin with https:// (got 'api.example')."),
-        ("https://api.example/api/v1/accounts", "remove /accounts (got 'https://api.example/api/v1/accounts')."),
-        ("a-key-that-is-no-address", "must begin with https://."),
-        ("me:hunter2@api.example", "must begin with https://."),
+        ("127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801'). Fix: change it, or remove it."),
+        ("api.example", "must begin with https:// (got 'api.example'). Fix: change it, or remove it."),
+        ("https://api.example/api/v1/accounts", "(got 'https://api.example/api/v1/accounts'). Fix: remove /accounts."),
+        ("a-key-that-is-no-address", "must begin with https://. Fix: change it, or remove it."),
+        ("me:hunter2@api.example", "must begin with https://. Fix: change it, or remove it."),
     ],
 )
 def test_a_refused_address_is_shown_unless_it_may_hold_a_secret(

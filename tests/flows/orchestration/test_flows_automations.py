@@ -1,13 +1,16 @@
 """The automation files: complete, consistent with the emitted events, and referring to blocks."""
 
+import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,13 +20,14 @@ import pytest
 from prefect.events.actions import ChangeFlowRunState, SendNotification
 from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.config.errors import SettingsError
+from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import load
 from flows.orchestration import automations
 from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, described
 from flows.orchestration.deployments import deployments
-from flows.orchestration.flow_run import LEFT
+from flows.orchestration.flow_run import LEFT, check_tracker
 from flows.orchestration.processes import local_prefect
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.reporting.exit_code import EXIT_OF
@@ -272,11 +276,45 @@ async def test_a_block_that_cannot_be_notified_is_reported_and_changes_nothing(
     assert server.names == ALL
 
 
-def test_a_server_that_does_not_answer_is_reported_in_one_line() -> None:
-    env = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"}
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("PREFECT_API_URL", "http://127.0.0.1:9/api", "http://127.0.0.1:9/api does not answer."),
+        ("PREFECT_API_REQUEST_TIMEOUT", "soon", "Prefect's settings cannot be read: PREFECT_API_REQUEST_TIMEOUT: "),
+        ("PREFECT_LOGGING_LEVEL", "loud", "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: "),
+        ("GRAMHOUSE_NIGHTLY", "at two", "GRAMHOUSE_NIGHTLY: it is not a valid cron expression (got 'at two'). Fix: "),
+    ],
+)
+def test_what_the_command_cannot_use_is_reported_in_one_line(variable: str, value: str, message: str) -> None:
+    env = {**os.environ, variable: value}
     command = [sys.executable, "-m", "flows.orchestration.automations"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert [line.partition(" Fix: ")[0] for line in done.stderr.splitlines()] == [
-        f"{env['PREFECT_API_URL']} does not answer."
-    ]
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert done.stderr.startswith(message)
+    assert " Fix: " in done.stderr
+
+
+class _AnotherService(BaseHTTPRequestHandler):
+    """Answers every request with the same JSON, as the API of another service may."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.server.answer)  # type: ignore[attr-defined]
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("answer", [b'{"items": [], "next_cursor": null}', b'"soon"', b'"2.20.0"', b"null", b"<html>"])
+def test_a_service_that_is_not_prefects_is_recognized(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _AnotherService) as server:
+        server.answer = answer  # type: ignore[attr-defined]
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/api"
+        monkeypatch.setenv("PREFECT_API_URL", url)
+        with temporary_settings({PREFECT_API_URL: url}), pytest.raises(TrackerUnreachable) as refused:
+            asyncio.run(check_tracker())
+        server.shutdown()
+    what = "does not answer" if answer == b"<html>" else "is not the API of a Prefect server of this version"
+    assert str(refused.value).startswith(f"{url} {what}. Fix: start the server")

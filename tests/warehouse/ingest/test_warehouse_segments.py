@@ -162,7 +162,7 @@ def test_a_missing_segment_is_reported_and_nothing_is_staged(path: Path) -> None
     whole = first.read_bytes()
     first.write_bytes(whole[:-1])
     with pytest.raises(
-        WarehouseUnusable, match=r"segment-000001 is damaged after \d+ bytes\. Check the disk"
+        WarehouseUnusable, match=r"segment-000001 is damaged after \d+ bytes\. Fix: check the disk"
     ) as message:
         staged(path)
     assert len(str(message.value).splitlines()) == 1
@@ -185,7 +185,7 @@ def test_segments_of_another_state_of_the_warehouse_are_refused(path: Path) -> N
     with pytest.raises(WarehouseUnusable, match="contains pages of another warehouse, or of a later state of this one"):
         staged(path)
     path.unlink()
-    with pytest.raises(WarehouseUnusable, match="or created a new warehouse, move that file away"):
+    with pytest.raises(WarehouseUnusable, match="created a new warehouse or replaced the disk, move that file away"):
         staged(path)
     files(path)[0].unlink()
     assert staged(path) == []
@@ -204,7 +204,7 @@ def test_an_incomplete_write_is_undone(path: Path, monkeypatch: pytest.MonkeyPat
     with session(path) as (_, segments):
         for _ in range(2):
             monkeypatch.setattr(module, "write", some)
-            with pytest.raises(WarehouseUnusable, match=r"No space left on device\. The disk is full: free space"):
+            with pytest.raises(WarehouseUnusable, match=r"No space left on device\. The disk is full. Fix: free space"):
                 segments.append(first)
             monkeypatch.undo()
             segments.append(first)

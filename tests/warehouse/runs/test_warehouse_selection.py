@@ -111,7 +111,7 @@ def test_an_exact_id_takes_precedence(peopled: Rig, ask_for: Chooser) -> None:
     peopled.catalogue("c", 48, [account(ANNA, name="anna"), *namesakes])
     for typed in ("anna", "ANNA", "Anna"):
         assert [one.account_id for one in ask_for(Selection((typed,)))] == ["anna"]
-    with pytest.raises(SelectionError, match=r"^More than one account is named '@anna': "):
+    with pytest.raises(SelectionError, match=r"^More than one account is named '@anna'\. Fix: "):
         ask_for(Selection(("@anna",)))
 
 
@@ -120,7 +120,7 @@ def test_a_reused_name_selects_its_current_account(peopled: Rig, ask_for: Choose
     assert [one.account_id for one in ask_for(Selection(("gone",)))] == [ANNA]
 
 
-HINT = ": `gramhouse accounts` lists them with their ids, and a sync finds new ones."
+HINT = ". Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
 
 
 NOT_THERE: list[tuple[tuple[str, ...], str]] = [

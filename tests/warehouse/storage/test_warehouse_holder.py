@@ -171,16 +171,19 @@ def test_lock_messages_of_duckdb_are_recognized(path: Path, output: str, result:
     assert result in str(error)
 
 
+HINT = "Fix: check the path and the disk; if the file is damaged, restore a backup."
+
+
 @pytest.mark.parametrize(
     ("output", "result"),
     [
-        ("(duckdb.IOException) Odd\n[SQL: x]", "Odd."),
-        ("Odd!", "Odd."),
-        ("", "OSError."),
-        (" \n", "OSError."),
+        ("(duckdb.IOException) Odd\n[SQL: x]", f"Odd. {HINT}"),
+        ("Odd!", f"Odd. {HINT}"),
+        ("", f"OSError. {HINT}"),
+        (" \n", f"OSError. {HINT}"),
         (
             "No space left on device",
-            "No space left on device. The disk is full: free space and retry; landed pages are kept.",
+            "No space left on device. The disk is full. Fix: free space and retry; landed pages are kept.",
         ),
     ],
 )

@@ -88,8 +88,9 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
     if end and data[:end] != _LINE.format(session).encode():
         message = (
-            f"{segment.path} contains pages of another warehouse, or of a later state of this one. If you restored a"
-            " backup or created a new warehouse, move that file away: its pages will be fetched again."
+            f"{segment.path} contains pages of another warehouse, or of a later state of this one, or is damaged."
+            " Fix: if you restored a backup, created a new warehouse or replaced the disk, move that file away: its"
+            " pages will be fetched again."
         )
         raise WarehouseUnusable(message)
     return data, end
@@ -104,7 +105,7 @@ def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> I
         yield record
     if end < len(data) and not is_last:
         message = (
-            f"{segment.path} is damaged after {end:,} bytes. Check the disk. Then move this file and those with"
+            f"{segment.path} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those with"
             " higher numbers away: their pages will be fetched again."
         )
         raise WarehouseUnusable(message)
@@ -145,6 +146,32 @@ def _segment(warehouse: Path, number: int) -> Segment:
     return Segment(number, warehouse.with_name(f"{warehouse.name}{_MARK}{number:06}"))
 
 
+def _waiting(connection: Connection, left: Sequence[Segment]) -> tuple[list[Segment], str]:
+    """Return the segments that are not staged, and their session.
+
+    Raises WarehouseUnusable if one belongs to another session.
+    """
+    rows = connection.db.execute("SELECT session, number FROM ops.segments").fetchall()
+    session = rows[0][0] if rows else ""
+    taken = {number for _, number in rows}
+    for segment in left:
+        # The session is checked too: by its number alone, another session's segment might seem staged.
+        _read(segment, session, _MOST_OF_A_LINE)
+    return [segment for segment in left if segment.number not in taken], session
+
+
+def check_segments(connection: Connection) -> None:
+    """Check the segments that a killed process left, without changing anything. Raises as `recover` does."""
+    try:
+        left = _left(connection.path.resolve())
+        waiting, session = _waiting(connection, left)
+        for segment in waiting:
+            for _ in _landed(segment, session, summed=True, is_last=segment == left[-1]):
+                pass
+    except OSError as error:
+        raise explain(connection.path, error) from error
+
+
 def recover(connection: Connection) -> None:
     """Stage the pages that a killed process left in segments. Call it outside of a transaction.
 
@@ -154,13 +181,7 @@ def recover(connection: Connection) -> None:
     try:
         if left := _left(warehouse):
             with connection.begin():
-                rows = connection.db.execute("SELECT session, number FROM ops.segments").fetchall()
-                session = rows[0][0] if rows else ""
-                taken = {number for _, number in rows}
-                for segment in left:
-                    # The session is checked too: by its number alone, another session's segment might seem staged.
-                    _read(segment, session, _MOST_OF_A_LINE)
-                waiting = [segment for segment in left if segment.number not in taken]
+                waiting, session = _waiting(connection, left)
                 _take_in(connection, waiting, session, summed=True, last=left[-1])
             _drop(left)
         # The deletion must be durable before the record that the segment is staged is deleted.
