@@ -315,6 +315,7 @@ def test_a_killed_run_is_started_again_and_resumes(up: Up) -> None:
     assert [state for _, state, resumed, _ in runs if resumed in killed] == ["complete"], [found[1:] for found in runs]
 
 
+@pytest.mark.long
 def test_a_run_that_crashes_again_soon_is_not_started_for_ever(up: Up) -> None:
     run = up.under_way("stories")
     up.kill_runs()
@@ -357,6 +358,7 @@ def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> N
     assert (made["state_type"], made["run_count"]) == ("COMPLETED", 2)
 
 
+@pytest.mark.long
 def test_a_wrong_key_is_not_retried(up: Up) -> None:
     up.service.faults({"action": {"kind": "error", "code": "api_unauthorized", "status": 401}})
     failed = up.ended(up.trigger("nightly"))
@@ -391,6 +393,7 @@ def test_sigterm_ends_all_processes_and_interrupts_the_run(up: Up) -> None:
     assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
 
 
+@pytest.mark.long
 def test_runs_are_resumed_after_a_power_failure(up: Up) -> None:
     nightly = up.under_way("nightly")
     # It waits for the lock, or has not begun.
