@@ -51,11 +51,6 @@ NOW: World = {
 }
 
 
-def is_due(where: Where) -> bool:
-    """Return whether a run scans this partition; accounts with an expired token are skipped."""
-    return where[0] not in (CYD, DAN)
-
-
 def partitions() -> set[Where]:
     """Return all partitions for which a run over this world must have an outcome."""
     return {CATALOGUE, *((owner, surface) for owner in (ANN, BEA, CYD) for surface in SURFACES)}

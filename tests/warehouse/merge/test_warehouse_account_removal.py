@@ -56,12 +56,6 @@ def warnings(rig: Rig, run_id: str = "run-1") -> tuple[RunWarning, ...]:
         return ledger.warnings(rig.connection, run_id)
 
 
-def test_one_catalogue_removes_no_account(rig: Rig) -> None:
-    listed(rig, 0, range(60))
-    assert listed(rig, 24, range(59)) == 0
-    assert (removed(rig), missing(rig)) == (0, 1)
-
-
 def test_a_catalogue_twelve_hours_later_confirms_accounts_missing_in_both(rig: Rig) -> None:
     listed(rig, 0, range(60))
     assert listed(rig, 24, range(30)) == 0
@@ -88,22 +82,6 @@ def test_a_catalogue_right_behind_one_that_was_resumed_after_days_confirms_nothi
     assert listed(rig, 109, range(30)) == 30
 
 
-def test_accounts_missing_only_in_the_later_catalogue_are_judged_separately(rig: Rig) -> None:
-    listed(rig, 0, range(60))
-    listed(rig, 24, range(30))
-    assert listed(rig, 48, range(20)) == 30
-    assert (removed(rig), missing(rig)) == (30, 10)
-
-
-def test_an_account_seen_again_is_no_longer_missing(rig: Rig) -> None:
-    listed(rig, 0, range(4))
-    listed(rig, 24, [0])
-    rig.catalogue("broken off", 25, accounts(1, 2, 3), last=False)
-    assert missing(rig) == 0
-    assert listed(rig, 48, [0]) == 0
-    assert missing(rig) == 3
-
-
 def test_an_empty_catalogue_confirms_nothing_and_nothing_is_confirmed_by_it(rig: Rig) -> None:
     listed(rig, 0, range(4))
     for day in (1, 2, 3):
@@ -122,16 +100,6 @@ def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig:
     rig.do("UPDATE ops.missing_accounts SET missing_since = missing_since + INTERVAL 1 YEAR")
     assert listed(rig, 48, [0]) == 0
     assert listed(rig, 61, [0]) == 3
-
-
-def test_a_scan_that_was_interrupted_is_judged_at_its_end_alone(rig: Rig) -> None:
-    listed(rig, 0, range(60))
-    scan = Scan(CATALOGUE, "c", at(24))
-    rig.land(scan.page(accounts(*range(20)), at(24)))
-    assert (merged(rig), missing(rig)) == (0, 0)
-    scan.run_id = "second"
-    rig.land(scan.page(accounts(*range(20, 59)), at(30), last=True))
-    assert (merged(rig), missing(rig)) == (0, 1)
 
 
 @pytest.mark.parametrize(("left", "makes_partial"), [(59, False), (54, False), (53, True), (1, True)])

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, full_scans_due, known_posts
 from models.checkpoint import ScanState
 from models.partition import media
@@ -48,20 +46,6 @@ def scan_of(rig: Rig) -> Row:
     return rig.row(SCAN)
 
 
-def test_two_recent_scans_decide_removals_within_their_depth(rig: Rig) -> None:
-    scan(rig, "a", 0, posts(10, 20, 30, 40, 50))
-    scan(rig, "b", 24, posts(10, 30), down_to=30)
-    assert rig.rows(GONE) == []
-    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("20", at(24))]
-    scan(rig, "c", 48, posts(10, 30), down_to=30)
-    assert rig.rows(GONE) == [("20", at(24))]
-    assert scan_of(rig)[:3] == (at(0), at(48), at(-30))
-    scan(rig, "d", 72, posts(10, 30, 40))
-    scan(rig, "e", 96, posts(10, 30, 40))
-    assert rig.rows(GONE) == [("20", at(24)), ("50", at(72))]
-    assert scan_of(rig)[:3] == (at(96), None, None)
-
-
 def test_an_item_that_is_seen_again_is_no_longer_missing(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30, 40))
     scan(rig, "b", 24, posts(10, 30), down_to=30)
@@ -70,57 +54,12 @@ def test_an_item_that_is_seen_again_is_no_longer_missing(rig: Rig) -> None:
     assert rig.rows(GONE) == []
 
 
-def test_a_missing_item_below_the_depth_of_a_later_scan_stays_missing(rig: Rig) -> None:
-    scan(rig, "a", 0, posts(10, 20, 30, 40))
-    scan(rig, "b", 24, posts(10, 30), down_to=30)
-    scan(rig, "c", 48, posts(10), down_to=10)
-    assert rig.rows(GONE) == []
-    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("20", at(24))]
-    scan(rig, "d", 49, posts(10, 30, 40))
-    assert rig.rows(GONE) == [("20", at(24))]
-
-
-def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(rig: Rig) -> None:
-    scan(rig, "a", 0, posts(10, 20, 30, 40))
-    scan(rig, "b", 24, [*posts(10, 30), NAMELESS], down_to=30)
-    assert scan_of(rig)[5] == at(24)
-    scan(rig, "c", 48, [*posts(10, 30), NAMELESS], down_to=30)
-    assert rig.rows(GONE) == []
-    # The first scan without rejected records.
-    scan(rig, "d", 72, posts(10, 30), down_to=30)
-    assert rig.rows(GONE) == []
-    assert scan_of(rig)[5] is None
-    scan(rig, "e", 96, posts(10, 30), down_to=30)
-    assert rig.rows(GONE) == [("20", at(72))]
-
-
 def test_removals_that_a_full_scan_left_undecided_stay_undecided_after_a_recent_scan(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30, 40))
     scan(rig, "b", 24, [*posts(10, 20, 30), NAMELESS])
     assert scan_of(rig)[5] == at(24)
     scan(rig, "c", 48, posts(10, 20), down_to=20)
     assert scan_of(rig)[5] == at(24)
-
-
-@pytest.mark.parametrize(
-    ("story", "order", "proofs"),
-    [("+", "newest_first", 0), ("-", None, 2), ("-+", None, 1), ("-++", "newest_first", 0), ("+-+", None, 1)],
-)
-def test_consecutive_full_scans_prove_the_order(rig: Rig, story: str, order: str | None, proofs: int) -> None:
-    for number, kept in enumerate(story):
-        scan(rig, f"{number}", 24 * number, posts(10, 20), broken_by=None if kept == "+" else "10")
-    assert scan_of(rig)[3:5] == (order, proofs)
-
-
-def test_rows_of_an_open_scan_are_not_known_territory(rig: Rig) -> None:
-    scan(rig, "a", 0, posts(40, 50))
-    open_scan = Scan(POSTS, "b", at(24))
-    rig.land(open_scan.page(posts(10, 20), at(24)))
-    rig.merge()
-    with rig.connection.begin():
-        closed = closed_scans(rig.connection, [ANNA])
-        assert known_posts(rig.connection, closed, older_than=at(0)) == {ANNA: frozenset({"40", "50"})}
-        assert known_posts(rig.connection, closed, older_than=at(-45)) == {ANNA: frozenset({"50"})}
 
 
 def test_removed_posts_are_not_known_territory(rig: Rig) -> None:

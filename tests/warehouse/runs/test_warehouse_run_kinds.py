@@ -77,16 +77,6 @@ def test_an_overtaken_scan_does_not_remove_items_added_since_it_began(run_kinds:
     assert run_kinds.rig.rows(GONE) == [("4", at(48) + timedelta(minutes=1))]
 
 
-def test_an_overtaken_scan_marks_nothing_that_came_back_since_it_began(run_kinds: RunKinds) -> None:
-    run_kinds.whole("first", 0, 1, 2, 3, 4, run_kind="sync")
-    run_kinds.whole("second", 12, 1, 2, 3, run_kind="sync")
-    sync = run_kinds.begun("sync", 24, 1)
-    run_kinds.whole("backfill", 25, 1, 2, 3, 4)
-    run_kinds.page(sync, at(26), 2, 3, last=True)
-    run_kinds.rig.merge()
-    assert run_kinds.rig.rows(GONE) == []
-
-
 def test_an_overtaken_scan_is_not_recorded_as_the_last_complete_scan(run_kinds: RunKinds) -> None:
     """complete_at is the end of the last full scan, and never decreases."""
     ends: list[datetime] = []
@@ -108,73 +98,12 @@ def test_an_overtaken_scan_is_not_recorded_as_the_last_complete_scan(run_kinds: 
     assert run_kinds.rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
-def test_a_scan_does_not_remove_items_that_an_interrupted_scan_found_since_it_began(run_kinds: RunKinds) -> None:
-    """The backfill was not completed, so the sync's scan decides about the other items."""
-    run_kinds.whole("first", 0, 1, 2, 3, 4, 5, run_kind="sync")
-    run_kinds.whole("second", 12, 1, 2, 3, 4, run_kind="sync")
-    sync = run_kinds.begun("sync", 24, 1, 2)
-    run_kinds.begun("backfill", 25, 9, 5, 1, run_kind="backfill")
-    run_kinds.page(sync, at(26), 3, last=True)
-    run_kinds.rig.merge()
-    assert run_kinds.rig.rows(GONE) == []
-    assert run_kinds.rig.rows(MISSING) == [("4", at(26)), ("5", at(26))]
-    assert run_kinds.rig.rows(ENDED) == [("sync", at(26))]
-
-
 def test_a_backfill_misses_items_known_at_its_start_despite_an_unfinished_sync(run_kinds: RunKinds) -> None:
     run_kinds.whole("before", 0, 1, 2, 3, run_kind="sync")
     run_kinds.begun("sync", 24, 9, 1)
     run_kinds.whole("backfill", 25, 1, 2)
     run_kinds.rig.merge()
     assert run_kinds.rig.rows(MISSING) == [(n, at(25) + timedelta(minutes=1)) for n in ("3", "9")]
-
-
-def test_an_item_that_an_overtaken_scan_sees_is_no_longer_missing(run_kinds: RunKinds) -> None:
-    run_kinds.whole("before", 0, 1, 2, 3, run_kind="sync")
-    sync = run_kinds.begun("sync", 24, 1)
-    run_kinds.whole("backfill", 25, 1, 2)
-    run_kinds.page(sync, at(26), 2, 3, last=True)
-    run_kinds.rig.merge()
-    assert run_kinds.rig.rows(MISSING) == []
-
-
-def test_an_overtaken_scan_neither_confirms_nor_settles_a_removal(run_kinds: RunKinds) -> None:
-    run_kinds.whole("before", 0, 1, 2, 3, 4, run_kind="sync")
-    sync = run_kinds.begun("sync", 24, 1)
-    run_kinds.whole("backfill", 25, 1)
-    run_kinds.page(sync, at(26), 2, last=True)
-    run_kinds.rig.merge()
-    since = at(25) + timedelta(minutes=1)
-    assert run_kinds.rig.rows(GONE) == []
-    assert run_kinds.rig.rows(MISSING) == [("3", since), ("4", since)]
-    run_kinds.whole("next", 48, 1, 2, run_kind="sync")
-    run_kinds.rig.merge()
-    assert run_kinds.rig.rows(GONE) == [("3", since), ("4", since)]
-    assert run_kinds.rig.rows(MISSING) == []
-
-
-def test_an_overtaken_scan_marks_nothing_missing(run_kinds: RunKinds) -> None:
-    run_kinds.whole("before", 0, 1, 2, 3, 4, run_kind="sync")
-    sync = run_kinds.begun("sync", 24, 1)
-    run_kinds.whole("backfill", 25, 1, 2, 3, 4)
-    run_kinds.page(sync, at(26), last=True)
-    run_kinds.rig.merge()
-    assert run_kinds.rig.rows("FROM ops.missing") == []
-    run_kinds.whole("next", 48, 1, run_kind="sync")
-    run_kinds.rig.merge()
-    assert run_kinds.rig.rows(GONE) == []
-
-
-def test_a_settled_scan_is_not_settled_again_by_the_other_run_kind(rig: Rig) -> None:
-    rig.scan(POSTS, "sync", 0, posts(1, 2, 3))
-    backfill = Scan(POSTS, "backfill", at(24), run_kind="backfill")
-    rig.land(backfill.page(posts(1, 2), at(24), last=True))
-    rig.merge()
-    before = rig.rows(ENDED)
-    for hour in (48, 49):
-        rig.land(Scan(POSTS, f"half-{hour}", at(hour)).page(posts(4), at(hour)))
-        assert rig.merge().removed == 0
-        assert rig.rows(ENDED) == before == [("backfill", at(24))]
 
 
 def test_an_account_listed_by_a_later_catalogue_scan_is_not_removed(rig: Rig) -> None:
