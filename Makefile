@@ -182,8 +182,9 @@ format: $(VENV)/.dev ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-dictionary: $(VENV)/.runtime ## Generate docs/data-dictionary.md from the declarations.
+dictionary: $(VENV)/.runtime ## Generate docs/data-dictionary.md and the table of docs/settings.md from the declarations.
 	$(BIN)/python -c 'from models.tables.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
+	$(BIN)/python -m flows.config.settings_table docs/settings.md
 
 notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of sandbox data and update its charts.
 	rm -rf data/notebook && $(BIN)/python -m tests.handoff.days data/notebook

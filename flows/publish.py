@@ -1,12 +1,14 @@
 """Publishing as a Prefect flow."""
 
+from pathlib import Path
+
 from humanize import naturalsize
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 from pydantic import BaseModel, ConfigDict
 
-from flows.config.options import BusyWait, SnapshotFile, WarehouseFile
+from flows.config.options import setting
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.orchestration.flow_run import conclude, notices_in_flow_run, run_name
@@ -18,9 +20,9 @@ class PublishOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", title="Publish")
 
-    warehouse: WarehouseFile = None
-    snapshot: SnapshotFile = None
-    busy_wait: BusyWait = None
+    warehouse: Path | None = setting("warehouse")
+    snapshot: str | None = setting("snapshot")
+    busy_wait: float | None = setting("busy_wait")
 
 
 @flow(name="publish", flow_run_name=run_name, persist_result=False, retries=0)

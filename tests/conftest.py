@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from flows.reporting.words import notices
+from flows.reporting.notices import notices
 from tests.prefect_api import prefect_server
 
 # No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.

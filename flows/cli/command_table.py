@@ -1,20 +1,29 @@
 """The commands as a table. Only the module of the called command is imported."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+
+ADVANCED = "Advanced"
+_GROUPS = ("Start", "Operate", "Read", "Maintain")
+
+# Typer's names of types, in words.
+_TYPES = {"int": "NUMBER", "int range": "NUMBER", "float": "NUMBER", "str": "TEXT", "list[str]": "TEXT"}
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: the module in commands/ that has the function of its name, and that function's first paragraph."""
+    """A command: its group, its module in commands/, the first paragraph of the function of its name, an example."""
 
+    group: str
     module: str
     help: str
+    example: str
     context_settings: Mapping[str, Any] = field(default_factory=dict)
     hidden: ClassVar[bool] = False
 
@@ -25,44 +34,103 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "demo": Command(
-        "demo", "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries."
+        "Start",
+        "demo",
+        "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries.",
+        "gramhouse demo",
     ),
-    "sync": Command("sync", "Sync everything the API key can see into the warehouse and publish a snapshot."),
-    "backfill": Command("backfill", "Scan selected accounts again from the first page and publish a snapshot."),
-    "publish": Command("sync", "Merge landed pages and publish a new snapshot, without API requests."),
-    "compact": Command("maintenance", "Rewrite the warehouse file, compacted and sorted."),
-    "rebuild": Command(
-        "maintenance",
-        "Decode the raw store and the quarantine again with the current mapping and publish, without API requests.",
+    "doctor": Command(
+        "Start",
+        "doctor",
+        "Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.",
+        "gramhouse doctor",
     ),
-    "status": Command("status", "Show what is fresh, stale, expired, deferred, failed or interrupted, and why."),
-    "accounts": Command("listing", "List accounts: status, token expiry and age of their media."),
-    "runs": Command("listing", "List recent runs: what they landed and how they ended."),
-    "quarantine": Command(
-        "quarantine",
-        "List records in quarantine, newest first, with the ids needed to trace their requests.",
+    "sandbox": Command(
+        "Start",
+        "sandbox",
+        "Serve API v1 on this machine with generated data.",
+        "gramhouse sandbox --accounts 200 --account-limit 30/60",
+    ),
+    "sync": Command(
+        "Operate",
+        "sync",
+        "Sync everything the API key can see into the warehouse and publish a snapshot.",
+        "gramhouse sync --surface stories",
+    ),
+    "backfill": Command(
+        "Operate",
+        "backfill",
+        "Scan selected accounts again from the first page and publish a snapshot.",
+        "gramhouse backfill --account nasa --surface posts",
+    ),
+    "up": Command(
+        "Operate",
+        "up",
+        "Start a Prefect server with its UI and serve the scheduled and manual deployments.",
+        "gramhouse up --port 4201",
+    ),
+    "status": Command(
+        "Operate",
+        "status",
+        "Show what is fresh, stale, expired, deferred, failed or interrupted, and why.",
+        "gramhouse status --json",
+    ),
+    "accounts": Command(
+        "Operate",
+        "listing",
+        "List accounts: status, token expiry and age of their media.",
+        "gramhouse accounts --expired",
+    ),
+    "runs": Command(
+        "Operate", "listing", "List recent runs: what they landed and how they ended.", "gramhouse runs --last 5"
     ),
     # A query may begin with a comment, which looks like an option.
     "query": Command(
+        "Read",
         "snapshot",
         "Run a SQL query on the snapshot. Queries and syncs do not block each other.",
+        'gramhouse query "SELECT surface, count(*) FROM media GROUP BY surface"',
         {"ignore_unknown_options": True},
     ),
-    "describe": Command("snapshot", "List the tables and views of the snapshot, or the columns of one of them."),
-    "export": Command("snapshot", "Export the snapshot as Parquet files with a manifest. Does not block a sync."),
+    "describe": Command(
+        "Read",
+        "snapshot",
+        "List the tables and views of the snapshot, or the columns of one of them.",
+        "gramhouse describe media",
+    ),
+    "export": Command(
+        "Read",
+        "snapshot",
+        "Export the snapshot as Parquet files with a manifest. Does not block a sync.",
+        "gramhouse export parquet",
+    ),
     "report": Command(
+        "Read",
         "report",
         "Create a self-contained HTML report with charts and tables from the snapshot.",
+        "gramhouse report --account nasa --open",
     ),
-    "doctor": Command(
-        "doctor",
-        "Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.",
+    "publish": Command(
+        "Maintain",
+        "sync",
+        "Merge landed pages and publish a new snapshot, without API requests.",
+        "gramhouse publish --busy-wait 600",
     ),
-    "up": Command(
-        "up",
-        "Start a Prefect server with its UI and serve the scheduled and manual deployments.",
+    "rebuild": Command(
+        "Maintain",
+        "maintenance",
+        "Decode the raw store and the quarantine again with the current mapping and publish, without API requests.",
+        "gramhouse rebuild",
     ),
-    "sandbox": Command("sandbox", "Serve API v1 on this machine with generated data."),
+    "compact": Command(
+        "Maintain", "maintenance", "Rewrite the warehouse file, compacted and sorted.", "gramhouse compact"
+    ),
+    "quarantine": Command(
+        "Maintain",
+        "quarantine",
+        "List records in quarantine, newest first, with the ids needed to trace their requests.",
+        "gramhouse quarantine --last 5",
+    ),
 }
 
 
@@ -83,8 +151,42 @@ class Commands(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and name and _imported(name), rest
 
+    def format_commands(self, _: Any, formatter: Any) -> None:  # noqa: ANN401 - Click's
+        """Write a list of commands for each group."""
+        for group in _GROUPS:
+            with formatter.section(group):
+                formatter.write_dl([(name, each.help) for name, each in COMMANDS.items() if each.group == group])
+
+
+class _Described(TyperCommand):
+    """A command whose help has types in words, and options that are rarely used in a list of their own."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Click's
+        """Write the lists of arguments and options."""
+        lists: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], ADVANCED: []}
+        for parameter in self.get_params(ctx):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                of_option = getattr(parameter, "rich_help_panel", None) or "Options"
+                lists["Arguments" if parameter.param_type_name == "argument" else of_option].append(_in_words(*record))
+        for title, rows in lists.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _in_words(names: str, text: str) -> tuple[str, str]:
+    names = re.sub(r"<([^<>]+)>", lambda kind: _TYPES.get(kind[1], kind[1]), names)
+    return names, re.sub(r"x>=(\d+)\]", r"at least \1]", re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", text))
+
 
 def _imported(name: str) -> Any:  # noqa: ANN401 - a command of Click, which Typer contains
+    command = COMMANDS[name]
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    alone.command(name, context_settings=dict(COMMANDS[name].context_settings))(function_of(name))
+    as_command = alone.command(
+        name,
+        cls=_Described,
+        epilog=f"Example: {command.example}",
+        context_settings=dict(command.context_settings),
+    )
+    as_command(function_of(name))
     return typer.main.get_command(alone)

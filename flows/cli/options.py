@@ -1,112 +1,49 @@
-"""Options that several commands share."""
+"""Options of commands. Those of settings and of runs have the help of the models that declare them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic import BaseModel
 
+from flows.cli.command_table import ADVANCED
 from flows.config.errors import SettingsError
+from flows.config.options import SyncOptions
+from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
+
+
+def _name(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
+
+
+def option(model: type[BaseModel], field: str, name: str | None = None, word: str | None = None) -> Any:  # noqa: ANN401 - Typer's
+    """Return the option of a model's field; by default it has the field's name. `word` stands for its value."""
+    text = str(model.model_fields[field].description)
+    repeated = " May be repeated." if model.model_fields[field].default == [] else ""
+    return typer.Option(name or _name(field), metavar=word, help=text + repeated)
+
+
+def of_setting(field: str, word: str | None = None) -> Any:  # noqa: ANN401 - Typer's
+    """Return the option that overrides a setting; its help names the setting."""
+    text = str(Settings.model_fields[field].description).removesuffix(".")
+    named = f"{text} ({PREFIX}{field.upper()})."
+    return typer.Option(_name(field), metavar=word, help=named, rich_help_panel=ADVANCED)
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 # Paths are strings here: Path would turn s3://bucket into s3:/bucket, and messages would show that.
-WarehouseFile = Annotated[
-    str | None,
-    typer.Option("--warehouse", metavar="PATH", help="The writer's DuckDB file (GRAMHOUSE_WAREHOUSE)."),
-]
-SnapshotFile = Annotated[
-    str | None,
-    typer.Option(
-        "--snapshot",
-        metavar="PATH",
-        help="The analysts' DuckDB file, or its address in a bucket (GRAMHOUSE_SNAPSHOT).",
-    ),
-]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Address of the service (GRAMHOUSE_BASE_URL).")]
-Concurrency = Annotated[
-    int | None,
-    typer.Option("--concurrency", help="Maximum number of concurrent requests (GRAMHOUSE_CONCURRENCY)."),
-]
-PageSize = Annotated[
-    int | None,
-    typer.Option("--page-size", help="Records per page, 1 to 50 (GRAMHOUSE_PAGE_SIZE)."),
-]
-MaxWait = Annotated[
-    float | None,
-    typer.Option(
-        "--max-wait",
-        help="Longest wait in seconds for one rate-limited account (GRAMHOUSE_MAX_WAIT).",
-    ),
-]
-BusyWait = Annotated[
-    float | None,
-    typer.Option(
-        "--busy-wait",
-        help="Wait for the lock: seconds to wait while another process holds the warehouse (GRAMHOUSE_BUSY_WAIT).",
-    ),
-]
-Engine = Annotated[
-    Literal["local", "dask"] | None,
-    typer.Option(
-        "--engine",
-        help="Scan in this process or on Dask workers (GRAMHOUSE_ENGINE).",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Address of the Dask scheduler, such as tls://host:8786. Default: start workers on this machine"
-        " (GRAMHOUSE_SCHEDULER).",
-    ),
-]
-SurfaceNames = Annotated[
-    list[str] | None,
-    typer.Option("--surface", help="posts or stories; may be repeated. Default: both."),
-]
-Retries = Annotated[
-    int,
-    typer.Option(
-        "--retries",
-        help="Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes.",
-        min=0,
-    ),
-]
+WarehouseFile = Annotated[str | None, of_setting("warehouse", "PATH")]
+SnapshotFile = Annotated[str | None, of_setting("snapshot", "PATH")]
+BusyWait = Annotated[float | None, of_setting("busy_wait", "SECONDS")]
+SurfaceNames = Annotated[list[str] | None, option(SyncOptions, "surfaces", "--surface", "posts|stories")]
 LogFormat = Annotated[
     Literal["text", "json"],
     # Only declared here: flows/cli/app.py reads it before the command line is parsed.
     typer.Option("--log-format", help="Log lines on standard error: text, or one JSON object per line."),
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log every retry and wait.")]
-AcceptRemovals = Annotated[
-    bool,
-    typer.Option(
-        "--accept-removals",
-        help="Mark all accounts as removed that the catalogue no longer lists, even if there are many.",
-    ),
-]
-Rebind = Annotated[
-    bool,
-    typer.Option("--rebind", help="Accept a service address other than the one the warehouse was filled from."),
-]
-Incremental = Annotated[
-    bool,
-    typer.Option(
-        "--incremental",
-        help="Fetch only new and recent posts, for accounts whose posts are known to be listed newest first"
-        " (GRAMHOUSE_SYNC_MODE).",
-    ),
-]
-FullRefresh = Annotated[
-    bool, typer.Option("--full-refresh", help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")
-]
-MaxRequests = Annotated[
-    int | None,
-    typer.Option("--max-requests", help="Maximum number of requests; remaining scans are deferred.", min=1),
 ]
 
 
@@ -114,19 +51,26 @@ MaxRequests = Annotated[
 class RunArguments:
     """The options shared by all commands that start a run."""
 
-    base_url: BaseUrl = None
+    as_json: AsJson = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every retry and wait.")] = False
+    log_format: LogFormat = "text"
+    retries: Annotated[
+        int,
+        typer.Option(
+            "--retries",
+            help="Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes.",
+            min=0,
+        ),
+    ] = 0
+    base_url: Annotated[str | None, of_setting("base_url", "URL")] = None
     warehouse: WarehouseFile = None
     snapshot: SnapshotFile = None
-    concurrency: Concurrency = None
-    page_size: PageSize = None
-    max_wait: MaxWait = None
+    concurrency: Annotated[int | None, of_setting("concurrency")] = None
+    page_size: Annotated[int | None, of_setting("page_size")] = None
+    max_wait: Annotated[float | None, of_setting("max_wait", "SECONDS")] = None
     busy_wait: BusyWait = None
-    engine: Engine = None
-    scheduler: Scheduler = None
-    retries: Retries = 0
-    as_json: AsJson = False
-    verbose: Verbose = False
-    log_format: LogFormat = "text"
+    engine: Annotated[Literal["local", "dask"] | None, of_setting("engine")] = None
+    scheduler: Annotated[str | None, of_setting("scheduler", "ADDRESS")] = None
 
     @property
     def chosen(self) -> dict[str, object]:

@@ -17,7 +17,8 @@ from flows.cli.signals import run_until_signalled
 from flows.config.settings import Settings, exposed, prefect_api_url
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.words import count, notices
+from flows.reporting.notices import notices
+from flows.reporting.words import count
 from models.runs import RunState
 
 if TYPE_CHECKING:

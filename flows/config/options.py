@@ -3,31 +3,27 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from flows.config.errors import SettingsError
-from flows.config.wrong_value import default_fix, refusal, why
+from flows.config.settings import MOST_REQUESTS, Settings
+from flows.config.wrong_value import default_fix, limits, refusal, why
 from models.incremental import SyncMode
 from models.partition import SURFACES, Surface
 from models.selection import Selection, SelectionError
 
-Surfaces = Annotated[
-    list[Surface],
-    Field(title="Surfaces", description="Posts, stories or both. Default: both.", max_length=2),
-]
-WarehouseFile = Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")]
-SnapshotFile = Annotated[
-    # Not a Path, which would turn s3://bucket into s3:/bucket.
-    str | None,
-    Field(title="Snapshot file", description="The analysts' DuckDB file: a path, or one in s3://, gs:// or az://."),
-]
-BusyWait = Annotated[
-    float | None,
-    Field(title="Wait for the lock", description="Seconds to wait while another process holds the warehouse.", ge=0),
-]
+
+def _title(name: str, _: object) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def setting(name: str) -> Any:  # noqa: ANN401 - the type is that of the annotated field
+    """Return a field that overrides a setting: with its title, help and range; None: as configured."""
+    field = Settings.model_fields[name]
+    return Field(None, title=field.title, description=field.description, **limits(field))
 
 
 def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
@@ -42,99 +38,77 @@ class ExpertOptions(BaseModel):
     a run could send the key to another server, or run code on this machine.
     """
 
-    model_config = ConfigDict(extra="forbid", title="Expert options")
+    model_config = ConfigDict(extra="forbid", title="Expert options", field_title_generator=_title)
 
-    credentials: Annotated[
-        str | None,
-        Field(title="Credentials block", description="Name of a block with the service's address and API key."),
-    ] = None
-    warehouse: WarehouseFile = None
-    snapshot: SnapshotFile = None
-    concurrency: Annotated[
-        int | None, Field(title="Concurrency", description="Maximum number of concurrent requests.", ge=1, le=256)
-    ] = None
-    page_size: Annotated[int | None, Field(title="Page size", description="Records per page.", ge=1, le=50)] = None
-    max_wait: Annotated[
-        float | None,
-        Field(title="Longest wait", description="Longest wait in seconds for one rate-limited account.", ge=0),
-    ] = None
-    busy_wait: BusyWait = None
-    engine: Annotated[
-        Literal["local", "dask"] | None,
-        Field(
-            title="Engine",
-            description="Scan in the process of the run (local) or on Dask workers (dask).",
-        ),
-    ] = None
+    credentials: str | None = setting("credentials")
+    warehouse: Path | None = setting("warehouse")
+    # Not a Path, which would turn s3://bucket into s3:/bucket.
+    snapshot: str | None = setting("snapshot")
+    concurrency: int | None = setting("concurrency")
+    page_size: int | None = setting("page_size")
+    max_wait: float | None = setting("max_wait")
+    busy_wait: float | None = setting("busy_wait")
+    engine: Literal["local", "dask"] | None = setting("engine")
 
 
 class RunOptions(BaseModel):
     """Options of one run. Prefect's form shows the expert options as a group."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", field_title_generator=_title)
 
-    expert: Annotated[ExpertOptions, Field(title="Expert options")] = ExpertOptions()
+    expert: ExpertOptions = Field(ExpertOptions(), title="Expert options")
 
     def chosen(self) -> dict[str, object]:
         """Return the settings of this run by name; None: as configured."""
         return self.expert.model_dump(include=set(ExpertOptions.model_fields))
 
 
+def _surfaces() -> Any:  # noqa: ANN401 - as above
+    return Field([], description="posts or stories. Default: both.", max_length=2)
+
+
 class _Sync(BaseModel):
-    surfaces: Surfaces = []
-    mode: Annotated[
-        SyncMode | None,
-        Field(
-            title="Sync mode",
-            description="full_refresh fetches all posts; incremental only new and recent posts, for accounts whose"
-            " posts are known to be listed newest first.",
-        ),
-    ] = None
-    max_requests: Annotated[
-        int | None,
-        Field(title="Maximum requests", description="Remaining scans are deferred.", ge=1),
-    ] = None
-    accept_removals: Annotated[
-        bool,
-        Field(
-            title="Accept removals",
-            description="Mark all accounts as removed that the catalogue no longer lists, even if there are many.",
-        ),
-    ] = False
-    rebind: Annotated[
-        bool,
-        Field(
-            title="Rebind",
-            description="Accept a service address other than the one the warehouse was filled from.",
-        ),
-    ] = False
+    surfaces: list[Surface] = _surfaces()
+    mode: SyncMode | None = setting("sync_mode")
+    max_requests: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_REQUESTS,
+        title="Maximum requests",
+        description="Maximum number of requests; remaining scans are deferred.",
+    )
+    accept_removals: bool = Field(
+        default=False,
+        description="Mark all accounts as removed that the catalogue no longer lists, even if there are many.",
+    )
+    rebind: bool = Field(
+        default=False,
+        description="Accept a service address other than the one the warehouse was filled from.",
+    )
 
 
 class _Backfill(BaseModel):
-    accounts: Annotated[
-        list[str], Field(title="Accounts", description="Account ids or names, as listed by `gramhouse accounts`.")
-    ] = []
-    surfaces: Surfaces = []
-    everything: Annotated[bool, Field(title="All accounts", description="All accounts in the catalogue.")] = False
-    failed: Annotated[
-        bool, Field(title="Unfinished scans", description="Scans that failed, were denied or were deferred.")
-    ] = False
-    dry_run: Annotated[
-        bool,
-        Field(title="Dry run", description="Show the scans and the estimated number of requests, without scanning."),
-    ] = False
+    accounts: list[str] = Field([], description="Account ids or names, as listed by `gramhouse accounts`.")
+    surfaces: list[Surface] = _surfaces()
+    everything: bool = Field(default=False, title="All accounts", description="All accounts in the catalogue.")
+    failed: bool = Field(
+        default=False,
+        title="Unfinished scans",
+        description="Unfinished scans: those that failed, were denied or were deferred.",
+    )
+    dry_run: bool = Field(
+        default=False,
+        description="Show what would be scanned and the estimated number of requests, without scanning.",
+    )
 
 
 class BackfillExpertOptions(ExpertOptions):
     """The expert options of a backfill."""
 
-    expired_since: Annotated[
-        datetime | None,
-        Field(title="Expired since", description="Accounts whose token was expired at any time since this date (UTC)."),
-    ] = None
-    reason: Annotated[str | None, Field(title="Reason", description="Reason, stored with the run.", max_length=500)] = (
-        None
+    expired_since: datetime | None = Field(
+        None, description="Accounts whose token was expired at any time since this date (UTC)."
     )
+    reason: str | None = Field(None, description="Reason, stored with the run.", max_length=500)
 
 
 # Prefect's form shows the fields of the last base first.
@@ -149,7 +123,7 @@ class BackfillOptions(RunOptions, _Backfill):
 
     model_config = ConfigDict(extra="forbid", title="Backfill")
 
-    expert: Annotated[BackfillExpertOptions, Field(title="Expert options")] = BackfillExpertOptions()
+    expert: BackfillExpertOptions = Field(BackfillExpertOptions(), title="Expert options")
 
     @property
     def reason(self) -> str | None:

@@ -42,9 +42,10 @@ from models.text import one_line
 
 _SHOWN = 80
 
-# A hundred years, so that no date before them is invalid, and a year in seconds.
+# A hundred years, so that no date before them is invalid; a year in seconds; more requests than any run makes.
 _MOST_DAYS = 36_525
 _LONGEST_WAIT = 366 * 24 * 3600
+MOST_REQUESTS = 1_000_000_000
 
 # An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
@@ -125,21 +126,34 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     base_url: Annotated[str, BeforeValidator(_base_url)] | None = Field(
-        None, description="Address of the service, such as https://api.example.com, with or without /api/v1."
+        None, description="Address of the service, such as https://api.example.com; https, except on this machine."
     )
-    api_key: Annotated[SecretStr | None, AfterValidator(_stripped)] = Field(None, description="The API key.")
+    api_key: Annotated[SecretStr | None, AfterValidator(_stripped)] = Field(
+        None, description="The API key. It is never written to a file, a log or a database."
+    )
     api_key_file: File | None = Field(None, description="A file that contains only the API key.")
-    warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
-    snapshot: SnapshotPlace = Field(
-        "data/analytics.duckdb", description="The analysts' DuckDB file: a path, or one in s3://, gs:// or az://."
+    warehouse: DatabaseFile = Field(
+        Path("data/warehouse.duckdb"), title="Warehouse file", description="The writer's DuckDB file."
     )
-    report: File | None = Field(None, description="The HTML report that each publish updates; by default none.")
+    snapshot: SnapshotPlace = Field(
+        "data/analytics.duckdb",
+        title="Snapshot file",
+        description="The analysts' DuckDB file: a path, or its address in a bucket (s3://, gs://, az://).",
+    )
+    report: File | None = Field(
+        None,
+        description="The HTML report that each publish renews; by default none, but report.html beside the snapshot"
+        " for runs of `up`.",
+    )
     report_url: Annotated[str, BeforeValidator(_web_address)] | None = Field(
-        None, description="Address at which people open the report, such as https://reports.example.com/gramhouse.html."
+        None,
+        description="Address at which people open the report, such as https://reports.example.com/gramhouse.html; a"
+        " run's page in Prefect links to it.",
     )
     raw: File | None = Field(
         None,
-        description="The folder of the raw store; by default raw in the warehouse's folder.",
+        description="Folder of the raw store, with every version of every media item; by default raw in the"
+        " warehouse's folder.",
     )
     concurrency: int = Field(16, ge=1, le=256, description="Maximum number of concurrent requests for media.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page.")
@@ -147,7 +161,8 @@ class Settings(BaseModel):
         3600,
         ge=0,
         le=_LONGEST_WAIT,
-        description="Longest wait in seconds of a run for one rate-limited account, or for the catalogue.",
+        title="Longest wait",
+        description="Longest wait in seconds of a run for one rate-limited account, or for the account list.",
     )
     resume_within: float = Field(
         12 * 3600,
@@ -160,7 +175,9 @@ class Settings(BaseModel):
         0,
         ge=0,
         le=_LONGEST_WAIT,
-        description="Wait for the lock: seconds a run waits while another process holds the warehouse; 0: do not wait.",
+        title="Wait for the lock",
+        description="Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code"
+        " 4. Runs of `up` wait six hours by default.",
     )
     stale_after: float = Field(
         int(STALE_AFTER.total_seconds()),
@@ -170,16 +187,15 @@ class Settings(BaseModel):
     )
     sync_mode: SyncMode = Field(
         "full_refresh",
-        description=(
-            "full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose posts"
-            " are known to be listed newest first."
-        ),
+        title="Sync mode",
+        description="full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose"
+        " posts are known to be listed newest first.",
     )
     lookback_window: int = Field(
         LOOKBACK_WINDOW.days,
         ge=0,
         le=3660,
-        description="Days for which an incremental sync fetches posts again, to update counts and edits.",
+        description="Days for which an incremental sync fetches posts again, to update counts, edits and deletions.",
     )
     full_refresh_every: int = Field(
         FULL_REFRESH_EVERY.days,
@@ -190,17 +206,27 @@ class Settings(BaseModel):
     full_refresh_budget: int | None = Field(
         None,
         ge=1,
-        le=1_000_000_000,
-        description="Maximum number of requests of such full scans in one run; by default no limit.",
+        le=MOST_REQUESTS,
+        description="Maximum number of requests of such full scans in one run, the oldest first; by default no limit.",
     )
     engine: Literal["local", "dask"] = Field(
-        "local", description="Where accounts are scanned: local, in this process; dask, by Dask workers."
+        "local", description="Where accounts are scanned: local, in the process of the run; dask, by Dask workers."
     )
     scheduler: Annotated[str, AfterValidator(_scheduler)] | None = Field(
-        None, description="Address of a Dask scheduler, tls://host:8786; none starts workers on this machine."
+        None,
+        description="Address of a Dask scheduler, such as tls://host:8786; by default a run starts workers on this"
+        " machine.",
     )
-    workers: int = Field(2, ge=1, le=256, description="Worker processes to start where no scheduler is named.")
-    keep_runs: int = Field(400, ge=1, le=_MOST_DAYS, description="Days for which runs and their outcomes are kept.")
+    workers: int = Field(
+        2, ge=1, le=256, description="Worker processes that a run starts on this machine if no scheduler is set."
+    )
+    keep_runs: int = Field(
+        400,
+        ge=1,
+        le=_MOST_DAYS,
+        description="Days for which runs and their outcomes are kept; after a week, only outcomes that differ from the"
+        " one before.",
+    )
     keep_quarantine: int = Field(
         400, ge=1, le=_MOST_DAYS, description="Days for which a record stays in quarantine after it was last seen."
     )
@@ -208,7 +234,8 @@ class Settings(BaseModel):
         None,
         ge=1,
         le=_MOST_DAYS,
-        description="Days for which the raw store keeps superseded rows; by default all.",
+        description="Days for which the raw store keeps rows that a newer row of the same version superseded, such as"
+        " older counts; `gramhouse compact` deletes older ones. By default all are kept.",
     )
     keep_prefect: int = Field(
         30, ge=1, le=_MOST_DAYS, description="Days for which Prefect keeps its own history, under `up`."
@@ -218,7 +245,7 @@ class Settings(BaseModel):
         "15 */6 * * *",
         description="Schedule of the stories sync of `up`, a cron expression; stories expire after 24 hours.",
     )
-    time_zone: TimeZone = Field("UTC", description="The time zone of the schedules.")
+    time_zone: TimeZone = Field("UTC", description="Time zone of the schedules.")
     prefect_home: File = Field(Path("data/prefect"), description="Folder for the data of the Prefect server of `up`.")
     prefect_port: int = Field(4200, ge=1, le=65535, description="Port of the Prefect UI on 127.0.0.1.")
     prefect_database: SecretStr | None = Field(
@@ -228,10 +255,12 @@ class Settings(BaseModel):
         (), description="Prefect blocks to notify, such as slack-webhook/on-call, separated by commas."
     )
     credentials: str | None = Field(
-        None, description="Prefect block with address and key; only runs tracked by Prefect use it."
+        None,
+        title="Credentials block",
+        description="Prefect block with the service's address and API key; only runs tracked by Prefect use it.",
     )
     mapping: MappingSettings | None = Field(
-        None, description="Mapping of media items to columns, a table in gramhouse.toml."
+        None, description="How media items are read; best written as [mapping] in gramhouse.toml."
     )
 
     def snapshot_url(self) -> str | None:

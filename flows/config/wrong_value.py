@@ -28,7 +28,7 @@ def why(error: Mapping[str, Any], field: FieldInfo | None) -> str:
     """Return why a value is rejected, from pydantic's error and the field; None for a value inside a setting."""
     if field is not None and error["type"].startswith(_NUMBERS):
         kind = "a whole number" if int in {field.annotation, *get_args(field.annotation)} else "a number"
-        return f"it must be {kind} {_range(field)}"
+        return f"it must be {kind} {number_range(field)}"
     message = str(error["msg"]).removeprefix("Value error, ")
     return _WORDS.get(error["type"], f"{message[:1].lower()}{message[1:]}")
 
@@ -47,12 +47,16 @@ def default_fix(field: FieldInfo | None) -> str:
     return f"change it; the default is {str(default).lower() if isinstance(default, bool) else default}"
 
 
-def _range(field: FieldInfo) -> str:
-    bounds = {name: limit for each in field.metadata for name in ("ge", "gt", "le") if (limit := _limit(each, name))}
+def limits(field: FieldInfo) -> dict[str, Any]:
+    """Return the limits of a number, by the name of their parameter of pydantic's Field: ge, gt, le."""
+    found: dict[str, Any] = {}
+    for constraint in field.metadata:
+        found |= {name: limit for name in ("ge", "gt", "le") if (limit := getattr(constraint, name, None)) is not None}
+    return found
+
+
+def number_range(field: FieldInfo) -> str:
+    """Return the limits of a number in words."""
+    bounds = limits(field)
     least = f"above {bounds['gt']}, at most" if "gt" in bounds else f"from {bounds['ge']} to"
     return f"{least} {bounds['le']}"
-
-
-def _limit(constraint: object, name: str) -> str | None:
-    limit = getattr(constraint, name, None)
-    return None if limit is None else str(limit)

@@ -23,7 +23,8 @@ from flows.config.settings import Settings, set_by
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RetentionSettings, RunRequest
-from flows.reporting.words import notices, span
+from flows.reporting.notices import notices
+from flows.reporting.words import span
 from models.clock import Clock
 
 if TYPE_CHECKING:

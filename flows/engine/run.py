@@ -28,9 +28,9 @@ from flows.engine.concurrency import Slots
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import ScanContext, ScanOptions
 from flows.engine.steady_clock import SteadyClock, steady_clock
+from flows.reporting.notices import notices
 from flows.reporting.progress import Progress
 from flows.reporting.recording import STOPPED, Recording, recorded, short
-from flows.reporting.words import notices
 from models.clock import Clock
 from models.incremental import Incremental, least_age
 from models.page_items import post_reader

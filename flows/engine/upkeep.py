@@ -28,9 +28,10 @@ from flows.engine.clock import SystemClock, new_id
 from flows.engine.resources import build_request, check_raw, check_report, check_snapshot, writing
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.engine.steady_clock import steady_clock
+from flows.reporting.notices import notices
 from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded, recorded_start
-from flows.reporting.words import count, notices
+from flows.reporting.words import count
 from models.clock import Clock
 from models.runs import LONG_COOLDOWN, RunState
 

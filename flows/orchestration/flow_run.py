@@ -31,11 +31,11 @@ from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure, show_progress
 from flows.orchestration.tracker import tracked
 from flows.pipeline import run_sync
+from flows.reporting.notices import notices
 from flows.reporting.progress import Progress
 from flows.reporting.recording import recorded_start
 from flows.reporting.report import sentence, state_name
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import notices
 from models.runs import RunState, mostly_incomplete
 from models.selection import NothingChosen, SelectionError
 

@@ -1,15 +1,11 @@
 """Formatting of numbers, durations, sizes, changes, and text from outside."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Protocol
 
 from connectors.source.errors import hint_for
 from models.text import one_line
-
-# Lines for the person who started a command: on the terminal, and in the log of a flow run.
-notices = logging.getLogger("gramhouse")
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import RunArguments, SurfaceNames, with_run_arguments
+from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
 from flows.cli.output.plain_table import plain_table
 from flows.cli.output.terminal import clean, out, print_json
 from flows.cli.surfaces import to_surfaces
+from flows.config.options import BackfillExpertOptions, BackfillOptions, parse_options
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import moment
 from models.selection import NothingChosen
@@ -51,30 +52,21 @@ def _show(found: "Forecast", *, as_json: bool) -> None:
 @with_run_arguments
 def backfill(
     *,
-    account: Annotated[
-        list[str] | None,
-        typer.Option("--account", help="Account id or name; may be repeated."),
-    ] = None,
+    account: Annotated[list[str] | None, option(BackfillOptions, "accounts", "--account", "ACCOUNT")] = None,
     surface: SurfaceNames = None,
-    everything: Annotated[bool, typer.Option("--all", help="All accounts in the catalogue.")] = False,
+    everything: Annotated[bool, option(BackfillOptions, "everything", "--all")] = False,
     expired_since: Annotated[
         datetime | None,
         typer.Option(
             "--expired-since",
-            help="Accounts whose token was expired at any time since this date (UTC).",
+            metavar="DATE",
+            help=BackfillExpertOptions.model_fields["expired_since"].description,
             formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
         ),
     ] = None,
-    failed: Annotated[
-        bool, typer.Option("--failed", help="Unfinished scans: those that failed, were denied or were deferred.")
-    ] = False,
-    reason: Annotated[str | None, typer.Option(help="Reason, stored with the run.")] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Show what would be scanned and the estimated number of requests, without scanning."
-        ),
-    ] = False,
+    failed: Annotated[bool, option(BackfillOptions, "failed")] = False,
+    reason: Annotated[str | None, option(BackfillExpertOptions, "reason")] = None,
+    dry_run: Annotated[bool, option(BackfillOptions, "dry_run")] = False,
     run: RunArguments,
 ) -> None:
     """Scan selected accounts again from the first page and publish a snapshot.
@@ -85,7 +77,6 @@ def backfill(
     surfaces = to_surfaces(surface)
     settings = run.settings("backfill")
     from flows.cli.running import run_command
-    from flows.config.options import BackfillOptions, parse_options
     from flows.reporting.dry_run import forecast
 
     options = parse_options(

@@ -17,7 +17,7 @@ from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
-from flows.cli.commands.snapshot import print_table
+from flows.cli.output.query_table import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment

@@ -88,7 +88,9 @@ def sandbox(
     ] = 0,
     first_day: Annotated[
         datetime | None,
-        typer.Option(help="Date of simulated day 0.", formats=["%Y-%m-%d"], show_default="today minus --day"),
+        typer.Option(
+            metavar="DATE", help="Date of simulated day 0.", formats=["%Y-%m-%d"], show_default="today minus --day"
+        ),
     ] = None,
     account_limit: Annotated[str | None, typer.Option(help="Rate limit per account, REQUESTS/SECONDS.")] = None,
     catalogue_limit: Annotated[

@@ -1,7 +1,6 @@
 """`gramhouse query`, `gramhouse describe` and `gramhouse export`: read the snapshot."""
 
 import csv
-import re
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,8 +9,6 @@ from typing import Annotated, Any, Literal
 
 import typer
 from humanize import naturalsize
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export as write_export
@@ -21,6 +18,7 @@ from connectors.warehouse.storage.paths import local
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.output.plain_table import plain_table
 from flows.cli.output.query_json import Document
+from flows.cli.output.query_table import print_table
 from flows.cli.output.terminal import (
     DONE,
     FAIL,
@@ -40,10 +38,6 @@ from flows.config.wrong_value import refusal
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment
 
-_SHOWN = 200
-
-_NUMERIC = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\)")
-
 
 class Format(StrEnum):
     """The output format of a query's result."""
@@ -51,23 +45,6 @@ class Format(StrEnum):
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
-
-
-def print_table(stream: Stream) -> None:
-    """Print the first 200 rows of a query's result as a table."""
-    shown: list[tuple[Any, ...]] = []
-    rows = 0
-    for batch in stream.batches:
-        shown += batch[: _SHOWN - len(shown)]
-        rows += len(batch)
-    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for name, kind in zip(stream.columns, stream.kinds, strict=True):
-        table.add_column(clean(name), justify="right" if _NUMERIC.fullmatch(kind) else "left", overflow="ellipsis")
-    for row in shown:
-        table.add_row(*("[dim]NULL[/]" if value is None else clean(value) for value in row))
-    out.print(table)
-    if rows > len(shown):
-        out.print(f"[dim]first {len(shown)} of {count(rows, 'row')}; `--format csv` prints all[/]")
 
 
 class _Terminal:

@@ -1,27 +1,26 @@
 """`gramhouse sync` and `gramhouse publish`."""
 
+from typing import Annotated
+
 import typer
 from humanize import naturalsize
 
 from flows.cli.options import (
-    AcceptRemovals,
     AsJson,
     BusyWait,
-    FullRefresh,
-    Incremental,
     LogFormat,
-    MaxRequests,
-    Rebind,
     RunArguments,
     SnapshotFile,
     SurfaceNames,
     WarehouseFile,
+    option,
     with_run_arguments,
 )
 from flows.cli.output.terminal import clean, out, print_json, reporting
 from flows.cli.signals import run_until_signalled
 from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
+from flows.config.options import SyncOptions, parse_options
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from models.incremental import SyncMode
@@ -39,11 +38,15 @@ def sync_mode(*, incremental: bool, full_refresh: bool) -> SyncMode | None:
 def sync(
     *,
     surface: SurfaceNames = None,
-    accept_removals: AcceptRemovals = False,
-    rebind: Rebind = False,
-    incremental: Incremental = False,
-    full_refresh: FullRefresh = False,
-    max_requests: MaxRequests = None,
+    incremental: Annotated[
+        bool, typer.Option("--incremental", help="Fetch only new and recent posts (GRAMHOUSE_SYNC_MODE).")
+    ] = False,
+    full_refresh: Annotated[
+        bool, typer.Option("--full-refresh", help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")
+    ] = False,
+    max_requests: Annotated[int | None, option(SyncOptions, "max_requests")] = None,
+    accept_removals: Annotated[bool, option(SyncOptions, "accept_removals")] = False,
+    rebind: Annotated[bool, option(SyncOptions, "rebind")] = False,
     run: RunArguments,
 ) -> None:
     """Sync everything the API key can see into the warehouse and publish a snapshot.
@@ -57,7 +60,6 @@ def sync(
     mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
     settings = run.settings("sync")
     from flows.cli.running import run_command
-    from flows.config.options import SyncOptions, parse_options
 
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from connectors.warehouse.storage.errors import first_line
-from flows.reporting.words import notices
+from flows.reporting.notices import notices
 
 
 async def renew(snapshot: Path, report: Path) -> Path | None:

@@ -127,7 +127,13 @@ def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: py
     code, out, err = run_cli(command, *REQUIRED.get(command, ()))
     assert (code, out) == (2, "")
     assert err == "✖ GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
-    assert run_cli(command, "--help")[0] == 0
+    code, out, _ = run_cli(command, "--help")
+    assert code == 0
+    # Types are words, and the example has options that exist.
+    assert not re.search(r"<\w|range|x>=", out)
+    example = COMMANDS[command].example
+    assert f"Example: {example}" in " ".join(out.split())
+    assert all(word in out for word in example.split() if word.startswith("--"))
 
 
 @pytest.mark.usefixtures("environment")

@@ -118,7 +118,7 @@ def test_the_help_is_ascii_if_the_output_requires_it(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         cwd=tmp_path,
     )
-    assert "\nCommands:\n" in done.stdout.decode("ascii")
+    assert "\nMaintain:\n" in done.stdout.decode("ascii")
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:

@@ -7,7 +7,9 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from flows.cli.output.terminal import clean, without_control_characters
+from connectors.warehouse.snapshot.reader import Stream
+from flows.cli.output import query_table
+from flows.cli.output.terminal import clean, out, without_control_characters
 from tests.cli_runner import Cli
 
 HOSTILE = [
@@ -74,3 +76,23 @@ def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, run_cl
     assert lines[-1].endswith("long end")
     assert "short" in lines
     assert lines == [line.rstrip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("width", "rows", "expected"),
+    [
+        (28, 11, ["id            name", "twelve chars  first"]),
+        (20, 11, ["id            name", "twelve chars  first"]),
+        (19, 11, ["id", "twelve chars", "(1 more column: name)"]),
+        (5, 11, ["id", "twelv", "e", "chars", "(1 more column: name)"]),
+        (17, 1, ["id    twelve", "chars", "name  first"]),
+    ],
+)
+def test_a_table_shows_whole_columns_or_one_line_for_each_field(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, rows: int, expected: list[str]
+) -> None:
+    monkeypatch.setattr(out, "width", width)
+    batch = [("twelve chars", "first")] * rows
+    query_table.print_table(Stream(("id", "name"), ("VARCHAR", "VARCHAR"), iter([batch])))
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert [line for line in dict.fromkeys(lines) if "─" not in line] == [" ".join(line.split()) for line in expected]

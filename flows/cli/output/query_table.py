@@ -1,0 +1,79 @@
+"""The result of a query as a table on the terminal. A value is never cut: columns that do not fit are left out."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.table import Table
+
+from connectors.warehouse.snapshot.reader import Stream
+from flows.cli.output.terminal import clean, out, without_control_characters
+from flows.reporting.words import count
+
+_SHOWN = 200
+
+# Up to this many rows that are too wide for the terminal are shown with one line for each field.
+_FEW = 10
+
+# The width of what separates two columns.
+_GAP = 3
+
+_NUMERIC = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\)")
+
+
+def print_table(stream: Stream) -> None:
+    """Print the first 200 rows of a query's result."""
+    shown: list[tuple[Any, ...]] = []
+    rows = 0
+    for batch in stream.batches:
+        shown += batch[: _SHOWN - len(shown)]
+        rows += len(batch)
+    fitting = _fitting(stream.columns, shown, out.width)
+    left = stream.columns[fitting:]
+    if left and len(shown) <= _FEW:
+        _print_fields(stream.columns, shown)
+    else:
+        _print_columns(stream, shown, fitting)
+        if left:
+            names = ", ".join(left)
+            out.print(f"[dim]({count(len(left), 'more column')}: {clean(names)})[/]", soft_wrap=True)
+    if rows > len(shown):
+        out.print(f"[dim]first {len(shown)} of {count(rows, 'row')}; `--format csv` prints all[/]")
+
+
+def _fitting(columns: Sequence[str], rows: Sequence[Sequence[Any]], width: int) -> int:
+    """Return how many of the first columns fit into the width, at least one."""
+    used = -_GAP
+    for number, name in enumerate(columns):
+        cells = ("NULL" if row[number] is None else without_control_characters(row[number]) for row in rows)
+        used += _GAP + max(cell_len(text) for text in (without_control_characters(name), *cells))
+        if used > width:
+            return max(number, 1)
+    return len(columns)
+
+
+def _print_columns(stream: Stream, rows: Sequence[Sequence[Any]], fitting: int) -> None:
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for name, kind in zip(stream.columns[:fitting], stream.kinds[:fitting], strict=True):
+        table.add_column(clean(name), justify="right" if _NUMERIC.fullmatch(kind) else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row[:fitting]))
+    out.print(table)
+
+
+def _print_fields(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    for number, row in enumerate(rows):
+        if number:
+            out.print()
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True, style="bold")
+        table.add_column(overflow="fold")
+        for name, value in zip(columns, row, strict=True):
+            table.add_row(clean(name), _cell(value))
+        out.print(table)
+
+
+def _cell(value: object) -> str:
+    return "[dim]NULL[/]" if value is None else clean(value)
