@@ -21,7 +21,7 @@ from flows.reporting.notices import notices
 from flows.reporting.run_report import NO_DATA, NOT_REPLACED, Data, RunReport, read_data
 from flows.reporting.words import count
 from models.incremental import OVERDUE
-from models.runs import RunState, RunWarning, run_state
+from models.runs import OutcomeKind, RunState, RunWarning, Tally, run_state
 
 
 async def close_run(run: Run) -> RunReport:
@@ -41,7 +41,7 @@ async def close_run(run: Run) -> RunReport:
     if await warehouse.transact(repair_future_times, run.run_id, now=run.clock.real()):
         run.clock.set_back()
     missing = await warehouse.transact(missing_accounts) if is_sync else None
-    await _warn(run, missing)
+    await _warn(run, missing, outcomes)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
     if state is RunState.COMPLETE and is_sync and run.resources.base_url is not None:
@@ -119,16 +119,27 @@ async def _data(run: Run, report: RunReport) -> Data:
         return NO_DATA
 
 
-async def _warn(run: Run, missing: RunWarning | None) -> None:
+async def _warn(run: Run, missing: RunWarning | None, outcomes: Tally) -> None:
     """Write all warnings of a run to the ledger."""
     warehouse = run.resources.warehouse
-    found = [missing]
+    found = [missing, _nothing_scanned(run, outcomes)]
     if run.request.selection is None:
         found.append(await warehouse.transact(one_field_changes_most, run.run_id, accounts=run.batcher.listed))
     found += [await warehouse.transact(values_not_cast), await _not_replaced(run), await _full_overdue(run)]
     for warning in found:
         if warning is not None:
             await warehouse.transact(ledger.warn, run.run_id, warning)
+
+
+def _nothing_scanned(run: Run, outcomes: Tally) -> RunWarning | None:
+    """Return a warning if a backfill skipped all accounts that it was asked for."""
+    if run.request.selection is None or outcomes[OutcomeKind.SKIPPED] < outcomes.total:
+        return None
+    which = "the account has expired" if run.batcher.listed == 1 else "all chosen accounts have expired"
+    fix = "The owner must renew it first, or set GRAMHOUSE_SCAN_EXPIRED=true."
+    return RunWarning(
+        "nothing_scanned", run.batcher.listed, f"Nothing was scanned: the token of {which}.", fix, makes_partial=True
+    )
 
 
 async def _not_replaced(run: Run) -> RunWarning | None:

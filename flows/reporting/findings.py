@@ -172,6 +172,8 @@ def findings(report: RunReport) -> list[Finding]:
         trace = f", correlation id {stop.correlation_id}" if stop.correlation_id else ""
         text = f"The run stopped ({stop.code}{trace}): {stop.message.rstrip('.')}"
         found.insert(0, Finding("failed", Severity.ACTION, text, stop.hint.rstrip(".")))
+    # Why the run is partial comes before what was known.
+    found += [_warned(warning) for warning in report.warnings if warning.makes_partial]
     found += [*_tokens(report.data), *_scans(report), *_records(report)]
     known = {finding.code for finding in found}
     found += [_warned(warning) for warning in report.warnings if warning.code not in known]

@@ -72,7 +72,7 @@ def backfill(
     """Scan selected accounts again from the first page and publish a snapshot.
 
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
-    `gramhouse sync`; 0 also when there is nothing to scan.
+    `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
     surfaces = to_surfaces(surface)
     settings = run.settings("backfill")

@@ -17,6 +17,8 @@ from flows.config.settings import load
 from flows.engine.run import RunResources
 from flows.pipeline import run_sync
 from flows.reporting.dry_run import Forecast, described, forecast
+from flows.reporting.findings import findings
+from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
 from models.partition import Surface
 from models.runs import OutcomeKind, RunState
@@ -120,6 +122,21 @@ async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection
         assert any("Resuming interrupted run" in line for line in said) is is_same
         requested = [cursor for account, _, cursor in pages_asked(service, since) if account == 2]
         assert requested == (["c4"] if is_same else [None, "c2", "c4"])
+
+
+@pytest.mark.parametrize(("chosen", "state"), [((2,), RunState.PARTIAL), ((1, 2), RunState.COMPLETE)])
+async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
+    tmp_path: Path, chosen: tuple[int, ...], state: RunState
+) -> None:
+    service = FakeApi(expired=frozenset({2}))
+    async with open_run_resources(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        since = len(service.requests)
+        report = await backfill(tmp_path, resources, Selection(tuple(map(uuid, chosen))))
+    assert (report.state, {account for account, *_ in pages_asked(service, since)}) == (state, {*chosen} - {2})
+    nothing = "Nothing was scanned: the token of the account has expired. Fix: The owner must renew it first"
+    assert sentence(report).startswith(nothing) is (state is RunState.PARTIAL)
+    assert findings(report)[0].text.startswith("Nothing was scanned") is (state is RunState.PARTIAL)
 
 
 async def test_an_unknown_account_is_refused_before_any_request_or_run_record(tmp_path: Path) -> None:
@@ -264,7 +281,10 @@ def test_each_invalid_option_is_reported_in_its_own_line() -> None:
         parse_options(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
     wrong = {line.split(":")[0] for line in str(refused.value).splitlines()}
     assert wrong == {"--page-size", "--reason", "--nonsense"}
-    assert "--page-size: it must be a whole number from 1 to 50." in str(refused.value).splitlines()
+    assert (
+        "--page-size: it must be a whole number from 1 to 50. Fix: change it, or remove it."
+        in str(refused.value).splitlines()
+    )
 
 
 def test_the_form_has_five_fields_before_the_expert_options() -> None:
