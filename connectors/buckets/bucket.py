@@ -5,11 +5,11 @@ import atexit
 import os
 import re
 import time
-from collections.abc import Awaitable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import obstore
@@ -17,8 +17,6 @@ from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import from_url
 
 from connectors.buckets.address import BucketError
-
-T = TypeVar("T")
 
 _MISSING = (NotFoundError, FileNotFoundError)
 
@@ -63,65 +61,45 @@ class Bucket:
         self._url = url
         self._prefix, self._endpoint, self._settings = _VARIABLES[urlsplit(url).scheme]
         self._check_environment()
-        try:
+        with self._reporting():
             self._store: Any = from_url(url, retry_config=_RETRIES)
-        except (BaseError, ValueError) as error:
-            raise self._refused(error) from error
 
     async def put(self, key: str, data: bytes) -> None:
         """Write an object atomically, replacing one with the same key."""
-        await self._do(obstore.put_async(self._store, key, data))
+        with self._reporting():
+            await obstore.put_async(self._store, key, data)
 
     async def get(self, key: str) -> bytes | None:
         """Return an object's content; None if it does not exist."""
-
-        async def read() -> bytes:
-            response = await obstore.get_async(self._store, key)
-            return bytes(await response.bytes_async())
-
-        try:
-            return await self._do(read(), *_MISSING)
-        except _MISSING:
-            return None
+        with self._reporting(), suppress(*_MISSING):
+            return bytes(await (await obstore.get_async(self._store, key)).bytes_async())
+        return None
 
     async def list(self, prefix: str) -> list[str]:
         """Return the keys below a prefix, sorted; new objects may be missing for a while."""
-
-        async def read() -> list[str]:
-            return [meta["path"] async for page in obstore.list(self._store, prefix) for meta in page]
-
-        return sorted(await self._do(read()))
+        with self._reporting():
+            return sorted([meta["path"] async for page in obstore.list(self._store, prefix) for meta in page])
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; keys that do not exist are ignored."""
-        kept = list(keys)
-        if not kept:
-            return
-        try:
-            # obstore deletes up to a thousand objects per request if the cloud supports that.
-            await self._do(obstore.delete_async(self._store, kept), *_MISSING)
-        except _MISSING:
-            for key in kept:
-                with suppress(*_MISSING):
-                    await self._do(obstore.delete_async(self._store, key), *_MISSING)
+        for key in keys:
+            with self._reporting(), suppress(*_MISSING):
+                await obstore.delete_async(self._store, key)
 
     async def upload(self, key: str, file: Path) -> None:
         """Write a file's content as an object, atomically."""
         size = (await asyncio.to_thread(file.stat)).st_size
         part = max(_PART, size // _MOST_PARTS + 1)
-        await self._do(obstore.put_async(self._store, key, file, chunk_size=part, max_concurrency=_PARTS_AT_ONCE))
+        with self._reporting():
+            await obstore.put_async(self._store, key, file, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
 
     async def download(self, key: str, file: Path, size: int) -> None:
         """Write an object of this many bytes to a file, without fsync."""
-
-        async def read() -> None:
-            with file.open("wb") as target:
-                for start in range(0, size, _PART):
-                    length = min(_PART, size - start)
-                    piece = await obstore.get_range_async(self._store, key, start=start, length=length)
-                    await asyncio.to_thread(target.write, piece)
-
-        await self._do(read())
+        with self._reporting(), file.open("wb") as target:
+            for start in range(0, size, _PART):
+                length = min(_PART, size - start)
+                piece = await obstore.get_range_async(self._store, key, start=start, length=length)
+                await asyncio.to_thread(target.write, piece)
 
     def _check_environment(self) -> None:
         """Refuse values that make obstore panic."""
@@ -135,14 +113,14 @@ class Bucket:
                 why = f"{name} begins or ends with a space or a line break"
                 raise self._unusable(why, "remove it")
 
-    async def _do(self, work: Awaitable[T], *expected: type[Exception]) -> T:
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Raise an error of obstore or of the system as BucketError."""
         try:
-            return await work
-        except expected:
-            raise
+            yield
         except Exception as error:
             # The class of obstore's panics cannot be imported.
-            if isinstance(error, (BaseError, OSError)) or type(error).__name__ == "RustPanic":
+            if isinstance(error, (BaseError, ValueError, OSError)) or type(error).__name__ == "RustPanic":
                 raise self._refused(error) from error
             raise
 

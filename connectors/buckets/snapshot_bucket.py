@@ -81,9 +81,8 @@ class SnapshotBucket:
         """Raise BucketError if the snapshot could not be published, so that a run fails before it begins."""
         await self.pointer()
         await self._folder.list(f"{self._name}/")
-        key = f"{self._name}/check"
-        await self._folder.put(key, b"")
-        await self._folder.delete([key])
+        await self._folder.put(f"{self._name}/check", b"")
+        await self._folder.delete([f"{self._name}/check"])
 
     async def publish(self, file: Path, warehouse_id: str, *, at: datetime, new_id: Callable[[], str]) -> None:
         """Upload a snapshot that was published at `at`, point the pointer to it, and delete old files.
@@ -94,8 +93,7 @@ class SnapshotBucket:
         key = f"{self._name}/{_stamp(at)}-{new_id()[:8]}.duckdb"
         await self._folder.upload(key, file)
         superseded = () if before is None else (*before.superseded, Superseded(before.file, at))
-        expired = {one.file for one in superseded if one.at < at - _RETENTION}
-        kept = tuple(one for one in superseded if one.file not in expired)
+        kept = tuple(one for one in superseded if one.at >= at - _RETENTION)
         size = (await asyncio.to_thread(file.stat)).st_size
         pointer = Pointer(key, size, at, warehouse_id, kept)
         await self._folder.put(self._key, msgspec.json.encode(pointer))

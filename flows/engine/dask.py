@@ -8,8 +8,9 @@ import asyncio
 import logging
 import pickle
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count as counting
@@ -24,7 +25,7 @@ from flows.config.settings import Settings
 from flows.engine.accounts import AccountScan, fail_account, scan_account
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
-from flows.engine.dask_task import Scanned, Task, run_task, terms_of
+from flows.engine.dask_task import WORKER_DIED, Scanned, Task, run_task, terms_of
 from flows.engine.scan import ScanContext, sleep_without_slot
 from flows.reporting.words import count
 from models.clock import Clock
@@ -180,25 +181,25 @@ class DaskScans:
         call = pickle.dumps(_Call(self._terms, topic, pickle.dumps(task)))
         future = self._client.submit(pickle.loads, call, pure=False)
         try:
-            packed = await _result(future)
+            result = await _result(future)
             # One at a time, because each is much larger when it is unpacked.
             async with self._landing:
-                scanned = await asyncio.to_thread(_unpack, packed)
-                if scanned is not None:
+                scanned = await asyncio.to_thread(_unpack, result)
+                if isinstance(scanned, Scanned):
                     await self._land(run, of_scope, scanned)
         finally:
             future.release()
             self._client.unsubscribe_topic(topic)
             self._in_flight -= 1
             self._reserved -= share or 0
-        if scanned is None:
-            _log.warning("A task of %s was lost; they are scanned again.", count(len(jobs), "account"))
+        if isinstance(scanned, str):
+            _log.warning("A task of %s was lost: %s. They are scanned again.", count(len(jobs), "account"), scanned)
             # How many requests it made is not known.
             run.progress.requests += share or 0
             for job in jobs:
                 job.lost += 1
                 if job.lost == _MOST_LOST:
-                    message = "its task ended every worker on which it ran, or its result could not be read"
+                    message = f"its tasks were lost {_MOST_LOST} times, at last because {scanned}"
                     self._spawn(self._end(run, job, client_error(MEDIA, "worker_lost", message)))
                 else:
                     self._waiting.append(job)
@@ -273,27 +274,23 @@ class DaskScans:
         await asyncio.gather(*self._background, return_exceptions=True)
 
 
-def _unpack(packed: bytes | None) -> Scanned | None:
-    """Return a task's result; None if there is none, or it cannot be read."""
+def _unpack(result: bytes | str) -> Scanned | str:
+    """Return what a task scanned, or why there is nothing."""
     try:
-        return None if packed is None else Scanned.unpack(packed)
+        return result if isinstance(result, str) else Scanned.unpack(result)
     except Exception as error:  # noqa: BLE001 - unpickling may raise anything
-        _log.warning("The result of a task cannot be read: %s", error)
-        return None
+        return f"its result cannot be read ({error})"
 
 
-async def _result(future: Any) -> bytes | None:  # noqa: ANN401
-    """Return what a task returned; None if it was lost with its workers.
-
-    Raises ClusterLost, SettingsError, and errors of the task.
-    """
+async def _result(future: Any) -> bytes | str:  # noqa: ANN401
+    """Return what a task returned, or why it was lost. Raises ClusterLost and SettingsError."""
     from distributed import KilledWorker  # noqa: PLC0415
     from distributed.client import FutureCancelledError  # noqa: PLC0415
 
     try:
         return await future  # type: ignore[no-any-return]
     except KilledWorker:
-        return None
+        return WORKER_DIED
     except (ImportError, AttributeError) as error:
         # Of a worker that has no `run_task`: it does not name itself.
         message = f"a worker cannot run the tasks of gramhouse {release()} ({error}). Fix: install it on all workers."
@@ -310,6 +307,21 @@ async def _threads(client: Any) -> int:  # noqa: ANN401
             return sum((await client.nthreads()).values())
     except (OSError, TimeoutError):
         return 0
+
+
+@contextmanager
+def _ignoring_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C in this process and in those started in the block, to which a terminal sends it, too.
+
+    Does nothing outside the main thread.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
+    try:
+        yield
+    finally:
+        if in_main_thread:
+            signal.signal(signal.SIGINT, before)
 
 
 @asynccontextmanager
@@ -343,12 +355,12 @@ async def _connected(settings: Settings) -> AsyncIterator[Any]:
                 # A worker that hangs is replaced after this time.
                 scheduler_kwargs={"worker_ttl": "60 s"},
             )
-            # A terminal sends Ctrl-C to all processes. Those that are started with the signal blocked do not get it.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                target = await stack.enter_async_context(cluster)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                with _ignoring_interrupts():
+                    target = await stack.enter_async_context(cluster)
+            except (OSError, RuntimeError, TimeoutError) as error:
+                message = f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS."
+                raise SettingsError(message) from error
         try:
             connecting = Client(target, asynchronous=True, set_as_default=False, timeout=_ANSWER)  # type: ignore[no-untyped-call]
             client = await stack.enter_async_context(connecting)

@@ -9,6 +9,7 @@ import hashlib
 import math
 import pickle
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -40,6 +41,9 @@ MOST_SLEEP = 1.0
 
 # The most bytes of a result. The pages of its last requests may make it larger than MOST_BYTES.
 MOST_RESULT = 512 * 1024 * 1024
+
+# Why a task was lost.
+WORKER_DIED = "its worker died"
 
 # Seconds between two checks whether the run still needs the task.
 _CHECK_EVERY = 1.0
@@ -221,11 +225,12 @@ def _own_settings(terms: Mapping[str, str], salt: str) -> Settings:
     return settings
 
 
-def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | None:
+def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str:
     """Run a task on a Dask worker, with the address and the key of the worker's own environment.
 
     Dask repeats a task whose worker died. Only the run knows what happened since it was sent, such as cooldowns, so the
-    second attempt does nothing and returns None. Raises SettingsError if the worker cannot scan for this run.
+    second attempt does nothing. Returns a packed result, or why there is none. Raises SettingsError if the worker
+    cannot scan for this run.
     """
     from distributed import get_client, get_worker  # noqa: PLC0415 - a part of an extra
 
@@ -236,7 +241,7 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | Non
         message = f"the worker {worker.address}: {error}"
         raise SettingsError(message) from None
     if client.get_events(topic):
-        return None
+        return WORKER_DIED
     worker.log_event(topic, ["began"])
     task: Task = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
     key, clock, network = worker.get_current_task(), TaskClock(task, SystemClock()), settings.network()
@@ -267,4 +272,8 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | Non
                 is_wanted=is_wanted,
             )
 
-    return asyncio.run(scan()).pack()
+    try:
+        return asyncio.run(scan()).pack()
+    except Exception as error:  # noqa: BLE001 - a run waits for ever if it cannot unpickle an exception
+        file, line, *_ = traceback.extract_tb(error.__traceback__)[-1]
+        return f"of an error of the worker {worker.address}: {error!r} at {file}:{line}"

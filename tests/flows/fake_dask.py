@@ -12,7 +12,7 @@ from flows.config.settings import Settings
 from flows.engine.accounts import AccountScan
 from flows.engine.concurrency import Slots
 from flows.engine.dask import DaskScans
-from flows.engine.dask_task import Task, TaskClock, scan_task
+from flows.engine.dask_task import WORKER_DIED, Task, TaskClock, scan_task
 from flows.engine.run import RunResources
 from flows.engine.scan import ScanContext
 from models.clock import Clock
@@ -68,7 +68,7 @@ class FakeClient:
         future.release = future.cancel  # type: ignore[attr-defined]
         return future
 
-    async def _run(self, topic: str, packed: bytes) -> bytes | None:
+    async def _run(self, topic: str, packed: bytes) -> bytes | str:
         resources, task = self.resources, pickle.loads(packed)
         self.tasks.append(task)
         scanned = await scan_task(
@@ -80,7 +80,8 @@ class FakeClient:
             report=lambda scope, seconds: self.handlers[topic]((0.0, ["cooldown", scope, seconds])),
             is_wanted=lambda: not self.is_stopped,
         )
-        return self.fate(task, scanned.pack())
+        result = self.fate(task, scanned.pack())
+        return WORKER_DIED if result is None else result
 
 
 @asynccontextmanager
