@@ -1,5 +1,5 @@
 -- Accounts going stale, and why. never_scanned, not_scanned: their posts are stale, as freshness defines it.
--- token_expired: their posts are as old, and cannot be scanned until the token is renewed. stopped_posting: scanned, at
+-- token_expired: stale because the token must be renewed. stopped_posting: scanned, at
 -- least five posts, but none for more than three times their usual gap and at least a week.
 SELECT
     c.account_id,  -- The account's id.

@@ -464,7 +464,7 @@ def _container(cron: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_the_documented_crontab_has_both_jobs() -> None:
     lines = re.findall(
-        r"^(\d+ .*) cd \S.*gramhouse (sync.*?)(?: >>.*)?$", (ROOT / "README.md").read_text(), re.MULTILINE
+        r"^(\d+ .*) cd \S.*gramhouse (sync.*?)(?: >>.*)?$", (ROOT / "docs/commands.md").read_text(), re.MULTILINE
     )
     found = {command.removesuffix(" --retries 3 --json"): cron.strip() for cron, command in lines}
     assert set(found) == {"sync", "sync --surface stories"}
