@@ -89,7 +89,7 @@ class DaskScans:
     def __init__(self, client: Any, settings: Settings, threads: int) -> None:  # noqa: ANN401 - distributed has no types
         """Use a connected client, whose workers have some threads."""
         self._client = client
-        self._threads = threads
+        self._threads = max(threads, 1)
         self._topic = f"gramhouse-{new_id()}"
         self._terms = terms_of(settings, self._topic)
         self._paths = settings.page_paths()
@@ -192,7 +192,7 @@ class DaskScans:
             self._client.unsubscribe_topic(topic)
             self._in_flight -= 1
             self._reserved -= share or 0
-        if isinstance(scanned, str):
+        if not isinstance(scanned, Scanned):
             _log.warning("A task of %s was lost: %s. They are scanned again.", count(len(jobs), "account"), scanned)
             # How many requests it made is not known.
             run.progress.requests += share or 0
@@ -261,9 +261,12 @@ class DaskScans:
         """Adapt to the workers that there are. Raises ClusterLost if there are none for NO_WORKERS seconds."""
         seen_at = clock.monotonic()
         while True:
-            if threads := await _threads(self._client):
-                self._threads, seen_at = threads, clock.monotonic()
-            elif clock.monotonic() - seen_at >= NO_WORKERS:
+            # Not `wait_for`: in Python 3.11 it may swallow the cancellation of its task.
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_ANSWER):
+                    if threads := sum((await self._client.nthreads()).values()):
+                        self._threads, seen_at = threads, clock.monotonic()
+            if clock.monotonic() - seen_at >= NO_WORKERS:
                 raise ClusterLost(_NO_WORKER)
             await clock.sleep(_CHECK_EVERY)
 
@@ -297,16 +300,6 @@ async def _result(future: Any) -> bytes | str:  # noqa: ANN401
         raise SettingsError(message) from error
     except (FutureCancelledError, OSError) as error:
         raise ClusterLost(_NO_SCHEDULER) from error
-
-
-async def _threads(client: Any) -> int:  # noqa: ANN401
-    """Return the number of threads of all workers; 0 if the scheduler does not answer."""
-    try:
-        # Not `wait_for`: in Python 3.11 it may swallow the cancellation of its task.
-        async with asyncio.timeout(_ANSWER):
-            return sum((await client.nthreads()).values())
-    except (OSError, TimeoutError):
-        return 0
 
 
 @contextmanager
@@ -384,7 +377,7 @@ async def open_workers(settings: Settings) -> AsyncIterator[DaskScans]:
             await client.wait_for_workers(1, timeout=NO_WORKERS)
         except TimeoutError as error:
             raise ClusterLost(_NO_WORKER) from error
-        scans = DaskScans(client, settings, await _threads(client) or 1)
+        scans = DaskScans(client, settings, sum((await client.nthreads()).values()))
         try:
             yield scans
         finally:

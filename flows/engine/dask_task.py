@@ -87,11 +87,7 @@ class Scanned:
         if size > MOST_RESULT:
             message = f"it has {size:,} bytes"
             raise ValueError(message)
-        scanned = pickle.loads(pa.decompress(data, decompressed_size=size, codec="zstd"))  # noqa: S301
-        if not isinstance(scanned, Scanned):
-            message = f"it is not a result: {type(scanned).__name__}"
-            raise TypeError(message)
-        return scanned
+        return pickle.loads(pa.decompress(data, decompressed_size=size, codec="zstd"))  # type: ignore[no-any-return] # noqa: S301
 
 
 class Pause(Exception):  # noqa: N818 - not an error
@@ -211,20 +207,6 @@ def terms_of(settings: Settings, salt: str) -> dict[str, str]:
     }
 
 
-def _own_settings(terms: Mapping[str, str], salt: str) -> Settings:
-    """Return the settings of this worker's environment. Raises SettingsError if the run has other terms."""
-    settings = load()
-    own = terms_of(settings, salt)
-    for name, expected in terms.items():
-        if own.get(name) != expected:
-            message = (
-                f"it has {name} {own.get(name)}, and the run has {expected}."
-                " Fix: start the workers with the installation and the settings of the run."
-            )
-            raise SettingsError(message)
-    return settings
-
-
 def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str:
     """Run a task on a Dask worker, with the address and the key of the worker's own environment.
 
@@ -236,10 +218,17 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str
 
     worker, client, of_run = get_worker(), get_client(), topic.rpartition("/")[0]
     try:
-        settings = _own_settings(terms, of_run)
+        settings = load()
+        own = terms_of(settings, of_run)
     except SettingsError as error:
         message = f"the worker {worker.address}: {error}"
         raise SettingsError(message) from None
+    if different := [name for name in terms if own.get(name) != terms[name]]:
+        message = (
+            f"the worker {worker.address} has {different[0]} {own.get(different[0])}, and the run has"
+            f" {terms[different[0]]}. Fix: start the workers with the installation and the settings of the run."
+        )
+        raise SettingsError(message)
     if client.get_events(topic):
         return WORKER_DIED
     worker.log_event(topic, ["began"])
