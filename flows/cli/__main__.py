@@ -1,12 +1,14 @@
-"""The entry point of the command line: `gramhouse`, or `python -m flows.cli`."""
+"""The entry point of the command line: `gramhouse`, or `python -m flows.cli`.
 
-import ctypes
+It imports little: until `run`, a signal is a traceback.
+"""
+
 import os
 import signal
 import sys
 
+from flows.cli import SIGNALLED
 from flows.cli.output.streams import keep_usable
-from flows.reporting.exit_code import SIGNALLED
 
 # Optional modules whose import is prevented to save time. DuckDB imports pandas, if it is installed, to check types of
 # values, and pyarrow imports numpy; together they take a second. httpx imports its own command line with its
@@ -27,6 +29,8 @@ def _return_large_allocations() -> None:
     """
     if "MALLOC_MMAP_THRESHOLD_" in os.environ or sys.platform != "linux":
         return
+    import ctypes
+
     # Other C libraries have no such function.
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_MMAP_THRESHOLD, _LARGE)

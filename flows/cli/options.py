@@ -60,6 +60,7 @@ class RunArguments:
             "--retries",
             help="Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes.",
             min=0,
+            max=1_000_000_000,
         ),
     ] = 0
     base_url: Annotated[str | None, of_setting("base_url", "URL")] = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from threading import Thread, Timer
 from typing import Any, TypeVar
 
-from flows.reporting.exit_code import SIGNALLED
+from flows.cli import SIGNALLED
 
 T = TypeVar("T")
 

@@ -5,12 +5,9 @@ from enum import IntEnum
 
 from models.runs import RunState
 
-# Shells report a process that was ended by a signal as this plus the signal's number.
-SIGNALLED = 128
-
 
 class ExitCode(IntEnum):
-    """The exit codes of all commands. After a signal it is SIGNALLED plus the signal's number, as in a shell."""
+    """The exit codes of all commands. After a signal it is 128 plus the signal's number, as in a shell."""
 
     COMPLETE = 0
     FAILED = 1

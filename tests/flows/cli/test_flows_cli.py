@@ -50,6 +50,8 @@ HUGE = "1" + "0" * 20
         ("sync", "--busy-wait", "-1"),
         ("sync", "--concurrency", HUGE),
         ("sync", "--max-requests", f"-{HUGE}"),
+        ("sync", "--max-requests", HUGE),
+        ("backfill", "--retries", HUGE),
         ("sandbox", "--accounts", HUGE),
         ("up", "--port", HUGE),
         ("backfill", "--account", "\udcff"),
@@ -69,6 +71,7 @@ def test_an_argument_that_cannot_be_used_is_refused_in_one_line(run_cli: Cli, ar
     assert (code, out) == (2, "")
     (line,) = err.splitlines()
     assert line.startswith("✖ ")
+    assert " Fix: " in line
 
 
 @pytest.mark.parametrize(

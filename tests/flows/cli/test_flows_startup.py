@@ -74,6 +74,14 @@ def test_the_version_imports_no_command() -> None:
     assert heavy(imported(["--version"])) <= {"importlib.metadata"}
 
 
+def test_little_is_imported_before_signals_are_handled() -> None:
+    program = "import sys; import flows.cli.__main__; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    modules = set(done.stdout.split())
+    assert "flows.cli.output.streams" in modules
+    assert modules.isdisjoint({"ctypes", "dataclasses", "models.runs", "typing_extensions", *HEAVY})
+
+
 def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
         environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
