@@ -4,12 +4,16 @@ import difflib
 import json
 import re
 import stat
+import string
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 PREFIX = "GRAMHOUSE_"
+
+# What copying, an editor or `echo` leaves around a value.
+AROUND = f"{string.whitespace}\u00a0\u200b\ufeff"
 CONFIG = Path("gramhouse.toml")
 
 _SIMILAR = 0.6
@@ -46,8 +50,9 @@ def given(environ: Mapping[str, str], known: Collection[str], tables: Collection
 
 
 def from_environment(environ: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
-    """Return the values of the environment."""
-    return {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
+    """Return the values of the environment, without the characters of `AROUND` at their ends."""
+    found = {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
+    return {name: value.strip(AROUND) or value for name, value in found.items()}
 
 
 def not_utf8(environ: Mapping[str, str], known: Collection[str]) -> list[str]:

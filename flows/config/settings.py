@@ -2,7 +2,6 @@
 
 import os
 import re
-import string
 import tomllib
 from collections.abc import Mapping as Map
 from contextlib import suppress
@@ -21,6 +20,7 @@ from flows.config.cron import check_cron
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import (
+    AROUND,
     CONFIG,
     exposed_secrets,
     from_environment,
@@ -55,13 +55,11 @@ def _base_url(value: object) -> object:
     return check_base_url(value.strip()) if isinstance(value, str) else value
 
 
-# What copying, an editor or `echo` leaves around a key.
-_AROUND_KEY = f"{string.whitespace}\u00a0\u200b\ufeff"
 _KEY_FILE = "set it to a text file that contains only the key"
 
 
 def _stripped(key: SecretStr | None) -> SecretStr | None:
-    return None if key is None else SecretStr(key.get_secret_value().strip(_AROUND_KEY))
+    return None if key is None else SecretStr(key.get_secret_value().strip(AROUND))
 
 
 def _web_address(value: object) -> object:
@@ -305,7 +303,7 @@ class Settings(BaseModel):
 
     def _read_key(self, file: Path) -> SecretStr:
         try:
-            text = read_text(file).strip(_AROUND_KEY)
+            text = read_text(file).strip(AROUND)
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
             message = f"{set_by('api_key_file')}: the file cannot be read ({why}). Fix: {_KEY_FILE}."
@@ -350,7 +348,7 @@ _PLAIN_ADDRESS = re.compile(
 
 def _given(name: str, value: object) -> str:
     """Return the rejected value for the message, or an empty string if it may contain a secret."""
-    key = os.environ.get(variable("api_key", os.environ) or "", "").strip(_AROUND_KEY)
+    key = os.environ.get(variable("api_key", os.environ) or "", "").strip(AROUND)
     if (
         name in {*_SECRETS, "api_key_file"}
         or not isinstance(value, str | int | float | bool | Path)

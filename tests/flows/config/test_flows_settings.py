@@ -117,10 +117,11 @@ def test_every_setting_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize(("name", "given", "read"), RIGHT)
+@pytest.mark.parametrize("around", ["{}", "\ufeff{}\r\n"])
 def test_a_setting_comes_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch, name: str, given: object, read: object
+    monkeypatch: pytest.MonkeyPatch, name: str, given: object, read: object, around: str
 ) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", str(given))
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", around.format(given))
     assert _plain(getattr(load(), name)) == read
 
 
