@@ -47,7 +47,6 @@ LONGEST = (
     "test_flows_accounts",
     "test_warehouse_publish",
     "test_e2e_faults",
-    "test_warehouse_batches",
     "test_e2e_shapes",
     "test_flows_status",
     "test_e2e_days",

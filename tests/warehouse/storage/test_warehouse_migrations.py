@@ -24,7 +24,6 @@ from models.checkpoint import ScanState
 from models.partition import CATALOGUE
 from models.tables import WAREHOUSE, core_children, core_media, core_superseded
 from tests.warehouse.rig import ANNA, POSTS, STORIES, T0, Rig, Row, Scan, at, in_memory, unpack
-from tests.warehouse.scenarios import rows_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,6 +116,12 @@ def declared() -> Schema:
 def contents(path: Path, columns: Schema) -> dict[str, list[Row]]:
     names = {table: ", ".join(f'"{name}"' for name in sorted(of_table)) for table, of_table in columns.items()}
     return {table: ask(path, f"SELECT {listed} FROM {table} ORDER BY ALL") for table, listed in names.items()}
+
+
+def rows_of(rig: Rig, table: str) -> list[Row]:
+    """Return a table's rows as text, its columns sorted by name."""
+    listed = ", ".join(f'"{name}"::VARCHAR AS "{name}"' for name in sorted(schema(rig.connection.db)[table]))
+    return rig.rows(f"SELECT {listed} FROM {table} ORDER BY ALL")
 
 
 def refused(path: Path) -> str:
