@@ -100,11 +100,11 @@ async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: 
     runs = DailyRuns(tmp_path, feed)
     edge = feed.listed()[RECENT_PAGES * PAGE - 1]
     feed.posts[edge.number - 1].published_at = edge.published_at
-    await runs.sync(days=0.01)
+    await runs.sync(days=0.05)
     # Now the post with the same time is the last one received.
     edge.is_deleted = True
     for _ in range(3):
-        assert kinds(await runs.sync(days=0.01, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
+        assert kinds(await runs.sync(days=0.05, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
         assert len(runs.cursors) == RECENT_PAGES
     assert runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
 
