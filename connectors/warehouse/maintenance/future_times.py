@@ -17,22 +17,14 @@ from models.runs import RunWarning
 from models.tables import WAREHOUSE
 from models.tables.columns import INSTANT
 
-# Times from the service, and times that may be in the future. The ends of waits move with their beginnings.
-_NOT_OURS = {
-    "core.media.published_at",
-    "core.media_superseded.published_at",
-    "core.completed_scans.covered_from",
-    "ops.checkpoints.read_to",
-    "core.run_outcomes.resume_after",
-    "ops.cooldowns.resume_after",
-}
+# Times of the service, and the ends of waits, which move with their beginnings.
+_NOT_OURS = {"core.media.published_at", "core.media_superseded.published_at", "covered_from", "read_to", "resume_after"}
 _WAITS = {"core.run_outcomes": "ended_at", "ops.cooldowns": "asked_at"}
-
 _OURS = {
     table: [
-        column.name
-        for column in declared.columns
-        if column.type == INSTANT and f"{table}.{column.name}" not in _NOT_OURS
+        one.name
+        for one in declared.columns
+        if one.type == INSTANT and not {one.name, f"{table}.{one.name}"} & _NOT_OURS
     ]
     for table, declared in WAREHOUSE.items()
 }
@@ -42,19 +34,12 @@ _TIMES = " UNION ALL ".join(
     for column in columns
 )
 
-# Waits, and the hours between two scans, are counted from these times. They are moved to the present, because an
-# earlier time would shorten the wait.
-_COUNTED_FROM = {"missing_since", "asked_at"}
-
 _RUNS = """
 SELECT
     count(*), count(*) FILTER (started_at > $now), min(started_at) FILTER (started_at > $now),
     max(started_at) FILTER (started_at < $now)
 FROM core.runs WHERE state <> 'failed'
 """
-
-# Where no time can be trusted, times in the future are moved back this far: data of that age is out of date.
-_LONG_AGO = timedelta(days=2)
 
 # The least number of posts from the future that show that the clock is behind; fewer may be errors of their data.
 _WITNESSES = 3
@@ -115,36 +100,37 @@ def check_clock(db: DuckDBPyConnection, now: datetime) -> Ahead | None:
 def repair(connection: Connection, *, now: datetime) -> Ahead | None:
     """Move every time after `now` back, in the open transaction; return what they were, None if there were none.
 
-    The moved times begin after the newest time before `now`, so nothing looks newer than it is. They keep their order
-    and, if there is enough room before `now`, their distances. Cooldowns begin now, with their full length.
+    The moved times begin after the newest time before `now`, or two days ago, so nothing looks newer than it is. They
+    keep their order and, if there is enough room before `now`, their distances. Cooldowns begin now, with their full
+    length, and so do the hours between two scans.
     """
     db = connection.db
-    found = find(db, now)
-    if not found:
+    if not (found := find(db, now)):
         return None
     present = f"TIMESTAMPTZ '{now.astimezone(UTC)}'"
     # A compaction may follow a clock that was ahead without moving its times back.
-    earlier = f"WHERE moment < {present} AND name <> 'ops.raw_parts.retired_at'"
-    trusted = value(db, f"SELECT max(moment) FROM ({_TIMES}) {earlier}")  # noqa: S608 - constants and times
-    low = (trusted or now - _LONG_AGO) + timedelta(microseconds=1)
-    span = found.last - found.first
-    scale = min(1.0, (now - low) / span) if span else 1.0
-
-    def moved(at: str, name: str = "") -> str:
-        past = f"floor(date_diff('microseconds', TIMESTAMPTZ '{found.first}', {at}) * {scale!r}::DOUBLE)::BIGINT"
-        target = present if name in _COUNTED_FROM else f"TIMESTAMPTZ '{low}' + to_microseconds({past})"
-        return f"if({at} > {present}, {target}, {at})"
-
+    trusted = value(
+        db,
+        f"SELECT max(moment) FROM ({_TIMES}) WHERE moment < {present} AND name <> 'ops.raw_parts.retired_at'",  # noqa: S608
+    )
+    low = (trusted or now - timedelta(days=2)) + timedelta(microseconds=1)
+    scale = min(1.0, (now - low) / max(found.last - found.first, timedelta.resolution))
+    past = f"floor(date_diff('microseconds', TIMESTAMPTZ '{found.first}', t) * {scale!r}::DOUBLE)::BIGINT"
+    target = f"TIMESTAMPTZ '{low}' + to_microseconds({past})"
+    db.execute(f"CREATE OR REPLACE TEMP MACRO moved(t) AS if(t > {present}, {target}, t)")
+    db.execute(f"CREATE OR REPLACE TEMP MACRO begun(t) AS if(t > {present}, {present}, t)")
     for table, columns in _OURS.items():
-        changes = {name: moved(name, name) for name in columns}
+        changes = [
+            f"{name} = {'begun' if name in ('missing_since', 'asked_at') else 'moved'}({name})" for name in columns
+        ]
         if begin := _WAITS.get(table):
-            changes["resume_after"] = f"if({begin} > {present}, {present} + (resume_after - {begin}), resume_after)"
+            changes.append(
+                f"resume_after = if({begin} > {present}, {present} + (resume_after - {begin}), resume_after)"
+            )
         if changes:
-            listed = ", ".join(f"{name} = {changed}" for name, changed in changes.items())
-            db.execute(f"UPDATE {table} SET {listed} WHERE greatest({', '.join(columns)}) > {present}")  # noqa: S608
+            db.execute(f"UPDATE {table} SET {', '.join(changes)} WHERE greatest({', '.join(columns)}) > {present}")  # noqa: S608
     # Each type of a field is stored with the time when it was found.
-    found_at = moved("(value ->> '$')::TIMESTAMPTZ")
-    kinds = f"SELECT json_group_object(key, {found_at}) FROM json_each(json_types)"  # noqa: S608
+    kinds = "SELECT json_group_object(key, moved((value ->> '$')::TIMESTAMPTZ)) FROM json_each(json_types)"
     db.execute(f"UPDATE core.fields SET json_types = ({kinds}) WHERE json_types <> '{{}}'")  # noqa: S608
     return found
 
@@ -157,10 +143,9 @@ def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -
     found = find(connection.db, now)
     if not found or found.last - now <= CLOCK_STEP:
         return False
-    is_behind = _is_behind(connection.db, found, now)
-    if is_behind:
-        code, hint = "clock_behind", f"{_FIX[0].upper()}{_FIX[1:]}"
+    if is_behind := _is_behind(connection.db, found, now):
         done = "This machine's clock was set back during this run, and is probably behind."
+        code, hint = "clock_behind", _FIX.capitalize()
     else:
         repair(connection, now=now)
         code, hint, done = "times_in_future", "Check that this machine's clock is set by NTP.", MOVED

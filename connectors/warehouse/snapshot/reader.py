@@ -83,10 +83,6 @@ class Snapshot:
         """Return name, type and comment of each column of a table or view."""
         return self.query(COLUMNS, [table]).records()
 
-    def has(self, table: str) -> bool:
-        """Return whether the snapshot has this table or view; one published by an older version may lack it."""
-        return bool(self.columns(table))
-
     def user_query(self, text: str, *, for_json: bool = False) -> Stream:
         """Run a user's query if it only reads.
 
