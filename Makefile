@@ -23,7 +23,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up test check lint types imports unit essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up dev test check lint types imports unit essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -36,6 +36,8 @@ demo-cluster: $(VENV)/.dev ## A sync on two Dask workers of this machine; one wo
 
 up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.
 	@$(BIN)/gramhouse up
+
+dev: $(VENV)/.dev ## Install what development needs, without running tests.
 
 test: check unit ## Everything CI runs: style, types, import rules, tests.
 
