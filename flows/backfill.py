@@ -7,8 +7,8 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
+from flows.clock import SystemClock
 from flows.config.options import BackfillOptions
-from flows.engine.clock import SystemClock
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.flow_run import conclude, run_in_flow, run_name
 from flows.reporting.dry_run import described, forecast

@@ -24,8 +24,8 @@ from benchmarks.measuring.samples import Sample, measure_interleaved, median_sam
 from connectors.source.endpoints import ApiRequest, Response, account_scope, read_response
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.warehouse.warehouse import open_warehouse
+from flows.clock import SystemClock, new_id
 from flows.engine.accounts import AccountScan, ListedAccount
-from flows.engine.clock import SystemClock, new_id
 from flows.engine.dask_task import Scanned, Task, scan_task
 from flows.engine.scan import Depth, ScanOptions
 from models.media_page import DEFAULT_PATHS

@@ -14,8 +14,8 @@ from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, clean, dated, err, out, reporting
 from flows.cli.signals import run_until_signalled
+from flows.clock import SystemClock
 from flows.config.settings import Settings, exposed, prefect_api_url
-from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.notices import notices
 from flows.reporting.words import count

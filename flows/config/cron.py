@@ -1,21 +1,9 @@
-"""Calculations with cron expressions."""
+"""Checks the schedules of the settings."""
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from itertools import pairwise, takewhile
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime
 
 from cronsim import CronSim, CronSimError
-
-from flows.reporting.words import span
-from models.removal import STORY_LIFE_HOURS
-
-# The periods in which gaps are looked for: five weeks, to include monthly schedules, and two days before and after each
-# clock change in the coming year.
-_COMING = timedelta(weeks=5)
-_AROUND = timedelta(days=2)
-_DAYS_OF_A_YEAR = 366
 
 _NAMES = re.compile(r"JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT", re.IGNORECASE)
 _SIGNS = re.compile(r"[\d*,/-]+")
@@ -37,41 +25,3 @@ def check_cron(expression: str) -> str:
         message = "it is not a valid cron expression; use five fields, such as 15 2 * * *"
         raise ValueError(message)
     return expression
-
-
-def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
-    """Yield the times at which a schedule fires, in its time zone, beginning with the first one after `after`."""
-    return CronSim(expression, after.astimezone(ZoneInfo(time_zone)))
-
-
-def _spans(time_zone: str, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-    yield now, now + _COMING
-    days = [(now + timedelta(days=day)).astimezone(ZoneInfo(time_zone)) for day in range(_DAYS_OF_A_YEAR)]
-    for before, after in pairwise(days):
-        if before.utcoffset() != after.utcoffset():
-            yield before.astimezone(UTC) - _AROUND, after.astimezone(UTC) + _AROUND
-
-
-def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:
-    """Return the longest time between two scans of the stories, which both schedules scan."""
-    gaps = []
-    for begin, end in _spans(time_zone, now.astimezone(UTC)):
-        # In UTC: a difference of local times would ignore the hour that clocks skip or repeat.
-        seen = {
-            at.astimezone(UTC)
-            for expression in (nightly, stories)
-            for at in takewhile(lambda at, end=end: at <= end, fires(expression, time_zone, begin))  # type: ignore[misc]
-        }
-        gaps += [later - earlier for earlier, later in pairwise([begin, *sorted(seen), end])]
-    return max(gaps)
-
-
-def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:
-    """Return a warning, with the fix, if stories can expire unseen between two runs; otherwise None."""
-    gap = stories_gap(nightly, stories, time_zone, now)
-    if gap <= timedelta(hours=STORY_LIFE_HOURS):
-        return None
-    return (
-        f"stories expire after {STORY_LIFE_HOURS} h, and no run scans them for up to {span(gap.total_seconds())}."
-        " Fix: set GRAMHOUSE_STORIES to run more often, such as 15 */6 * * *."
-    )

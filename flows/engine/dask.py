@@ -18,12 +18,12 @@ from typing import Any
 
 from connectors.source.endpoints import MEDIA, account_scope
 from connectors.source.errors import ApiError, client_error
+from flows.clock import SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.release import release
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.accounts import AccountScan, fail_account, scan_account
-from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.dask_task import WORKER_DIED, Scanned, Task, run_task, terms_of
 from flows.engine.scan import ScanContext, sleep_without_slot

@@ -21,11 +21,11 @@ from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
 from connectors.source.errors import Failure
 from connectors.source.retry import Send
+from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.config.settings import Settings, load
 from flows.engine.accounts import AccountScan, scan_account
-from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots, fail_fast_group
 from flows.engine.scan import ScanContext, ScanOptions
 from flows.reporting.progress import Progress

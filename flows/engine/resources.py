@@ -16,11 +16,11 @@ from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
+from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.release import release
 from flows.config.settings import Settings, set_by
-from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.reporting.notices import notices

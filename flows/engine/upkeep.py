@@ -23,8 +23,8 @@ from connectors.warehouse.snapshot.ownership import Refusal, of_another_warehous
 from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
+from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
-from flows.engine.clock import SystemClock, new_id
 from flows.engine.resources import build_request, check_raw, check_report, check_snapshot, writing
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.engine.steady_clock import steady_clock

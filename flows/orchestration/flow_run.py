@@ -21,10 +21,10 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import prefect_api_url
-from flows.engine.clock import SystemClock
 from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import DELAYS, Retry, next_retry
 from flows.orchestration.credentials import load_with_credentials

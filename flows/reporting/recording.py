@@ -11,8 +11,8 @@ from pathlib import Path
 from connectors.warehouse.runs.status_file import Status, status_path, write_status
 from connectors.warehouse.storage.errors import WarehouseBusy, first_line
 from connectors.warehouse.storage.holder import look
+from flows.clock import SystemClock
 from flows.config.settings import Settings, load_files
-from flows.engine.clock import SystemClock
 from flows.reporting.notices import notices
 from flows.reporting.progress import Progress
 from models.runs import RunState

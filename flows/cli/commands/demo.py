@@ -19,10 +19,10 @@ from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from flows.cli.output.query_table import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
 from flows.config.wrong_value import refusal
-from flows.engine.clock import SystemClock
 from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode

@@ -23,15 +23,15 @@ from connectors.warehouse.storage.errors import QueryError, WarehouseError
 from connectors.warehouse.storage.holder import holder
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json
-from flows.config.cron import fires, gap_warning
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by
-from flows.engine.clock import SystemClock
 from flows.engine.resources import check_place, check_report
 from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
+from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, several, span
 from models.api import AccountPage
 from models.runs import LONG_COOLDOWN

@@ -26,7 +26,7 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     from datetime import timedelta
 
     from connectors.warehouse.maintenance.compact import compact as rewrite
-    from flows.engine.clock import SystemClock
+    from flows.clock import SystemClock
 
     settings = load(warehouse=warehouse)
     keep_raw = None if settings.keep_raw is None else timedelta(days=settings.keep_raw)

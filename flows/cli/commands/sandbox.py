@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.output.terminal import clean, err, out
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables
-from flows.engine.clock import SystemClock
 
 if TYPE_CHECKING:
     from connectors.sandbox.http.keys import KeyRequest

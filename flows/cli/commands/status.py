@@ -21,9 +21,9 @@ from flows.cli.current_run import Current, current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json, write_utf8
 from flows.cli.snapshot_download import current_snapshot
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
-from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LOST, Finding, Severity, findings
 from flows.reporting.reader import Reader

@@ -15,7 +15,6 @@ from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.options import LogFormat
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
-from flows.config.cron import fires, gap_warning
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load, prefect_api_url
 from flows.orchestration.prefect_import import import_prefect
@@ -30,6 +29,7 @@ from flows.orchestration.processes import (
 )
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.page.write import default_path
+from flows.reporting.schedules import fires, gap_warning
 
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment

@@ -9,7 +9,7 @@ from rich.spinner import Spinner
 
 from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, err
-from flows.engine.clock import SystemClock
+from flows.clock import SystemClock
 from flows.reporting.pace import Pace, outlook
 from flows.reporting.progress import Progress
 

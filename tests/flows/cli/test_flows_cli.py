@@ -18,7 +18,7 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
 from flows.cli.output.progress import line
-from flows.engine.clock import SystemClock
+from flows.clock import SystemClock
 from flows.reporting.progress import Progress
 from tests.cli_runner import Cli
 
