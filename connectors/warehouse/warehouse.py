@@ -12,30 +12,32 @@ from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
+from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
-from connectors.warehouse.ingest.landing.page_commit import Bodies, last_seq
-from connectors.warehouse.ingest.landing.pending_pages import PendingPages
-from connectors.warehouse.ingest.landing.segments import Segment, Segments
+from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.maintenance.compact import remove_left_over
 from connectors.warehouse.maintenance.opening import opened_store
-from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import confirm_part, mark_unlisted
+from connectors.warehouse.raw.parts import mark_unlisted
 from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints, seen
+from connectors.warehouse.schema.field_registry import adopt_mapping
 from connectors.warehouse.snapshot.ownership import Refusal, refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.storage.checkpoint import checkpoint
 from connectors.warehouse.storage.connection import Connection, begin_session, open_sibling, writer
 from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores, release_memory
+from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
 from models.checkpoint import Checkpoint, RunKind
 from models.incremental import FULL_REFRESH_EVERY, ClosedScan
 from models.page_commit import PageCommit
 from models.partition import Partition
 from models.runs import STALE_AFTER
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.mapping_built_in import BUILT_IN
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,11 +69,21 @@ class Warehouse:
     when the disk or DuckDB fails; committed data is kept.
     """
 
-    def __init__(self, path: Path, workers: ConnectionWorkers, pending: PendingPages, *, merge_bytes: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        workers: ConnectionWorkers,
+        segments: Segments,
+        *,
+        merge_bytes: int,
+        recovered_runs: Sequence[str],
+    ) -> None:
+        self.recovered_runs = recovered_runs
+        """The ids of the runs whose pages a killed process had landed, and which opening merged."""
         self._path = path
         self._landing = workers.landing
         self._merging = workers.merging
-        self._pending = pending
+        self._segments = segments
         self._backlog = Backlog(merge_bytes)
         self._cache = CheckpointCache()
         self._merged = MergeStats()
@@ -102,9 +114,9 @@ class Warehouse:
                 else:
                     self._cache.add(landings, after=after)
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
-                    self._backlog.add(self._pending.last, size)
+                    self._backlog.add(after + len(landings), size)
                     if self._backlog.merge_is_due and self._merge_under_way is None:
-                        self._merge_under_way = asyncio.create_task(self._merge_staged())
+                        self._merge_under_way = asyncio.create_task(self._merge_landed())
                 for _, durable in batch:
                     if durable.cancelled():
                         continue
@@ -116,7 +128,7 @@ class Warehouse:
             self._committing = None
 
     async def _make_durable(self, landings: Sequence[PageCommit]) -> int:
-        return await self._landing.do(lambda _: self._pending.add(landings))
+        return await self._landing.do(lambda _: self._segments.append(landings))
 
     async def _make_room(self) -> None:
         """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
@@ -124,7 +136,7 @@ class Warehouse:
         if under_way is not None and (under_way.done() or self._backlog.landing_must_wait):
             await self._merge_has_ended()
 
-    async def _merge_staged(self) -> None:
+    async def _merge_landed(self) -> None:
         last, counts = await self._merging.do(self._merge)
         self._merged += counts
         self._cache.forget(last)
@@ -138,34 +150,11 @@ class Warehouse:
         return log.stat().st_size if log.exists() else 0
 
     def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
-        # Bodies that are staged and merged in the same transaction need not be written to a table.
-        bodies: Bodies = {}
-
-        def work() -> tuple[int, MergeStats]:
-            last = last_seq(connection)
-            return last, merge(connection, bodies)
-
-        merged = self._having_staged(connection, self._pending.batch(), work, bodies)
-        confirm_part(connection)
-        release_memory(connection.db)
-        return merged
-
-    def _having_staged(
-        self,
-        connection: Connection,
-        batch: Sequence[Segment],
-        work: Callable[[], T],
-        bodies: Bodies | None = None,
-    ) -> T:
-        """Stage segments and call `work` in one transaction; repeat it with more memory if memory ran out."""
-
-        def transaction() -> T:
-            with connection.begin():
-                self._pending.stage(connection, batch, bodies)
-                return work()
-
-        with self._pending.taken(batch):
-            return in_enough_memory(connection.db, transaction)
+        with self._segments.taken() as frames:
+            last, counts = merge_landed(connection, frames)
+        # A rebuild merges records of the quarantine, which get landing numbers too.
+        self._segments.count_from(last)
+        return last, counts
 
     async def _merge_has_ended(self) -> None:
         """Wait for the running merge, if any. Raises its exception."""
@@ -179,16 +168,17 @@ class Warehouse:
             if task.done() and self._merge_under_way is task:
                 self._merge_under_way = None
 
-    async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` in its own transaction, after the running merge.
-
-        Everything that has landed is staged first. To read only the progress of scans, `checkpoints` is cheaper.
-        """
+    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` on merged data in its own transaction, after the running merge."""
         if (under_way := self._merge_under_way) is not None:
             await asyncio.wait([under_way])
 
         def run(connection: Connection) -> T:
-            return self._having_staged(connection, self._pending.batch(), lambda: work(connection, *args, **kwargs))
+            def transaction() -> T:
+                with connection.begin():
+                    return work(connection, *args, **kwargs)
+
+            return in_enough_memory(connection.db, transaction)
 
         return await self._landing.do(run)
 
@@ -227,7 +217,7 @@ class Warehouse:
         """Merge everything that has landed. Return the counts of all merges since the last call."""
         while self._merge_under_way is not None:
             await self._merge_has_ended()
-        self._merge_under_way = asyncio.create_task(self._merge_staged())
+        self._merge_under_way = asyncio.create_task(self._merge_landed())
         await self._merge_has_ended()
         counts, self._merged = self._merged, MergeStats()
         return counts
@@ -258,7 +248,7 @@ class Warehouse:
             )
 
         size = await self._landing.do(run)
-        await self.transact(_save_published, at=at)
+        await self.write(_save_published, at=at)
         return size
 
     async def publish_refusal(self, snapshot: Path) -> Refusal | None:
@@ -296,10 +286,14 @@ async def open_warehouse(
     pause: Callable[[float], None] = time.sleep,
     raw: Path | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
+    mapping: MediaMapping = BUILT_IN,
 ) -> AsyncIterator[Warehouse]:
-    """Open the warehouse for writing. No other process can open it until the block ends.
+    """Open the warehouse for writing, and merge the pages that a killed process left.
+
+    No other process can open it until the block ends.
 
     `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
+    Media are read with `mapping`, unless stored rows were read differently.
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable.
     """
@@ -314,19 +308,21 @@ async def open_warehouse(
             since = now.isoformat(timespec="seconds")
             opening = writer(path, activity, since=since, pause=pause, raw=raw, new_id=new_id)
             connection = stack.enter_context(opening)
-            stack.enter_context(opened_store(connection, activity, now=now, pause=pause))
+            recovered_runs = stack.enter_context(
+                opened_store(connection, activity, now=now, pause=pause, mapping=mapping)
+            )
             remove_left_over(path)
             workers = ConnectionWorkers(
                 ConnectionWorker(path, connection, landing),
                 *(ConnectionWorker(path, open_sibling(connection), one) for one in others),
             )
             with connection.begin():
+                adopt_mapping(connection, mapping)
                 session = uuid4().hex
                 begin_session(connection, session)
-                segments = Segments(path, session)
-                stack.callback(segments.close)
-                pending = PendingPages(connection, segments)
-                return Warehouse(path, workers, pending, merge_bytes=merge_bytes)
+                segments = Segments(path, session, read_merged(connection).seq)
+            stack.callback(segments.close)
+            return Warehouse(path, workers, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs)
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)

@@ -31,22 +31,22 @@ async def close_run(run: Run) -> RunReport:
     """
     warehouse, request, batcher = run.resources.warehouse, run.request, run.batcher
     is_sync = request.selection is None
-    outcomes = await warehouse.transact(ledger.tally, run.run_id)
+    outcomes = await warehouse.read(ledger.tally, run.run_id)
     expected = is_sync + batcher.expected_outcomes
     if outcomes.total != expected:
         message = f"the ledger holds {outcomes.total} outcomes where {expected} are due"
         raise AssertionError(message)
     stopped_by = run.scans.stop_media.failure
     # A clock that was ahead when the run began may have been corrected since.
-    if await warehouse.transact(repair_future_times, run.run_id, now=run.clock.real()):
+    if await warehouse.write(repair_future_times, run.run_id, now=run.clock.real()):
         run.clock.set_back()
-    missing = await warehouse.transact(missing_accounts) if is_sync else None
+    missing = await warehouse.read(missing_accounts) if is_sync else None
     await _warn(run, missing, outcomes)
-    warnings = await warehouse.transact(ledger.warnings, run.run_id)
+    warnings = await warehouse.read(ledger.warnings, run.run_id)
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
     if state is RunState.COMPLETE and is_sync and run.resources.base_url is not None:
-        await warehouse.transact(bind_service, run.resources.base_url)
-    groups = await warehouse.transact(failure_groups_of, run.run_id, now=run.beginning.at)
+        await warehouse.write(bind_service, run.resources.base_url)
+    groups = await warehouse.read(failure_groups_of, run.run_id, now=run.beginning.at)
     error_code, detail = _reason(stopped_by, groups, warnings)
     accounts_missing = missing.count if missing else 0
     await run.end(
@@ -58,7 +58,7 @@ async def close_run(run: Run) -> RunReport:
         detail=detail,
     )
     resumed = run.beginning.resumed
-    did = await warehouse.transact(of_runs, [*resumed, *run.beginning.unmerged, run.run_id])
+    did = await warehouse.read(of_runs, [*resumed, *warehouse.recovered_runs, run.run_id])
     await delete_old(request.keeping, warehouse, now=run.clock.now())
     (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
@@ -97,7 +97,7 @@ async def finish_run(run: Run, report: RunReport, published: Published | None) -
     report = replace(
         report,
         as_of=run.clock.now(),
-        expired=await run.resources.warehouse.transact(expired_accounts),
+        expired=await run.resources.warehouse.read(expired_accounts),
         seconds=run.clock.monotonic() - run.beginning.monotonic,
     )
     stopped_by = report.stopped_by
@@ -124,11 +124,11 @@ async def _warn(run: Run, missing: RunWarning | None, outcomes: Tally) -> None:
     warehouse = run.resources.warehouse
     found = [missing, _nothing_scanned(run, outcomes)]
     if run.request.selection is None:
-        found.append(await warehouse.transact(one_field_changes_most, run.run_id, accounts=run.batcher.listed))
-    found += [await warehouse.transact(values_not_cast), await _not_replaced(run), await _full_overdue(run)]
+        found.append(await warehouse.read(one_field_changes_most, run.run_id, accounts=run.batcher.listed))
+    found += [await warehouse.read(values_not_cast), await _not_replaced(run), await _full_overdue(run)]
     for warning in found:
         if warning is not None:
-            await warehouse.transact(ledger.warn, run.run_id, warning)
+            await warehouse.write(ledger.warn, run.run_id, warning)
 
 
 def _nothing_scanned(run: Run, outcomes: Tally) -> RunWarning | None:

@@ -38,9 +38,7 @@ async def list_accounts(run: Run) -> Outcome:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         run.add(
             _account(listed_as or account_id, status, surfaces, unknown_status)
-            for account_id, status, listed_as, unknown_status in await warehouse.transact(
-                listed, scan.checkpoint.scan_id
-            )
+            for account_id, status, listed_as, unknown_status in await warehouse.read(listed, scan.checkpoint.scan_id)
         )
     rejected: list[RejectedRecord] = []
 
@@ -80,7 +78,7 @@ async def _known(
 ) -> list[ListedAccount]:
     """Return known accounts whose record was rejected: they get outcomes; an unknown one is only in quarantine."""
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
-    known = await warehouse.transact(stored_statuses, by_id) if by_id else {}
+    known = await warehouse.read(stored_statuses, by_id) if by_id else {}
     return [
         _account(record.account_id or "", known[account_id], surfaces, record.unknown_status)
         for account_id, record in by_id.items()

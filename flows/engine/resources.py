@@ -162,10 +162,12 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
 
     Raises WarehouseBusy and WarehouseUnusable.
     """
-    at = clock or SystemClock()
+    at, mapping = clock or SystemClock(), settings.media_mapping()
 
     def opening() -> AbstractAsyncContextManager[Warehouse]:
-        return open_warehouse(settings.warehouse, activity, now=at.now(), raw=settings.raw, new_id=new_id)
+        return open_warehouse(
+            settings.warehouse, activity, now=at.now(), raw=settings.raw, new_id=new_id, mapping=mapping
+        )
 
     async with AsyncExitStack() as stack:
         lock = writer_lock(opening, patience=settings.busy_wait, clock=at)

@@ -1,7 +1,7 @@
 """Opens a run: what it uses, its row in the ledger, and the runs that it resumes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ from connectors.warehouse.runs.closed_scans import full_scans_due
 from connectors.warehouse.runs.progress import cooldowns
 from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
-from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
+from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.accounts import ListedAccount, ScanAccount, scan_account
@@ -69,14 +69,13 @@ class RunResources:
 class Beginning:
     """What a run found when it began, at `at`, which is `monotonic` in monotonic seconds.
 
-    `unmerged` are earlier runs whose pages were merged then, `resumed` the interrupted runs that this one resumes.
-    `cooldowns` has the end of each rate-limit scope's cooldown, from earlier runs. `mapping_pending`: the media are
-    still read with another mapping than that of the settings.
+    `resumed` are the interrupted runs that this one resumes. `cooldowns` has the end of each rate-limit scope's
+    cooldown, from earlier runs. `mapping_pending`: the media are still read with another mapping than that of the
+    settings.
     """
 
     at: datetime
     monotonic: float
-    unmerged: Sequence[str]
     resumed: tuple[str, ...]
     cooldowns: Map[str, datetime]
     mapping_pending: bool
@@ -143,7 +142,7 @@ class Run:
         """Write the end of the run, and other columns of its row, to the ledger."""
         columns["requests"] = self.progress.requests
         end = partial(ledger.end, now=self.clock.now(), **columns)
-        await self.resources.warehouse.transact(end, self.run_id, state)
+        await self.resources.warehouse.write(end, self.run_id, state)
         self.is_open = False
 
 
@@ -156,17 +155,14 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
     warehouse, clock = resources.warehouse, await steady_clock(resources.warehouse, resources.clock)
     resources = replace(resources, clock=clock)
     began = clock.monotonic()
-    is_current = await warehouse.transact(adopt_mapping, resources.mapping)
-    # Pages that an earlier process landed are merged first, because this run reads the accounts listed there.
-    unmerged = await warehouse.transact(ledger.unmerged)
-    await warehouse.merge()
     if resources.base_url is not None:
-        await warehouse.transact(bind_service if request.rebind else check_service, resources.base_url)
+        await warehouse.write(bind_service if request.rebind else check_service, resources.base_url)
     selected = None if request.selection is None else await _selected(request.selection, resources)
     run_id, now = resources.new_id(), clock.now()
     resumed = await _begin(request, resources, run_id, now)
-    waits = await warehouse.transact(cooldowns, now=now)
-    beginning = Beginning(now, began, unmerged, resumed, waits, mapping_pending=not is_current)
+    waits = await warehouse.write(cooldowns, now=now)
+    is_pending = await warehouse.read(read_mapping) != resources.mapping
+    beginning = Beginning(now, began, resumed, waits, mapping_pending=is_pending)
     scans = await _scans(request, resources, run_id, beginning, progress)
     progress.run_id = run_id
     recording_run = recorded(
@@ -197,12 +193,12 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
 
 async def _selected(selection: Selection, resources: RunResources) -> list[ListedAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await resources.warehouse.transact(chosen, selection, resources.page_size)
+    found = await resources.warehouse.read(chosen, selection, resources.page_size)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
         message = f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
         raise NothingChosen(message)
-    spelled = await resources.warehouse.transact(listed_spellings)
+    spelled = await resources.warehouse.read(listed_spellings)
     return [
         ListedAccount(
             account.account_id,
@@ -228,11 +224,11 @@ async def _begin(request: RunRequest, resources: RunResources, run_id: str, now:
         base_url=resources.base_url,
         accept_removals=request.accept_removals,
     )
-    resumed = await warehouse.transact(begin, run_id, request.kind)
+    resumed = await warehouse.write(begin, run_id, request.kind)
     # Only after deciding which runs are resumed, because runs that began in the future must not be.
-    await warehouse.transact(repair_future_times, run_id, now=now)
+    await warehouse.write(repair_future_times, run_id, now=now)
     if resumed:
-        (last,) = await warehouse.transact(of_runs, resumed[:1])
+        (last,) = await warehouse.read(of_runs, resumed[:1])
         notices.warning(_resuming(last))
     return resumed
 

@@ -67,10 +67,9 @@ async def _open_existing(settings: Settings, activity: str, *, trusts_clock: boo
         with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now) as recording:
             system = SystemClock()
             clock = system if trusts_clock else await steady_clock(warehouse, system)
-            await warehouse.merge()
-            await warehouse.transact(ledger.mark_interrupted)
+            await warehouse.write(ledger.mark_interrupted)
             now = clock.now()
-            moved = await warehouse.transact(repair, now=now)
+            moved = await warehouse.write(repair, now=now)
             if moved and not trusts_clock:
                 notices.warning(f"{moved.after(now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
             yield _Opened(warehouse, clock, moved)
@@ -164,7 +163,7 @@ async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> Non
     Raises WarehouseBusy and WarehouseUnusable.
     """
     async with _open_existing(settings, "gramhouse doctor --repair") as opened:
-        await opened.warehouse.transact(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
+        await opened.warehouse.write(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
         await _publish(opened, settings)
 
 
@@ -195,8 +194,8 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
 
     async with _open_existing(settings, "gramhouse rebuild") as opened:
         warehouse, after, imported, outdated = opened.warehouse, None, 0, 0
-        stored = await warehouse.transact(rebuild_stored, settings.media_mapping())
-        while batch := await warehouse.transact(import_batch, after=after):
+        stored = await warehouse.write(rebuild_stored, settings.media_mapping())
+        while batch := await warehouse.write(import_batch, after=after):
             # Confirms the part of the raw store that the batch wrote.
             await warehouse.merge()
             after, imported, outdated = batch.last, imported + batch.rows, outdated + batch.outdated
@@ -215,7 +214,7 @@ async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: d
     failure is logged and not raised, because the run has already landed all its pages.
     """
     try:
-        now = await warehouse.transact(newest, now=now)
+        now = await warehouse.read(newest, now=now)
         if keeping.runs is not None:
             await _delete_old_runs(keeping.runs, warehouse, now)
     except WarehouseError as error:
@@ -228,28 +227,28 @@ async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: d
 
 
 async def _delete_old_runs(keep: timedelta, warehouse: Warehouse, now: datetime) -> None:
-    days = await warehouse.transact(run_days)
+    days = await warehouse.read(run_days)
     keep_all = min(keep, _ALL_OUTCOMES)
     if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
-        await warehouse.transact(delete_repeated_outcomes, before=now - keep_all)
+        await warehouse.write(delete_repeated_outcomes, before=now - keep_all)
     before = (now - keep).date()
     if is_nearly_all(days, before=before, keep=keep.days):
         notices.warning(_refusal("GRAMHOUSE_KEEP_RUNS", "runs", days, before))
         return
-    deleted = await warehouse.transact(delete_runs, before=now - keep)
+    deleted = await warehouse.write(delete_runs, before=now - keep)
     if deleted:
         notices.warning(f"Deleted {count(deleted, 'run')} older than {count(keep.days, 'day')}.")
 
 
 async def _delete_old_quarantined(keep: timedelta, warehouse: Warehouse, now: datetime) -> None:
     # Judged by the runs: quarantined records may all be old, but runs are not unless the clock is wrong.
-    if is_nearly_all(await warehouse.transact(run_days), before=(now - keep).date(), keep=keep.days):
+    if is_nearly_all(await warehouse.read(run_days), before=(now - keep).date(), keep=keep.days):
         notices.warning(
             "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older."
             " Fix: check this machine's clock; if it is correct, no action is needed."
         )
         return
-    deleted = await warehouse.transact(delete_quarantined, before=now - keep)
+    deleted = await warehouse.write(delete_quarantined, before=now - keep)
     if deleted:
         what = count(deleted, "record")
         notices.warning(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")

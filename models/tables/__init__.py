@@ -22,9 +22,7 @@ from models.tables.warehouse import (
     ops_mapping,
     ops_missing_accounts,
     ops_raw_parts,
-    ops_segments,
     ops_service,
-    ops_staging,
     ops_warehouse,
 )
 
@@ -46,9 +44,7 @@ __all__ = [
     "ops_mapping",
     "ops_missing_accounts",
     "ops_raw_parts",
-    "ops_segments",
     "ops_service",
-    "ops_staging",
     "ops_warehouse",
     "own_columns",
 ]

@@ -203,28 +203,10 @@ core_warnings = Table(
     comment="Warnings of runs, one row each, in addition to the outcomes of partitions.",
 )
 
-ops_staging = Table(
-    "staging",
-    (
-        whole("seq", "Order of landing."),
-        *partition(),
-        text("run_id", "The run that landed it.", nullable=False),
-        text("scan_id", "The scan it belongs to.", nullable=False),
-        small("page", "Page of the scan, from 1."),
-        instant("received_at", "When the response was received.", nullable=False),
-        text("correlation_id", "X-Correlation-ID of the response."),
-        text("body", "The page as the API sent it.", nullable=False),
-        text("rejected", "JSON list of records {position, reason, payload} that must not become rows."),
-        text("unknown_fields", "JSON list of field paths that the API's contract does not specify."),
-    ),
-    schema="ops",
-    comment="Landed pages that are not merged yet.",
-)
-
 ops_checkpoints = Table(
     "checkpoints",
     (
-        whole("seq", "Order of landing; the last row of a partition and run kind counts."),
+        whole("seq", "Order of landing."),
         *partition(),
         text("run_kind", "sync or backfill: each has separate checkpoints.", nullable=False),
         text("scan_id", "The scan.", nullable=False),
@@ -235,7 +217,7 @@ ops_checkpoints = Table(
         text("state", "scanning, complete, recent or abandoned.", nullable=False),
         instant("started_at", "When the scan began.", nullable=False),
         instant("updated_at", "When its last page was received.", nullable=False),
-        whole("began_seq", "The landing of the first page of a scan that is not complete; filled in by the merge."),
+        whole("began_seq", "The landing of its first page."),
         small(
             "repeated_pages",
             "Pages with only items seen before, since the last page with a new item; empty pages are skipped.",
@@ -252,17 +234,7 @@ ops_checkpoints = Table(
         whole("rejected", "Records of the scan landed so far that went to quarantine; NULL before 0.3."),
     ),
     schema="ops",
-    comment="Progress of scans, appended with each landed page; the merge keeps the last row of each.",
-)
-
-ops_segments = Table(
-    "segments",
-    (
-        text("session", "The process that writes them.", nullable=False),
-        whole("number", "The segment, from 1; 0 stands for the session itself."),
-    ),
-    schema="ops",
-    comment="Segments of landed pages that are already staged, of the last session.",
+    comment="Progress of the last scan of each partition and run kind, as far as merged; one row each.",
 )
 
 ops_seen = Table(
@@ -307,6 +279,9 @@ ops_warehouse = Table(
     (
         text("warehouse_id", "The warehouse's id: the name of its folder in the raw store.", nullable=False),
         whole("raw_parts", "The number of the last part of the raw store; 0 before any.", nullable=False),
+        text("session", "The process that writes, or wrote last; its segments have the same id."),
+        whole("merged_seq", "The landing up to which everything is merged.", nullable=False),
+        Column("merged_ahead", "BIGINT[]", "Later landings that are merged already.", nullable=False),
     ),
     schema="ops",
     comment="The warehouse itself: one row.",
@@ -368,9 +343,7 @@ WAREHOUSE = by_full_name(
     core_run_counts,
     core_outcomes,
     core_warnings,
-    ops_staging,
     ops_checkpoints,
-    ops_segments,
     ops_seen,
     ops_missing,
     ops_missing_accounts,

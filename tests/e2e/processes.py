@@ -14,9 +14,10 @@ from typing import Any
 
 import duckdb
 
-from connectors.warehouse.ingest.landing.segments import recover
+from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from connectors.warehouse.storage.connection import connect
+from tests.landed import unmerged
 
 KEY = "sandbox-demo-key"
 # Seconds. A busy machine may need minutes for what usually takes seconds.
@@ -147,11 +148,14 @@ class Operator:
             return db.execute(query, parameters).fetchall()
 
     def inside(self, query: str) -> list[tuple[Any, ...]]:
-        """Query the warehouse itself, landed pages included; no other process may have it open."""
+        """Query the warehouse itself; no other process may have it open."""
         with connect(self.warehouse) as connection:
-            recover(connection)
-            with connection.begin():
-                return connection.db.execute(query).fetchall()
+            return connection.db.execute(query).fetchall()
+
+    def landed(self) -> list[Frame]:
+        """Return what landed and is not merged; no other process may have the warehouse open."""
+        with connect(self.warehouse) as connection:
+            return unmerged(connection)
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def _one_thread(connection: Connection) -> None:
 async def open_test_warehouse(folder: Path) -> AsyncIterator[Warehouse]:
     """Open the warehouse in a folder."""
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
-        await warehouse.transact(_one_thread)
+        await warehouse.write(_one_thread)
         yield warehouse
 
 

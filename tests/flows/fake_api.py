@@ -15,6 +15,7 @@ from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import START, VirtualClock
 
 # Runs at the same instant of a virtual clock have different ids.
@@ -142,11 +143,13 @@ async def scanning(resources: RunResources) -> AsyncIterator[RunResources]:
 async def open_run_resources(folder: Path, service: FakeApi, **changes: Any) -> AsyncIterator[RunResources]:  # noqa: ANN401
     """Open a real warehouse in a folder; yield the resources of a run on it."""
     async with (
-        open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse,
+        open_warehouse(
+            folder / "warehouse.duckdb", "a test", now=START, mapping=changes.get("mapping", BUILT_IN)
+        ) as warehouse,
         scanning(resources_with(service, warehouse, **changes)) as resources,
     ):
         yield resources
 
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
-    return await resources.warehouse.transact(lambda c: c.db.execute(sql).fetchall())
+    return await resources.warehouse.write(lambda c: c.db.execute(sql).fetchall())

@@ -17,25 +17,30 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "a checkpoint without its rows",
-        "connectors/warehouse/ingest/landing/page_commit.py",
-        '        page=as_json(_staged(seq, landing.page)) if landing.page else "",\n',
-        '        page=as_json(_staged(seq, landing.page)) if landing.page and landing.outcomes else "",\n',
-        ("tests/warehouse/ingest/test_warehouse_page_commit.py", "tests/flows/engine/test_flows_partition_scan.py"),
+        "connectors/warehouse/ingest/landing/frames.py",
+        'replace(commit, page=replace(page, body=""))',
+        "replace(commit, page=None)",
+        ("tests/warehouse/ingest/test_warehouse_frames.py", "tests/flows/engine/test_flows_partition_scan.py"),
     ),
     Mutant(
         "rows without their checkpoint",
-        "connectors/warehouse/ingest/landing/page_commit.py",
-        '        checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.checkpoint else "",\n',
-        "        checkpoint=as_json(_checkpoint(seq, landing.checkpoint))"
-        ' if landing.outcomes and landing.checkpoint else "",\n',
-        ("tests/warehouse/ingest/test_warehouse_page_commit.py", "tests/flows/engine/test_flows_partition_scan.py"),
+        "connectors/warehouse/ingest/landing/frames.py",
+        'replace(commit, page=replace(page, body=""))',
+        'replace(commit, page=replace(page, body=""), checkpoint=None)',
+        ("tests/warehouse/ingest/test_warehouse_frames.py", "tests/flows/engine/test_flows_partition_scan.py"),
+    ),
+    Mutant(
+        "frames that are left after a merge are merged again",
+        "connectors/warehouse/merge/landed.py",
+        "for frame in frames() if frame.seq not in merged",
+        "for frame in frames()",
+        ("tests/warehouse/ingest/test_warehouse_frames.py",),
     ),
     Mutant(
         "an item given twice is kept twice",
         "connectors/warehouse/merge/media.py",
-        "    FROM {changed_items} WHERE _seq > {begin} AND _seq <= {end}\n    GROUP BY account_id, surface, media_id\n",
-        "    FROM {changed_items} WHERE _seq > {begin} AND _seq <= {end}\n"
-        "    GROUP BY account_id, surface, media_id, _order_key\n",
+        "    FROM {changed_items} GROUP BY account_id, surface, media_id\n",
+        "    FROM {changed_items} GROUP BY account_id, surface, media_id, _order_key\n",
         ("tests/warehouse/merge/test_warehouse_merge_media.py",),
     ),
     Mutant(
@@ -90,7 +95,7 @@ MUTANTS = (
     Mutant(
         "an old scan overrules a newer one",
         "connectors/warehouse/merge/merge.py",
-        "  AND coalesce(w.seq <= b.began_seq, true)",
+        "  AND coalesce(w.seq <= c.began_seq, true)",
         "",
         ("tests/warehouse/runs/test_warehouse_run_kinds.py",),
     ),
@@ -361,18 +366,18 @@ MUTANTS = (
         ("tests/warehouse/snapshot/test_warehouse_publish.py",),
     ),
     Mutant(
-        "checkpoints of a partition's next scan, of which the pages are not merged yet, are deleted as superseded",
+        "a checkpoint replaces that of the other kind of run",
         "connectors/warehouse/merge/merge.py",
-        "    AND c.seq < l.seq\n",
-        "    AND c.seq <> l.seq\n",
-        ("tests/warehouse/merge/test_warehouse_removal.py",),
+        " AND c.run_kind = l.run_kind\n",
+        "\n",
+        ("tests/warehouse/runs/test_warehouse_run_kinds.py",),
     ),
     Mutant(
-        "a slice finds the beginning of a scan that is abandoned in a later slice",
-        "connectors/warehouse/merge/merge.py",
-        " AND checkpoints.seq <= {end}\n",
-        "\n",
-        ("tests/warehouse/merge/test_warehouse_removal.py",),
+        "a closed scan is merged together with the next one of its partition",
+        "connectors/warehouse/ingest/landing/batches.py",
+        "            closed[checkpoint.partition] += 1\n",
+        "            closed[checkpoint.partition] += 0\n",
+        ("tests/warehouse/ingest/test_warehouse_frames.py",),
     ),
     Mutant(
         "a recent scan has seen all posts",
@@ -398,8 +403,8 @@ MUTANTS = (
     Mutant(
         "a gap that was closed is listed",
         "connectors/warehouse/snapshot/contents.sql",
-        "WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)",
-        "WHERE c.pages > 0",
+        "AND c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)",
+        "AND c.pages > 0",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(

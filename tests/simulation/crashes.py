@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 from connectors.warehouse.ingest.landing import segments
-from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.storage.connection import Connection
+from models.page_commit import PageCommit
 from tests.simulation.disk import torn_write
 from tests.simulation.loop import Killed
 
@@ -101,15 +101,18 @@ class _CrashableConnection:
 
 
 @contextmanager
-def crash_points(trigger: CrashTrigger, landed: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Make every statement and commit of the writer a crash point; call `landed` after each durable write."""
+def crash_points(
+    trigger: CrashTrigger, landed: Callable[[Sequence[PageCommit]], None] = lambda _: None
+) -> Iterator[None]:
+    """Make every statement and commit of the writer a crash point; call `landed` with what is durable."""
     real_append = Segments.append
 
-    def append(self: Segments, records: Sequence[Record]) -> None:
+    def append(self: Segments, commits: Sequence[PageCommit]) -> int:
         with trigger.lock:
-            real_append(self, records)
-            landed()
+            after = real_append(self, commits)
+            landed(commits)
             trigger.reach("after commit")
+            return after
 
     with pytest.MonkeyPatch.context() as inner:
         inner.setattr(segments, "write", torn_write(trigger.reach_in_write))

@@ -7,8 +7,7 @@ from datetime import datetime
 import pytest
 
 from connectors.source import retry as backoff
-from connectors.warehouse.ingest.landing.page_commit import Record
-from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
+from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.merge import merge, removal
 from connectors.warehouse.snapshot import contents
 from connectors.warehouse.storage.connection import Connection
@@ -18,7 +17,6 @@ from models.checkpoint import plan_scan
 from models.incremental import ClosedScan, Feed, FullReason, Incremental
 from models.incremental import why_full as real_why_full
 from models.page_commit import PageCommit
-from tests.simulation import simulator
 
 InjectBug = Callable[[pytest.MonkeyPatch], None]
 
@@ -26,11 +24,13 @@ InjectBug = Callable[[pytest.MonkeyPatch], None]
 def _dropped_page(patch: pytest.MonkeyPatch) -> None:
     """Of two pages in one commit, the second is dropped."""
 
-    def numbered(landings: Sequence[PageCommit], *, after: int) -> list[Record]:
-        kept = [replace(one, page=None) if index == 1 else one for index, one in enumerate(landings)]
-        return real_numbered(kept, after=after)
+    append = Segments.append
 
-    patch.setattr(simulator, "real_numbered", numbered)
+    def append_without(self: Segments, commits: Sequence[PageCommit]) -> int:
+        kept = [replace(one, page=None) if index == 1 else one for index, one in enumerate(commits)]
+        return append(self, kept)
+
+    patch.setattr(Segments, "append", append_without)
 
 
 def _tombstones_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:

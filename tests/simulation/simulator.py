@@ -21,9 +21,6 @@ from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.warehouse import warehouse as writing
-from connectors.warehouse.ingest.landing import pending_pages as landed
-from connectors.warehouse.ingest.landing.page_commit import Record
-from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots
@@ -126,7 +123,6 @@ class Simulator:
         self._loop: VirtualLoop | None = None
         self.sandbox = OddApi(settings, shape=world.shape, feed=world.feed, clock=self._time, sleep=asyncio.sleep)
         self._log: list[Event] = []
-        self._pending: list[Event] = []
 
     def _time(self) -> float:
         return self._loop.time() if self._loop else self.now
@@ -157,7 +153,7 @@ class Simulator:
         random = Random(f"{self.scenario.seed} {number}")
         step = day.crash.nth if day.crash and day.crash.where == "step" else None
         self._loop = loop = VirtualLoop(self.now, random, dies_at=step)
-        self._log, self._pending = [], []
+        self._log = []
         session_begun = instant(self.now)
 
         def on_death() -> None:
@@ -168,9 +164,8 @@ class Simulator:
         report = None
         with self.disk.opened(self._look) as writer, pytest.MonkeyPatch.context() as patch:
             patch.setattr(writing, "writer", writer)
-            patch.setattr(landed, "numbered", self._landing)
             try:
-                with crash_points(trigger, self._committed):
+                with crash_points(trigger, self._landed):
                     report = run_process(loop, self._process(loop, number, day, random))
                 if report is None and not trigger.dead:
                     self.disk.copy_files()
@@ -202,10 +197,6 @@ class Simulator:
         connection.db.execute("SET threads = 1")
         self.runs = [Run(*row) for row in rows]
 
-    def _landing(self, landings: Sequence[PageCommit], *, after: int) -> list[Record]:
-        self._pending = [event for landing in landings for event in self._events(landing)]
-        return real_numbered(landings, after=after)
-
     def _events(self, landing: PageCommit) -> Iterator[Event]:
         now = self._time()
         if landing.page is not None and landing.page.scan_id:
@@ -220,9 +211,8 @@ class Simulator:
         if landing.cooldown is not None:
             yield CooldownLanded(now, landing.cooldown.scope)
 
-    def _committed(self) -> None:
-        self._log += self._pending
-        self._pending = []
+    def _landed(self, commits: Sequence[PageCommit]) -> None:
+        self._log += [event for commit in commits for event in self._events(commit)]
 
     def _check(self, day: Day, session: Session, log: list[Event], report: RunReport | None) -> None:
         session.chain = self._chain(session)

@@ -1,9 +1,10 @@
 """Compares a warehouse or a snapshot with the model, table by table."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from connectors.warehouse.ingest.landing.frames import Frame
 from tests import raw
 from tests.model import reading
 from tests.simulation.snapshot_check import compare_rows
@@ -33,27 +34,37 @@ _HISTORY = """(
 )"""
 _PAYLOAD = {"media": 3, "quarantine": 3}
 
-_STAGED = "SELECT scan_id, page, body FROM ops.staging ORDER BY seq"
-_PROGRESS = """
-SELECT resource, account_id, surface, run_kind, scan_id, cursor, pages, items, state FROM ops.checkpoints
-QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1
-"""
+_PROGRESS = "SELECT resource, account_id, surface, run_kind, scan_id, cursor, pages, items, state FROM ops.checkpoints"
+_OUTCOMES = "SELECT run_id, resource, account_id, surface, outcome FROM {core}run_outcomes"
 
 
-def staged(ask: Ask) -> list[Row]:
-    """Return the pages that are not merged yet, in the order of landing."""
-    return ask(_STAGED)
+def landed(frames: Iterable[Frame]) -> list[Row]:
+    """Return the pages of frames."""
+    pages = ((frame.commit.page, frame.body) for frame in frames)
+    return [(page.scan_id, page.page, bytes(body).decode()) for page, body in pages if page is not None]
 
 
-def progress(ask: Ask) -> dict[Row, Row]:
-    """Return the last checkpoint of each partition and run kind: scan, cursor, pages, items, state."""
-    return {row[:4]: row[4:] for row in ask(_PROGRESS)}
+def progress(ask: Ask, frames: Iterable[Frame]) -> dict[Row, Row]:
+    """Return the last checkpoint of each partition and run kind: scan, cursor, pages, items, state.
+
+    `frames` are not merged.
+    """
+    found = {row[:4]: row[4:] for row in ask(_PROGRESS)}
+    for frame in frames:
+        if (one := frame.commit.checkpoint) is not None:
+            of = one.partition
+            key = (of.resource, of.account_id, of.surface, one.run_kind)
+            found[key] = (one.scan_id, one.cursor, one.pages, one.items, one.state.value)
+    return found
 
 
-def outcomes(ask: Ask, *, inside: bool) -> list[Row]:
-    """Return the outcomes of all runs."""
-    core = "core." if inside else ""
-    return sorted(ask(f"SELECT run_id, resource, account_id, surface, outcome FROM {core}run_outcomes"))
+def outcomes(ask: Ask, frames: Iterable[Frame] = (), *, inside: bool) -> list[Row]:
+    """Return the outcomes of all runs; `frames` are not merged."""
+    found = ask(_OUTCOMES.format(core="core." if inside else ""))
+    for one in (outcome for frame in frames for outcome in frame.commit.outcomes):
+        of = one.partition
+        found.append((one.run_id, of.resource, of.account_id, of.surface, one.kind.value))
+    return sorted(found)
 
 
 def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from connectors.warehouse import warehouse as writing
-from connectors.warehouse.ingest.landing.page_commit import Bodies, Record
+from connectors.warehouse.ingest.landing.batches import read_merged, write_merged
+from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.landing.segments import Segments
-from connectors.warehouse.merge import merge
+from connectors.warehouse.merge import landed, merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import Connection
+from models.page_commit import PageCommit
+from tests.landed import unmerged
 from tests.simulation.injected_bugs import one_scan_removes
 
 InjectBug = Callable[[pytest.MonkeyPatch], None]
@@ -25,41 +28,36 @@ def _commit(connection: Connection) -> None:
     connection.db.begin()
 
 
-def _into_the_table(connection: Connection, bodies: Bodies) -> None:
-    for seq, body in bodies.items():
-        connection.db.execute("UPDATE ops.staging SET body = ? WHERE seq = ?", [str(body, "utf-8"), seq])
-    bodies.clear()
-
-
 def _forgotten_when_merged(patch: pytest.MonkeyPatch) -> None:
     """The items that an unfinished scan has seen are not remembered."""
-    patch.setattr(merge, "_REMEMBER", merge._REMEMBER[:1])  # noqa: SLF001
+    patch.setattr(merge, "_REMEMBER", f"{merge._REMEMBER} AND false")  # noqa: SLF001
 
 
 def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
     """Checkpoint and rows are written as two frames instead of one."""
     append = Segments.append
 
-    def append_twice(self: Segments, records: Sequence[Record]) -> None:
-        append(self, [replace(one, page="", body=b"") for one in records])
-        append(self, [Record(one.seq, page=one.page, body=one.body) for one in records])
+    def append_twice(self: Segments, commits: Sequence[PageCommit]) -> int:
+        append(self, [replace(one, page=None) for one in commits])
+        return append(self, [PageCommit(page=one.page) for one in commits])
 
     patch.setattr(Segments, "append", append_twice)
 
 
 def _cleared_before_it_is_merged(patch: pytest.MonkeyPatch) -> None:
-    """Staged pages are deleted in one transaction and merged in another."""
+    """Pages count as merged in one transaction, and are merged in another."""
 
-    def merge_twice(connection: Connection, bodies: Bodies, _: object) -> MergeStats:
-        _into_the_table(connection, bodies)
-        for table in ("staging", "checkpoints"):
-            connection.db.execute(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
-        connection.db.execute("DELETE FROM ops.staging")
+    def merge_later(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
+        write_merged(connection, read_merged(connection).with_batch(frames, ()))
         _commit(connection)
-        connection.db.execute("INSERT INTO ops.staging FROM taken_staging")
-        return merge.merge(connection)
+        return merge.merge(connection, frames)
 
-    patch.setattr(writing, "merge", merge_twice)
+    patch.setattr(landed, "merge", merge_later)
+
+
+def _out_of_order(patch: pytest.MonkeyPatch) -> None:
+    """The pages of the scans of a partition are merged together."""
+    patch.setattr(landed, "batches_of", lambda frames: [found] if (found := list(frames)) else [])
 
 
 def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
@@ -74,8 +72,7 @@ def _unmerged_is_published(patch: pytest.MonkeyPatch) -> None:
     """Publishing includes pages that were not merged when it was called."""
 
     def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str, **more: Any) -> int:  # noqa: ANN401
-        with connection.begin():
-            merge.merge(connection)
+        landed.merge_landed(connection, lambda: unmerged(connection))
         return publish(connection, snapshot, at=at, version=version, **more)
 
     patch.setattr(writing, "publish", eager)
@@ -85,6 +82,7 @@ INJECTED_BUGS: Mapping[str, InjectBug] = {
     "seen items are forgotten": _forgotten_when_merged,
     "checkpoint before rows": _checkpoint_before_rows,
     "cleared before it is merged": _cleared_before_it_is_merged,
+    "scans are merged together": _out_of_order,
     "the old snapshot is deleted first": _old_snapshot_away_first,
     "unmerged pages are published": _unmerged_is_published,
     "one recent scan removes": one_scan_removes,

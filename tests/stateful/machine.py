@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,7 +25,7 @@ from tests.model.recent import Feed
 from tests.simulation.crashes import Crash, Where
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Killed
-from tests.stateful.compare import assert_drifting_column, assert_equal, outcomes, progress, staged
+from tests.stateful.compare import assert_drifting_column, assert_equal, landed, outcomes, progress
 from tests.stateful.model import Model, Row
 from tests.stateful.pages import FEED, RUN_KINDS, FakeFeed, FeedChange, Page, batches, days, feed_changes
 from tests.stateful.process import Process
@@ -88,12 +89,12 @@ class Warehouses(RuleBasedStateMachine):
         self.now += timedelta(hours=hours)
         pages = [self._next(page) for page in batch]
         returned = self._try(self._land(pages), fault)
-        there = progress(self.alive.ask)
-        landed = [one for one in pages if there.get(one.run_kind) == one.progress]
+        there = progress(self.alive.ask, self.alive.unmerged())
+        durable = [one for one in pages if there.get(one.run_kind) == one.progress]
         # A process that is killed during a write leaves the first of them.
-        assert landed == pages[: len(landed)], "a page landed, but an earlier one did not"
-        assert len(landed) == len(pages) or not returned, "land() returned, but a page is not durable"
-        for one in landed:
+        assert durable == pages[: len(durable)], "a page landed, but an earlier one did not"
+        assert len(durable) == len(pages) or not returned, "land() returned, but a page is not durable"
+        for one in durable:
             self.waiting.append(one)
             self.progress[one.run_kind] = one.progress
             self.outcomes += one.outcomes
@@ -106,7 +107,7 @@ class Warehouses(RuleBasedStateMachine):
                     self.readers[where] = one.reader
         else:
             self._forget()
-        self._update_model(may=self.merge_bytes != _NEVER)
+        self._update_model()
 
     @rule(hours=st.sampled_from((1, 30)), pages=days(), merges=st.booleans())
     def scan(self, hours: int, pages: list[Page], merges: bool) -> None:  # noqa: FBT001 - drawn by name
@@ -154,8 +155,8 @@ class Warehouses(RuleBasedStateMachine):
     @rule(fault=faults(90))
     def merge(self, fault: Crash | None) -> None:
         returned = self._try(self.alive.warehouse.merge(), fault)
-        assert not returned or not staged(self.alive.ask), "merged pages are still staged"
-        self._update_model(may=True)
+        assert not returned or not self.alive.unmerged(), "merge() returned, but a page is not merged"
+        self._update_model()
 
     @rule(merge=st.sampled_from((False, False, True)), fault=faults(150))
     def publish(self, merge: bool, fault: Crash | None) -> None:  # noqa: FBT001 - drawn by name
@@ -163,8 +164,12 @@ class Warehouses(RuleBasedStateMachine):
             self.merge(None)
         self.now += timedelta(minutes=1)
         work = self.alive.warehouse.publish(self.disk.snapshot, at=self.now, version="test")
+        waiting = Counter(outcome for one in self.waiting for outcome in one.outcomes)
+        merged = list((Counter(self.outcomes) - waiting).elements())
         returned = self._try(work, fault)
-        self.snapshot_reader.check(self.disk.snapshot, self.model, self.outcomes, at=self.now, published=returned)
+        self.snapshot_reader.check(self.disk.snapshot, self.model, merged, at=self.now, published=returned)
+        # A process that follows a killed one merges what landed.
+        self._update_model()
 
     @rule(how=st.sampled_from(("dies", "is restarted", "is compacted", "is rebuilt")))
     def between_two_calls(self, how: str) -> None:
@@ -173,20 +178,21 @@ class Warehouses(RuleBasedStateMachine):
             self._restart()
         elif how == "is rebuilt":
             self._merge_all()
-            self.alive.run(self.alive.warehouse.transact(rebuild_stored, BUILT_IN))
+            self.alive.run(self.alive.warehouse.write(rebuild_stored, BUILT_IN))
         else:
             self._close()
             if how == "is compacted":
                 compact(self.disk.warehouse, now=self.now, pause=lambda _: None)
             self._open()
-        self._check_warehouse()
+        self._update_model()
 
     @invariant()
     def nothing_else_happens(self) -> None:
         if self.process is not None:
-            assert staged(self.alive.ask) == [one.staged for one in self.waiting]
-            assert progress(self.alive.ask) == self.progress
-            assert outcomes(self.alive.ask, inside=True) == sorted(self.outcomes)
+            left = self.alive.unmerged()
+            assert landed(left) == [one.landed for one in self.waiting]
+            assert progress(self.alive.ask, left) == self.progress
+            assert outcomes(self.alive.ask, left, inside=True) == sorted(self.outcomes)
             self.snapshot_reader.check_unchanged(self.disk.snapshot)
 
     def teardown(self) -> None:
@@ -250,13 +256,13 @@ class Warehouses(RuleBasedStateMachine):
             self.merge(None)
         assert not self.waiting
 
-    def _update_model(self, *, may: bool) -> None:
-        """Merge in the model the pages that were merged: all staged ones, or none."""
-        merged = len(self.waiting) - len(staged(self.alive.ask)) if may else 0
-        assert merged in (0, len(self.waiting)) or self.merge_bytes != _NEVER, "only some of the pages are merged"
-        for one in self.waiting[:merged]:
-            self.model.merge(one.landed_page)
-        del self.waiting[:merged]
+    def _update_model(self) -> None:
+        """Merge in the model the pages that were merged; batches are merged one by one."""
+        left = landed(self.alive.unmerged())
+        for one in self.waiting:
+            if one.landed not in left:
+                self.model.merge(one.landed_page)
+        self.waiting = [one for one in self.waiting if one.landed in left]
         self._check_warehouse()
 
     def _check_warehouse(self) -> None:

@@ -6,8 +6,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import open_warehouse
+from tests.landed import unmerged
 from tests.simulation.crashes import Crash, CrashTrigger, crash_points
 from tests.simulation.loop import Killed
 from tests.stateful.model import Row
@@ -38,10 +40,14 @@ class Process:
         except BaseException:
             self._loop.close()
             raise
-        self.run(self.warehouse.transact(_one_thread))
+        self.run(self.warehouse.write(_one_thread))
 
     def ask(self, query: str) -> list[Row]:
-        return self.run(self.warehouse.transact(_rows, query))
+        return self.run(self.warehouse.write(_rows, query))
+
+    def unmerged(self) -> list[Frame]:
+        """Return what landed and is not merged."""
+        return self.run(self.warehouse.read(unmerged))
 
     def run(self, work: Coroutine[Any, Any, T], fault: Crash | None = None) -> T:
         """Run a coroutine; if the fault kills the process, raise Killed."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
-from connectors.warehouse.runs.progress import checkpoints, seen
+from connectors.warehouse.runs.progress import seen
 from models import incremental
 from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
 from models.incremental import FullReason, Incremental
@@ -42,8 +42,8 @@ class PendingPage:
         return (one.scan_id, one.cursor, one.pages, one.items, one.state.value)
 
     @property
-    def staged(self) -> Row:
-        """Its page as the warehouse must stage it."""
+    def landed(self) -> Row:
+        """Its page as it must be in a segment."""
         page = self.landing.page
         assert page is not None
         return (page.scan_id, page.page, page.body)
@@ -62,14 +62,14 @@ def depth_of(process: Process, model: Model, page: Page, now: datetime) -> Depth
     """Return the depth of a scan that begins or continues now; assert that the model agrees."""
     where = where_of(page)
     mode = page.mode if page.run_kind == "sync" else "full_refresh"
-    closed = process.run(process.warehouse.transact(closed_scans, [where[1]])).get(where[1])
+    closed = process.run(process.warehouse.read(closed_scans, [where[1]])).get(where[1])
     full = incremental.why_full(closed, Incremental(now, EVERY) if mode == "incremental" else None)
     expected = why_full(model.media.closed.get(where[1:]), mode, now)
     assert (full and full.value) == expected, (full, expected)
     if full is not None or closed is None:
         return Depth(full, None, frozenset())
     older_than = now - LOOKBACK
-    found = process.run(process.warehouse.transact(known_posts, {where[1]: closed}, older_than=older_than))
+    found = process.run(process.warehouse.read(known_posts, {where[1]: closed}, older_than=older_than))
     known = found.get(where[1], frozenset())
     assert known == model.known(where, older_than)
     return Depth(None, closed.seq, known)
@@ -94,7 +94,7 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Return the checkpoint with which a new process begins or resumes a scan."""
     where = page.partition
-    found = process.run(process.warehouse.transact(checkpoints, where.resource, [where.account_id], page.run_kind))
+    found = process.run(process.warehouse.checkpoints(where.resource, [where.account_id], page.run_kind))
     last = found.get(where)
     # A backfill resumes only scans of a run that it resumes.
     resumed_runs = {last.run_id} if last and last.state is ScanState.SCANNING else set()
@@ -117,7 +117,7 @@ def load_checkpoint(
 
 def reader(process: Process, model: Model, scan: Checkpoint, depth: Depth, feed: Feed | None) -> Reader:
     """Begin or resume reading a feed; `feed` is the model's state of a resumed scan."""
-    received = process.run(process.warehouse.transact(seen, scan.scan_id)) if scan.pages else ()
+    received = process.run(process.warehouse.read(seen, scan.scan_id)) if scan.pages else ()
     feed = Feed() if feed is None else feed.copy()
     if scan.pages:
         assert set(received) == {key[2] for key in model.seen[scan.scan_id]}

@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from connectors.warehouse.ingest.landing.page_commit import load, numbered
+from connectors.warehouse.ingest.landing.frames import as_bytes, frame, frames_of
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
-from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import confirm_part, live_parts, store_of
+from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.storage.connection import Connection, connect
 from models.checkpoint import Checkpoint, RunKind, ScanState
@@ -108,17 +108,21 @@ class Rig:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.seq = 0
+        self.segment = b""
 
     def land(self, *landings: PageCommit) -> None:
         """Land commits."""
-        with self.connection.begin():
-            load(self.connection, numbered(landings, after=self.seq))
+        self.segment += b"".join(as_bytes(frame(seq, one)) for seq, one in enumerate(landings, self.seq + 1))
         self.seq += len(landings)
 
+    def record(self, *landings: PageCommit) -> None:
+        """Land commits and merge them."""
+        self.land(*landings)
+        self.merge()
+
     def merge(self) -> MergeStats:
-        with self.connection.begin():
-            counts = merge(self.connection)
-        confirm_part(self.connection)
+        _, counts = merge_landed(self.connection, lambda: (one for one, _ in frames_of(self.segment, 0, summed=True)))
+        self.segment = b""
         return counts
 
     def scan(
@@ -216,4 +220,5 @@ def _as_new() -> str:
     kept = (*made, ops_warehouse)
     texts = [f"DROP TABLE {table.full_name}; {table.create}" for table in made]
     texts += [f"DELETE FROM {table.full_name}" for table in WAREHOUSE.values() if table not in kept]
+    texts.append(f"UPDATE {ops_warehouse.full_name} SET merged_seq = 0, merged_ahead = []")
     return ";".join(texts)

@@ -12,7 +12,8 @@ import pytest
 
 from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing import segments
-from connectors.warehouse.ingest.landing.page_commit import Bodies, Record
+from connectors.warehouse.ingest.landing.frames import Frame
+from connectors.warehouse.merge import landed
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -23,6 +24,7 @@ from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from models.page_commit import PageCommit
 from models.partition import media
+from tests.landed import unmerged
 from tests.warehouse.rig import POSTS, T0, Scan, at
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +63,7 @@ class Gate:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._open = threading.Event()
-        self._busy = asyncio.create_task(warehouse.transact(self._wait))
+        self._busy = asyncio.create_task(warehouse.write(self._wait))
 
     def _wait(self, _: Connection) -> None:
         assert self._open.wait(timeout=30)
@@ -80,11 +82,12 @@ async def turn() -> None:
 async def test_many_land_at_once_and_each_is_durable_and_numbered(path: Path) -> None:
     async with opened(path) as warehouse:
         await asyncio.gather(*(warehouse.land(page(n)) for n in range(600)))
-        assert await warehouse.transact(ask("SELECT count(DISTINCT seq) FROM ops.staging")) == 600
-        assert await warehouse.transact(ask("SELECT max(seq) FROM ops.checkpoints")) == 600
+        assert sorted(frame.seq for frame in await warehouse.read(unmerged)) == list(range(1, 601))
     async with opened(path) as warehouse:
+        assert warehouse.recovered_runs == ("run-1",)
+        assert await warehouse.read(ask("SELECT max(seq) FROM ops.checkpoints")) == 600
         await warehouse.land(page(600))
-        assert await warehouse.transact(ask("SELECT max(seq) FROM ops.staging")) == 601
+        assert [frame.seq for frame in await warehouse.read(unmerged)] == [601]
 
 
 @pytest.mark.usefixtures("small_disk")
@@ -94,9 +97,9 @@ async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path
         ended = await asyncio.gather(*map(warehouse.land, landings), return_exceptions=True)
         assert all(isinstance(error, WarehouseUnusable) and "The disk is full" in str(error) for error in ended)
         assert len(str(ended[0]).splitlines()) == 1
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
+        assert await warehouse.read(unmerged) == []
         await asyncio.gather(*map(warehouse.land, [page(1), page(2)]))
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 2
+        assert len(await warehouse.read(unmerged)) == 2
 
 
 @pytest.mark.usefixtures("small_disk")
@@ -123,21 +126,19 @@ async def test_a_cancelled_waiter_does_not_affect_others(path: Path) -> None:
         assert [task.done() for task in tasks] == [False, True, False]
         await gate.open()
         await asyncio.gather(tasks[0], tasks[2])
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 3
+        assert len(await warehouse.read(unmerged)) == 3
 
 
 async def test_work_is_finished_if_its_caller_is_cancelled(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
         task = asyncio.create_task(
-            warehouse.transact(
-                ask("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')")
-            )
+            warehouse.write(ask("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')"))
         )
         await turn()
         task.cancel()
         await gate.open()
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 1
+        assert await warehouse.write(ask("SELECT count(*) FROM ops.cooldowns")) == 1
 
 
 class HeldMerge:
@@ -146,11 +147,11 @@ class HeldMerge:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._open = threading.Event()
         self._begun = threading.Event()
-        patch.setattr(writing, "merge", self._merge)
+        patch.setattr(landed, "merge", self._merge)
 
-    def _merge(self, connection: Connection, bodies: Bodies) -> MergeStats:
+    def _merge(self, connection: Connection, frames: Sequence[Frame]) -> MergeStats:
         self._begun.set()
-        counts = merge(connection, bodies)
+        counts = merge(connection, frames)
         assert self._open.wait(timeout=30)
         return counts
 
@@ -176,7 +177,7 @@ async def test_pages_that_land_during_a_merge_are_durable_and_wait_for_the_next_
         ]
         held.open()
         assert await merging == MergeStats(added=1)
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
+        assert [frame.seq for frame in await warehouse.read(unmerged)] == [2]
 
 
 async def test_checkpoints_can_be_read_at_any_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,15 +207,15 @@ async def test_checkpoints_can_be_read_at_any_time(path: Path, monkeypatch: pyte
         assert await warehouse.checkpoints("accounts", [""]) == {}
 
 
-async def test_staged_pages_are_merged_once_they_reach_the_limit(path: Path) -> None:
+async def test_landed_pages_are_merged_once_they_reach_the_limit(path: Path) -> None:
     size = len(page(1).page.body)  # type: ignore[union-attr]
     async with opened(path, merge_bytes=2 * size) as warehouse:
         for number in range(1, 7):
             await warehouse.land(page(number))
         await warehouse.wait_until_idle()
-        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) >= 2
+        assert await warehouse.write(ask("SELECT count(*) FROM core.media")) >= 2
         assert await warehouse.merge() == MergeStats(added=6)
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
+        assert await warehouse.read(unmerged) == []
 
 
 async def test_a_long_log_is_written_into_the_file_between_two_merges(
@@ -229,7 +230,7 @@ async def test_a_long_log_is_written_into_the_file_between_two_merges(
         await warehouse.land(page(2))
         await warehouse.merge()
         assert not log.exists()
-        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 2
+        assert await warehouse.write(ask("SELECT count(*) FROM core.media")) == 2
 
 
 async def test_a_slow_merge_slows_the_landing_once_as_much_again_has_landed(
@@ -254,7 +255,7 @@ def on_a_full_disk(*_: object) -> MergeStats:
 
 
 async def test_the_error_of_a_merge_is_raised_by_the_next_landing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "merge", on_a_full_disk)
+    monkeypatch.setattr(landed, "merge", on_a_full_disk)
     async with opened(path, merge_bytes=1) as warehouse:
         await warehouse.land(page(1))
         with pytest.raises(WarehouseUnusable, match="The disk is full"):
@@ -269,20 +270,20 @@ async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(
 ) -> None:
     limits: list[str] = []
 
-    def starved(connection: Connection, bodies: Bodies) -> MergeStats:
-        counts = merge(connection, bodies)
+    def starved(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
+        counts = merge(connection, frames)
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"
             raise duckdb.OutOfMemoryException(message)
         return counts
 
-    monkeypatch.setattr(writing, "merge", starved)
+    monkeypatch.setattr(landed, "merge", starved)
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
         assert await warehouse.merge() == MergeStats(added=1)
         assert len(limits) == len(set(limits)) == 2
-        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
+        assert await warehouse.write(ask("SELECT count(*) FROM core.media")) == 1
     assert list(path.parent.glob("*.segment-*")) == []
 
 
@@ -290,7 +291,7 @@ async def test_a_failed_merge_that_is_no_longer_awaited_is_logged(path: Path, mo
     result: list[str] = []
     monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: result.append(text % args))
 
-    monkeypatch.setattr(writing, "merge", on_a_full_disk)
+    monkeypatch.setattr(landed, "merge", on_a_full_disk)
     async with opened(path, merge_bytes=1) as warehouse:
         await warehouse.land(page(1))
     assert len(result) == 1
@@ -309,20 +310,20 @@ async def test_a_transaction_that_runs_out_of_memory_is_repeated_with_more_memor
 
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
-        await warehouse.transact(starved)
+        await warehouse.write(starved)
         assert len(limits) == len(set(limits)) == 2
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 1
+        assert await warehouse.write(ask("SELECT count(*) FROM ops.cooldowns")) == 1
         assert await warehouse.merge() == MergeStats(added=1)
 
 
 async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     merged: list[int] = []
 
-    def watched(connection: Connection, bodies: Bodies) -> MergeStats:
-        merged.append(int(ask("SELECT count(*) FROM ops.staging")(connection)))
-        return merge(connection, bodies)
+    def watched(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
+        merged.append(len(frames))
+        return merge(connection, frames)
 
-    monkeypatch.setattr(writing, "merge", watched)
+    monkeypatch.setattr(landed, "merge", watched)
     async with opened(path, merge_bytes=5000) as warehouse:
 
         async def scan(account: int) -> None:
@@ -333,8 +334,8 @@ async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytes
         await asyncio.gather(*map(scan, range(16)))
         counts = await warehouse.merge()
         assert counts == MergeStats(added=1600)
-        assert await warehouse.transact(ask("SELECT count(DISTINCT (account_id, media_id)) FROM core.media")) == 1600
-        assert await warehouse.transact(ask("SELECT count(*) FROM core.completed_scans")) == 16
+        assert await warehouse.write(ask("SELECT count(DISTINCT (account_id, media_id)) FROM core.media")) == 1600
+        assert await warehouse.write(ask("SELECT count(*) FROM core.completed_scans")) == 16
     assert len([pages for pages in merged if pages]) > 2
     assert sum(merged) == 320
 
@@ -345,10 +346,10 @@ async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
     begun, go_on = threading.Event(), threading.Event()
     real = segments.Segments.append
 
-    def held(self: segments.Segments, records: Sequence[Record]) -> None:
+    def held(self: segments.Segments, commits: Sequence[PageCommit]) -> int:
         begun.set()
         assert go_on.wait(timeout=30)
-        real(self, records)
+        return real(self, commits)
 
     monkeypatch.setattr(segments.Segments, "append", held)
     async with opened(path, merge_bytes=1) as warehouse:
@@ -358,7 +359,7 @@ async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
         asyncio.get_running_loop().call_soon(go_on.set)
     assert list(path.parent.glob("*.segment-*")) == []
     async with opened(path) as warehouse:
-        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
+        assert await warehouse.write(ask("SELECT count(*) FROM core.media")) == 1
 
 
 async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path: Path) -> None:
@@ -368,10 +369,10 @@ async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path
 
     async with opened(path) as warehouse:
         with pytest.raises(WarehouseUnusable, match="nowhere") as raised:
-            await warehouse.transact(spoil)
+            await warehouse.write(spoil)
         assert "\n" not in str(raised.value)
         assert "Traceback" not in str(raised.value)
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 0
+        assert await warehouse.write(ask("SELECT count(*) FROM ops.cooldowns")) == 0
 
 
 async def test_closing_waits_for_pages_being_landed(path: Path) -> None:
@@ -382,7 +383,7 @@ async def test_closing_waits_for_pages_being_landed(path: Path) -> None:
         await gate.open()
     await asyncio.gather(*tasks)
     async with opened(path) as warehouse:
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 3
+        assert await warehouse.read(ask("SELECT count(*) FROM core.media")) == 3
 
 
 async def test_cancelled_while_it_closes_it_still_closes(path: Path) -> None:
@@ -428,7 +429,7 @@ async def test_the_warehouse_is_never_overwritten_by_its_snapshot(path: Path) ->
         with pytest.raises(WarehouseUnusable, match="is the warehouse itself"):
             await publish(path.parent / "." / path.name)
         assert await publish(path.with_name("analytics.duckdb")) > 0
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
+        assert len(await warehouse.read(unmerged)) == 1
 
 
 async def test_a_published_snapshot_contains_merged_items_only(path: Path) -> None:

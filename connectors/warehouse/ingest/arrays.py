@@ -34,6 +34,11 @@ def instants_of(array: Any) -> list[datetime]:  # noqa: ANN401 - pyarrow has no 
     return [_EPOCH + timedelta(microseconds=one) for one in microseconds.to_pylist()]
 
 
+def array_of_instants(instants: Iterable[datetime]) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return an Arrow array of timestamps in UTC."""
+    return array_of(list(map(_microseconds, instants)), pa.int64()).cast(_TIME)
+
+
 def _microseconds(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
 

@@ -1,15 +1,39 @@
-"""Columns of items that come from their pages, as Arrow arrays: this avoids a join in DuckDB.
+"""Pages as an Arrow table, and columns of items that come from their pages: this avoids a join in DuckDB.
 
 DuckDB estimates every registered Arrow table at a single row. In a join it therefore copies the items, with all their
 columns, into a hash table, which takes longer than writing them.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
+from connectors.warehouse.ingest.arrays import array_of, array_of_instants
+from connectors.warehouse.ingest.landing.frames import POSITION_BITS
+from models.page_commit import StagedPage
+
+
+def table_of_pages(pages: Sequence[tuple[int, StagedPage]]) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return a table of pages, without their bodies: `seq`, the landing number, and the data of their requests."""
+    of = [page for _, page in pages]
+    texts: dict[str, Sequence[str | None]] = {
+        "resource": [page.partition.resource for page in of],
+        "account_id": [page.partition.account_id for page in of],
+        "surface": [page.partition.surface for page in of],
+        "run_id": [page.run_id for page in of],
+        "scan_id": [page.scan_id for page in of],
+        "correlation_id": [page.correlation_id for page in of],
+    }
+    return pa.table(
+        {
+            "seq": array_of([seq for seq, _ in pages], pa.int64()),
+            **{name: array_of(values, pa.string()) for name, values in texts.items()},
+            "page": array_of([page.page for page in of], pa.int32()),
+            "received_at": array_of_instants(page.received_at for page in of),
+        }
+    )
 
 
 def of_pages(order_keys: Any, pages: Any) -> Any:  # noqa: ANN401 - pyarrow has no types

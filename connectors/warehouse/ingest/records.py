@@ -1,21 +1,18 @@
-"""Reads the accounts and the metadata of staged pages, so that the merge's SQL parses no JSON."""
+"""Reads accounts, rejected records and unknown fields of landed pages, so that the merge's SQL parses no JSON."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.arrays import array_of, array_of_instants
 from connectors.warehouse.ingest.split import Page
+from models.page_commit import StagedPage
 from models.partial_json import certain_id
-
-_LANDED = """
-SELECT seq, resource, rejected, unknown_fields FROM ops.staging
-WHERE rejected IS NOT NULL OR unknown_fields IS NOT NULL ORDER BY seq
-"""
+from models.partition import Resource
 
 _NO_ACCOUNT = "It is no account."
 
@@ -31,22 +28,13 @@ class _Account(msgspec.Struct):
     status: str
 
 
-class _Rejected(msgspec.Struct):
-    position: int | None
-    reason: str
-    payload: str
-    unknown_status: str | None = None
-
-
 class _Listed(msgspec.Struct):
     id: str
 
 
 _page = msgspec.json.Decoder(_Page)
 _object = msgspec.json.Decoder(dict[str, Any])
-_rejected = msgspec.json.Decoder(list[_Rejected])
 _listed = msgspec.json.Decoder(_Listed)
-_paths = msgspec.json.Decoder(list[str])
 
 
 class AccountRow(NamedTuple):
@@ -72,11 +60,12 @@ class RejectedRow(NamedTuple):
     unknown_status: str | None
 
 
-class PathRow(NamedTuple):
-    """A field that the contract does not know."""
+class FieldRow(NamedTuple):
+    """A field that the contract does not know, and when it was first received."""
 
-    seq: int
+    resource: str
     path: str
+    first_seen_at: datetime
 
 
 class UnreadableRow(NamedTuple):
@@ -88,27 +77,27 @@ class UnreadableRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What staged pages contain besides media items, each with the landing number `seq` of its page."""
+    """What landed pages contain besides media items."""
 
     accounts: Sequence[AccountRow]
     rejected: Sequence[RejectedRow]
-    unknown_paths: Sequence[PathRow]
+    unknown_fields: Sequence[FieldRow]
     unreadable: Sequence[UnreadableRow]
 
 
-_TYPES = {"seq": (pa.int64(), "BIGINT"), "position": (pa.int32(), "INTEGER")}
-_TEXT = (pa.string(), "VARCHAR")
+_NUMBERS = {"seq": pa.int64(), "position": pa.int32()}
+_INSTANT = "first_seen_at"
 
 
-def columns_of(row_class: type[NamedTuple]) -> str:
-    """Return the names and the DuckDB types of the columns of a table with these rows."""
-    return ", ".join(f"{name} {_TYPES.get(name, _TEXT)[1]}" for name in row_class._fields)
-
-
-def table_of(rows: Sequence[NamedTuple]) -> pa.Table:
-    """Return an Arrow table with the rows, at least one, of the same class."""
-    columns = zip(rows[0]._fields, zip(*rows, strict=True), strict=True)
-    return pa.table({name: array_of(column, _TYPES.get(name, _TEXT)[0]) for name, column in columns})
+def table_of(row_class: type[NamedTuple], rows: Sequence[NamedTuple]) -> pa.Table:
+    """Return an Arrow table with rows of this class."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(row_class._fields)
+    return pa.table(
+        {
+            name: array_of_instants(column) if name == _INSTANT else array_of(column, _NUMBERS.get(name, pa.string()))
+            for name, column in zip(row_class._fields, columns, strict=True)
+        }
+    )
 
 
 def _listed_as(payload: str) -> str | None:
@@ -138,26 +127,35 @@ def _accounts(
     return found, rejected
 
 
-def read_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unreadable_media: Sequence[Page]) -> Records:
-    """Return accounts, rejected records and unknown fields of staged pages. Unreadable pages have no other records."""
+_IN_ITEMS = "items[]."
+
+
+def _unknown_field(resource: Resource, path: str, received_at: datetime) -> FieldRow:
+    if resource == "media":
+        return FieldRow("media_page", path, received_at)
+    of = "account" if path.startswith(_IN_ITEMS) else "account_page"
+    return FieldRow(of, path.removeprefix(_IN_ITEMS), received_at)
+
+
+def read_records(
+    pages: Sequence[tuple[int, StagedPage]], account_pages: Sequence[Page], unreadable_media: Sequence[Page]
+) -> Records:
+    """Return accounts, rejected records and unknown fields of pages. Unreadable pages have no other records."""
     accounts: list[AccountRow] = []
-    rejected: list[RejectedRow] = []
-    paths: list[PathRow] = []
+    rejected = [
+        RejectedRow(
+            seq,
+            page.partition.resource,
+            one.position,
+            one.reason,
+            one.payload,
+            _listed_as(one.payload) if page.partition.resource == "accounts" else None,
+            one.unknown_status,
+        )
+        for seq, page in pages
+        for one in page.rejected
+    ]
     unreadable = list(unreadable_media)
-    for seq, resource, rejected_json, unknown_fields in db.execute(_LANDED).fetchall():
-        rejected += [
-            RejectedRow(
-                seq,
-                resource,
-                one.position,
-                one.reason,
-                one.payload,
-                _listed_as(one.payload) if resource == "accounts" else None,
-                one.unknown_status,
-            )
-            for one in _rejected.decode(rejected_json or "[]")
-        ]
-        paths += [PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
     known: dict[int, set[int | None]] = {}
     for row in rejected:
         known.setdefault(row.seq, set()).add(row.position)
@@ -170,9 +168,14 @@ def read_records(db: DuckDBPyConnection, account_pages: Sequence[Page], unreadab
             accounts += found
             rejected += malformed
     left_out = {seq for seq, _ in unreadable}
+    unknown_fields: dict[tuple[str, str], FieldRow] = {}
+    for seq, page in pages:
+        for path in () if seq in left_out else page.unknown_fields:
+            found_field = _unknown_field(page.partition.resource, path, page.received_at)
+            unknown_fields.setdefault(found_field[:2], found_field)
     return Records(
         accounts,
         [row for row in rejected if row.seq not in left_out],
-        [row for row in paths if row.seq not in left_out],
+        list(unknown_fields.values()),
         [UnreadableRow(seq, str(body, "utf-8")) for seq, body in unreadable],
     )

@@ -10,7 +10,7 @@ import xxhash
 
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.decode import Decoder
-from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
+from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 
 _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _items = msgspec.json.Decoder(list[msgspec.Raw])

@@ -20,6 +20,8 @@ from connectors.warehouse.storage.durable import discard, is_duckdb, sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
 from models.tables import WAREHOUSE, core_children
 
 _OLD = "old_warehouse"
@@ -183,11 +185,13 @@ def compact(
     raw: Path | None = None,
     keep_raw: timedelta | None = None,
     free: Callable[[Path], int] = free_bytes,
+    mapping: Mapping = BUILT_IN,
 ) -> Compacted:
     """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store; return the sizes.
 
     `raw` is the folder of raw stores; default: `raw` next to the file. Raw rows older than `keep_raw` are deleted if a
-    newer one of the same item and version exists; None keeps them.
+    newer one of the same item and version exists; None keeps them. Pages that a killed process left are merged, and
+    read with `mapping`, unless stored rows were read differently.
 
     If anything fails or the process is killed, the old file is kept. A file of an older version is upgraded, as
     whenever it is opened.
@@ -204,10 +208,10 @@ def compact(
     with hold(warehouse, "gramhouse compact", since=now.isoformat(timespec="seconds"), pause=pause):
         try:
             before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
-            # Upgrades the file, and recovers the WAL and the segments next to it, whose contents belong in the file.
+            # Upgrades the file, and merges the WAL and the segments next to it, whose contents belong in the file.
             with (
                 connect(warehouse, raw) as connection,
-                opened_store(connection, "gramhouse compact", now=now, pause=pause),
+                opened_store(connection, "gramhouse compact", now=now, pause=pause, mapping=mapping),
             ):
                 check_clock(connection.db, now)
                 before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw

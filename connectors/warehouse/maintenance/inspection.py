@@ -7,10 +7,10 @@ from pathlib import Path
 
 import duckdb
 
-from connectors.warehouse.ingest.landing.segments import check_segments
+from connectors.warehouse.ingest.landing.segments import LeftOver
 from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.raw.recovery import check_store
-from connectors.warehouse.storage.connection import Connection, explain, read_revision
+from connectors.warehouse.storage.connection import Connection, explain, read_revision, session_id
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
 
@@ -27,12 +27,22 @@ class Inspection:
     cooldowns: Mapping[str, datetime] = field(default_factory=dict)
 
 
+def _cooldowns(connection: Connection, now: datetime) -> Mapping[str, datetime]:
+    """Return the cooldowns, also those that landed in a segment that a killed or stopped process left."""
+    found: dict[str, datetime] = dict(connection.db.execute(_COOLDOWNS, [now]).fetchall())
+    for frame in LeftOver(connection.path, session_id(connection)).frames():
+        one = frame.commit.cooldown
+        if one is not None and one.resume_after > now:
+            found[one.scope] = max(one.resume_after, found.get(one.scope, now))
+    return found
+
+
 def inspect(
     path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None], raw: Path | None = None
 ) -> Inspection | None:
     """Inspect a warehouse; return None if it does not exist, or if the next sync would upgrade it.
 
-    With `raw`, the folder of raw stores, left-over segments are checked, and every part is compared with its checksum.
+    Left-over segments are checked. With `raw`, the folder of raw stores, every part is compared with its checksum.
 
     Raises WarehouseBusy, and WarehouseUnusable also if this version cannot use the file, if the clock is behind, or if
     a segment or part is missing or damaged.
@@ -48,13 +58,10 @@ def inspect(
                     return None
                 db.execute("SET TimeZone = 'UTC'")
                 addresses = db.execute(_BOUND_TO).fetchall()
-                cooldowns = dict(db.execute(_COOLDOWNS, [now]).fetchall())
+                connection = Connection(db, path, path.parent if raw is None else raw, file)
+                cooldowns = _cooldowns(connection, now)
                 found = Inspection(check_clock(db, now), addresses[0][0] if addresses else None, cooldowns)
-                checks: list[Callable[[], None]] = []
-                if raw is not None:
-                    connection = Connection(db, path, raw, file)
-                    check_segments(connection)
-                    checks += check_store(connection)
+                checks = [] if raw is None else list(check_store(connection))
         except duckdb.Error as error:
             raise explain(path, error) from error
     # Without the lock, because it takes long for a large store. Parts do not change.

@@ -4,21 +4,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from connectors.warehouse.ingest.landing.segments import recover
+from connectors.warehouse.ingest.landing.batches import read_merged
+from connectors.warehouse.ingest.landing.segments import LeftOver
+from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.raw.recovery import hold_store, recover_parts
-from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.schema.field_registry import adopt_mapping
+from connectors.warehouse.storage.connection import Connection, session_id
+from models.schema.mapping import Mapping
 
 
 @contextmanager
 def opened_store(
-    connection: Connection, activity: str, *, now: datetime, pause: Callable[[float], None]
-) -> Iterator[None]:
-    """Hold the raw store, and recover the parts and segments that a killed process left.
+    connection: Connection, activity: str, *, now: datetime, pause: Callable[[float], None], mapping: Mapping
+) -> Iterator[tuple[str, ...]]:
+    """Hold the raw store, finish what a killed process left, and merge its pages; yield the ids of their runs.
 
-    The connection must not be in a transaction. Raises WarehouseBusy and WarehouseUnusable; a warehouse that does not
-    fit its raw store is unchanged.
+    Media are read with this mapping, unless stored rows were read differently. The connection must not be in a
+    transaction. Raises WarehouseBusy and WarehouseUnusable; a warehouse that does not fit its raw store or its segments
+    is unchanged.
     """
     with hold_store(connection, activity, since=now.isoformat(timespec="seconds"), pause=pause):
         recover_parts(connection, now=now)
-        recover(connection)
-        yield
+        left = LeftOver(connection.path, session_id(connection))
+        runs: tuple[str, ...] = ()
+        if left:
+            with connection.begin():
+                adopt_mapping(connection, mapping)
+                merged = read_merged(connection)
+            pages = (frame.commit.page for frame in left.frames() if frame.seq not in merged)
+            runs = tuple(dict.fromkeys(page.run_id for page in pages if page is not None))
+            merge_landed(connection, left.frames)
+        left.delete()
+        yield runs

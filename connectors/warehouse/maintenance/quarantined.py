@@ -9,7 +9,8 @@ from datetime import datetime
 
 from pydantic_core import from_json
 
-from connectors.warehouse.ingest.landing.page_commit import last_seq, load, numbered
+from connectors.warehouse.ingest.landing.batches import read_merged, write_merged
+from connectors.warehouse.ingest.landing.frames import frame
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection, value
@@ -62,8 +63,10 @@ def import_batch(connection: Connection, *, after: datetime | None, batch_bytes:
     run(_SQL["identified"], {"records": list(ids), "ids": list(ids.values())})
     commits = [_commit(*row) for row in run(_TO_MERGE).fetchall()]
     run("DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.identified)")
-    load(connection, numbered(commits, after=last_seq(connection)))
-    rejected = merge(connection).quarantined
+    merged = read_merged(connection)
+    frames = [frame(seq, commit) for seq, commit in enumerate(commits, merged.seq + 1)]
+    rejected = merge(connection, frames).quarantined
+    write_merged(connection, merged.with_batch(frames, ()))
     run(_SQL["missing"])
     run("DROP TABLE temp.identified")
     return Imported(last, len(commits) - rejected, len(ids) - len(commits))

@@ -10,7 +10,7 @@ from models.runs import RunWarning
 REMOVED = "accounts_removed"
 
 _ACCEPTED = """
-SELECT EXISTS (FROM core.runs SEMI JOIN {finished} AS f ON f.resource = 'accounts' AND f.run_id = runs.run_id
+SELECT EXISTS (FROM core.runs SEMI JOIN finished AS f ON f.resource = 'accounts' AND f.run_id = runs.run_id
 WHERE accept_removals)
 """
 
@@ -22,7 +22,7 @@ SELECT
     a.account_id, w.run_id, least(p.missing_since, w.complete_at) AS missing_since,
     {{accepted}} OR coalesce(w.started_at >= p.missing_since + INTERVAL {_HOURS} HOUR, false) AS is_gone
 FROM core.accounts AS a
-JOIN {{finished}} AS w
+JOIN finished AS w
     ON w.resource = 'accounts' AND a.removed_at IS NULL AND a.seen_seq < w.began_seq
 LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id
 WHERE {{accepted}} OR EXISTS (FROM core.accounts AS listed WHERE listed.seen_seq >= w.began_seq)
@@ -48,21 +48,16 @@ _REMEMBER = (
 )
 
 
-def nothing_gone(batch: MergeBatch) -> str:
-    """Return an empty relation of accounts that were marked as removed."""
-    return batch.empty("gone_accounts", "run_id VARCHAR")
-
-
-def mark_accounts_removed(batch: MergeBatch, finished: str) -> str:
-    """Mark accounts as removed that the catalogue scan in `finished`, if any, and an earlier one did not list.
+def mark_accounts_removed(batch: MergeBatch) -> str | None:
+    """Mark accounts as removed that the scan of the catalogue in `finished`, if any, and an earlier one did not list.
 
     The scan must begin at least 12 hours after the end of the earlier one. If its run has `accept_removals`, no earlier
-    scan is needed. Returns a relation with the marked accounts and the run that missed them (`run_id`).
+    scan is needed. Returns a relation with the marked accounts and the run that missed them (`run_id`), or None.
     """
-    accepted = bool(batch.value(_ACCEPTED, finished=finished))
-    missed = batch.table("missed_accounts", _MISSED, finished=finished, accepted=accepted)
+    accepted = bool(batch.value(_ACCEPTED))
+    missed = batch.table("missed_accounts", _MISSED, accepted=accepted)
     if not batch.is_any(missed):
-        return nothing_gone(batch)
+        return None
     gone = batch.table("gone_accounts", "FROM {missed} WHERE is_gone", missed=missed)
     [(count, run_id, since)] = batch.rows(
         "SELECT count(*), any_value(run_id), min(missing_since) FROM {gone}", gone=gone

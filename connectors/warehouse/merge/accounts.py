@@ -1,12 +1,11 @@
 """Merges pages of the account catalogue: accounts as last listed, and every change of their status."""
 
-from connectors.warehouse.merge.account_removal import mark_accounts_removed, nothing_gone
+from connectors.warehouse.merge.account_removal import mark_accounts_removed
 from connectors.warehouse.merge.merge_batch import MergeBatch
 
 _SIGHTINGS = """
 SELECT a.*, f.scan_id, f.received_at, lower(a.listed_as) AS account_id
-FROM {listed} AS a JOIN ops.staging AS f USING (seq)
-WHERE seq <= {end}
+FROM account_items AS a JOIN pages AS f USING (seq)
 """
 
 # A known account whose record was rejected is listed nevertheless: it is not removed, and keeps its last valid record.
@@ -14,8 +13,8 @@ _RELISTED = """
 WITH aside AS (
     SELECT
         lower(r.listed_as) AS account_id, r.listed_as, r.unknown_status, r.position, f.scan_id, f.received_at, f.seq
-    FROM {rejected} AS r JOIN ops.staging AS f USING (seq)
-    WHERE r.resource = 'accounts' AND seq <= {end}
+    FROM rejected_records AS r JOIN pages AS f USING (seq)
+    WHERE r.resource = 'accounts'
 )
 FROM aside SEMI JOIN (SELECT account_id FROM core.accounts UNION ALL SELECT account_id FROM {sightings}) AS known
     USING (account_id)
@@ -125,20 +124,15 @@ WHERE account_id IN (SELECT account_id FROM {sightings} UNION SELECT account_id 
 """
 
 
-def merge_accounts(
-    batch: MergeBatch, listed: str, rejected: str, finished: str, end: int, *, are_listed: bool, are_rejected: bool
-) -> str:
-    """Merge the catalogue pages up to the landing number `end`, and mark accounts as removed that were not listed.
+def merge_accounts(batch: MergeBatch, *, are_rejected: bool, is_closed: bool) -> str | None:
+    """Merge the accounts of the batch, and mark accounts as removed that a closed scan of the catalogue did not list.
 
-    `listed` and `rejected` are relations with the accounts and the rejected records of pages, `finished` the scans that
-    ended in this slice. `are_listed`: the merge contains catalogue pages; `are_rejected`: it contains rejected records.
-    Returns a relation with the accounts marked as removed, and the run that missed them (`run_id`).
+    `are_rejected`: the batch has rejected records; `is_closed`: it has a closed scan of the catalogue. Returns a
+    relation with the accounts marked as removed, and the run that missed them (`run_id`); None if there are none.
     """
-    if not are_listed:
-        return nothing_gone(batch)
-    sightings = batch.table("account_sightings", _SIGHTINGS, listed=listed, end=end)
+    sightings = batch.table("account_sightings", _SIGHTINGS)
     if are_rejected:
-        relisted = batch.table("account_relisted", _RELISTED, rejected=rejected, sightings=sightings, end=end)
+        relisted = batch.table("account_relisted", _RELISTED, sightings=sightings)
     else:
         relisted = batch.empty("account_relisted", _RELISTED_COLUMNS)
     periods = batch.table("account_periods", _PERIODS, sightings=sightings, relisted=relisted)
@@ -150,4 +144,4 @@ def merge_accounts(
         batch.run(_TOUCH_RELISTED, sightings=sightings, relisted=relisted, periods=periods)
     if batch.is_any("ops.missing_accounts"):
         batch.run(_LISTED_AGAIN, sightings=sightings, relisted=relisted)
-    return mark_accounts_removed(batch, finished)
+    return mark_accounts_removed(batch) if is_closed else None

@@ -13,7 +13,6 @@ WITH observed AS (
         r.account_id, r.surface, r.media_id, r._order_key AS order_key, r._received_at AS seen_at, s.content,
         {counts_read} AS counts, NULL::BIGINT AS stored
     FROM {changed_items} AS r JOIN {hashes} AS s ON s.order_key = r._order_key
-    WHERE _seq > {begin} AND _seq <= {end}
     UNION ALL
     SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, s.content, {counts_stored}, s.stored
     FROM core.media AS m JOIN {stored_hashes} AS s ON m.rowid = s.stored
@@ -81,13 +80,11 @@ def merge_history(
     media: TableSchema,
     compared: ComparedItems,
     to_write: str,
-    begin: int,
-    end: int,
-) -> str:
-    """Append the versions of content that a slice supersedes, and the new values of counts.
+) -> None:
+    """Append the versions of content that the batch supersedes, and the new values of counts.
 
-    Returns a relation with the observations of the changed items in `to_write`: keys, `order_key` (-1: the stored row),
-    `seen_at`, and whether it `begins_version`. Call it before the slice's rows are rewritten.
+    Creates the table `media_observations` of the changed items in `to_write`: keys, `order_key` (-1: the stored row),
+    `seen_at`, and whether it `begins_version`. Call it before the rows are rewritten.
     """
     observations = batch.table(
         "media_observations",
@@ -98,8 +95,6 @@ def merge_history(
         hashes=compared.hashes,
         stored_hashes=compared.stored_hashes,
         to_write=to_write,
-        begin=begin,
-        end=end,
     )
     if batch.value(_IS_ANY_SUPERSEDED, observations=observations):
         kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), "overflow")]
@@ -112,4 +107,3 @@ def merge_history(
         )
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
     batch.run(_METRICS, names=names_of(media.metrics), nothing=nothing, observations=observations)
-    return observations

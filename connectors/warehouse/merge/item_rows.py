@@ -90,14 +90,14 @@ def merge_children(
             batch.run(*statements, table=quoted(schema.table), decoded=children[schema.table], to_write=to_write)
 
 
-# Stored items of a slice whose bytes differ, but neither their content nor their counts: usually only the signatures of
+# Stored items whose bytes differ, but neither their content nor their counts: usually only the signatures of
 # URLs changed.
 _RESIGNED = """
 WITH last AS (
     SELECT
         account_id, surface, media_id, max(_order_key) AS order_key,
         arg_max(payload_hash, _order_key) AS payload_hash
-    FROM {decoded} WHERE _seq > {begin} AND _seq <= {end}
+    FROM {decoded}
     GROUP BY account_id, surface, media_id
 )
 SELECT l.account_id, l.surface, l.media_id, l.order_key, s.stored
@@ -127,13 +127,11 @@ def merge_newest(
     decoded: MappingOf[str, str],
     stored: str,
     to_write: str,
-    begin: int,
-    end: int,
 ) -> None:
-    """Update the hash and all values of stored items of a slice whose content and counts did not change.
+    """Update the hash and all values of stored items whose content and counts did not change.
 
     Such values are not compared, or equal but spelled differently. `decoded` are the relations with the decoded rows
-    of items and of child tables, by table, and `stored` the rows of the merge's partitions. Items in `to_write` are
+    of items and of child tables, by table, and `stored` the rows of the batch's partitions. Items in `to_write` are
     left out if they changed. Call it before rows are rewritten.
     """
     media, *_ = table_schemas
@@ -143,8 +141,6 @@ def merge_newest(
         decoded=decoded[media.table],
         stored=stored,
         to_write=to_write,
-        begin=begin,
-        end=end,
     )
     if not batch.is_any(resigned):
         return

@@ -10,7 +10,7 @@ from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
 from connectors.warehouse.ingest.columns import columns_select, media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
-from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
+from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 from connectors.warehouse.ingest.page_columns import by_account, by_order_key, of_pages
 from connectors.warehouse.ingest.split import Items, Page, split
 from connectors.warehouse.merge.comparing import (
@@ -26,22 +26,20 @@ from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry, write_registry
 from connectors.warehouse.storage.quoting import quoted
+from models.schema.fields import MEDIA
 from models.schema.table_schemas import TableSchema, table_schemas
 
 _KEY = "account_id, surface, media_id"
 
-_PAGES = """
-SELECT seq, scan_id, run_id, account_id, surface, correlation_id, received_at
-FROM ops.staging WHERE resource = 'media' ORDER BY seq
-"""
+# The columns of pages that their items have too.
+_OF_PAGES = ["seq", "scan_id", "run_id", "account_id", "surface", "correlation_id", "received_at"]
 
-# The stored items of all partitions in the merge, with narrow columns only.
+# The stored items of all partitions in the batch, with narrow columns only.
 _STORED = """
 SELECT
     rowid AS stored, account_id, surface, media_id, payload_hash, first_seen_at, content_changed_at, removed_at
 FROM core.media AS m
-SEMI JOIN (SELECT DISTINCT account_id, surface FROM ops.staging WHERE resource = 'media') AS s
-    USING (account_id, surface)
+SEMI JOIN (SELECT DISTINCT account_id, surface FROM pages WHERE resource = 'media') AS s USING (account_id, surface)
 """
 
 # Items whose bytes are stored already; they need not be decoded.
@@ -75,10 +73,7 @@ SELECT order_key, seq, scan_id, received_at, account_id, surface FROM {arrived}
 WHERE order_key NOT IN (SELECT order_key FROM {known}) AND order_key NOT IN (SELECT order_key FROM {cells})
 """
 
-_SIGHTINGS = """
-FROM (FROM {known} UNION ALL BY NAME FROM {found})
-WHERE seq > {begin} AND seq <= {end}
-"""
+_SIGHTINGS = "FROM {known} UNION ALL BY NAME FROM {found}"
 
 # Items that may be unchanged: stored ones, and those observed more than once. The others are new.
 _TO_COMPARE = """
@@ -99,7 +94,6 @@ _NEW = """
 FROM (SELECT *, {media_id} AS media_id FROM {cells}) WHERE media_id IS NOT NULL
 """
 _NOT_COMPARED = " AND order_key NOT IN (SELECT order_key FROM {to_compare})"
-_IN_SLICE = " AND seq > {begin} AND seq <= {end}"
 
 _DECODED = """
 SELECT
@@ -137,13 +131,15 @@ SELECT order_key FROM compared WHERE differs AND order_key >= 0
 _CHANGED_ITEMS = "FROM {decoded} WHERE _order_key IN (SELECT order_key FROM {changed_keys})"
 
 # Not sorted: the rows are almost in the order of landing already, and sorting would copy all payloads twice.
-_RAW = """
+_RAW_NEW = """
 SELECT
     account_id, surface, media_id, received_at AS seen_at, run_id, correlation_id, order_key AS landed, payload
 FROM {new_items}
-UNION ALL
+"""
+_RAW_CHANGED = """
 SELECT
-    d.account_id, d.surface, d.media_id, d._received_at, c.run_id, c.correlation_id, d._order_key, c.payload
+    d.account_id, d.surface, d.media_id, d._received_at AS seen_at, c.run_id, c.correlation_id,
+    d._order_key AS landed, c.payload
 FROM {changed_items} AS d JOIN {cells} AS c ON c.order_key = d._order_key
 """
 
@@ -156,12 +152,10 @@ WITH changes AS (
         account_id, surface, media_id, count(*) AS changes, arg_min(_received_at, _order_key) AS first_received_at,
         min(_order_key) AS first_order_key, arg_max(_received_at, _order_key) AS changed_at,
         max(_order_key) AS order_key
-    FROM {changed_items} WHERE _seq > {begin} AND _seq <= {end}
-    GROUP BY account_id, surface, media_id
+    FROM {changed_items} GROUP BY account_id, surface, media_id
 ),
 last AS (
     SELECT account_id, surface, media_id, max(_order_key) AS last_order_key FROM {decoded}
-    WHERE _seq > {begin} AND _seq <= {end}
     GROUP BY account_id, surface, media_id
 ),
 back AS (
@@ -198,6 +192,8 @@ FROM core.media AS m JOIN {to_write} AS t ON m.rowid = t.stored
 WHERE t.changes = 0
 """
 
+_IS_ANY_REMOVED = "SELECT count(removed_at) > 0 FROM {stored}"
+
 _DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM {to_write} WHERE NOT is_new)"
 
 _INSERT = """
@@ -212,7 +208,7 @@ JOIN {changed_items} AS r ON r._order_key = t.order_key
 JOIN {decoded} AS a ON a._order_key = t.last_order_key
 LEFT JOIN (
     SELECT account_id, surface, media_id, arg_max(seen_at, order_key) FILTER (begins_version) AS content_changed_at
-    FROM {observations} WHERE order_key >= 0
+    FROM media_observations WHERE order_key >= 0
     GROUP BY account_id, surface, media_id
 ) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
 ORDER BY t.account_id, t.surface, r.published_at
@@ -225,44 +221,36 @@ _HOW_MANY = """
 SELECT count(*) FILTER (changes > 0), count(*) FILTER (changes = 0), count(stored) FROM {to_write}
 """
 
-# The columns that statements read of relations that are empty: if the bytes of all items are stored, if no item was
-# compared, and if none was compared or returned.
-_FOUND_COLUMNS = """
-order_key BIGINT, seq BIGINT, scan_id VARCHAR, received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR,
-media_id VARCHAR, stored BIGINT
-"""
+# The columns that statements read of the decoded items if there are none, and only stored items returned.
 _DECODED_COLUMNS = """
-_seq BIGINT, _order_key BIGINT, _received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR, media_id VARCHAR
+_order_key BIGINT, _received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR, media_id VARCHAR
 """
-_TO_WRITE_COLUMNS = "first_order_key BIGINT, is_new BOOLEAN"
 
 
 class MediaMerge:
-    """The media pages of one merge: all of them are decoded first, then merged slice by slice.
+    """The media pages of a batch: their items are decoded first, then written.
 
     Decoding comes first because it may alter tables, which DuckDB allows only before the transaction writes to them.
     """
 
-    def __init__(self, batch: MergeBatch) -> None:
-        """Begin a merge in the open transaction."""
+    def __init__(self, batch: MergeBatch, pages: pa.Table) -> None:
+        """Begin in the open transaction; `pages` are those of the batch."""
         self._batch = batch
+        self._pages = pages.filter(pc.equal(pages["resource"], "media")).select(_OF_PAGES)
         self.mapping = read_mapping(batch.connection)
         self._schemas: tuple[TableSchema, ...] = ()
-        self._is_any_to_compare = False
         self._is_any_new = False
         self.is_any_rejected = False
-        # Relations; `read` creates those without a value here.
+        self._compared: ComparedItems | None = None
+        self._children: dict[str, str] = {}
+        self.items: MediaItems | None = None
+        # `read` creates what has no value here.
         self._arrived: str
         self._stored: str
         self._known: str
-        self._found: str
-        self._to_compare: str
-        self._compared: ComparedItems
-        self._rejected_payloads: str
         self._cells: RegisteredCells
         self._media_cells: str
         self._cells_by_account: str
-        self._children: dict[str, str] = {}
 
     def read(self, pages: Sequence[Page]) -> list[Page]:
         """Split pages into items, decode those whose bytes are not stored, and find new and changed items.
@@ -271,52 +259,63 @@ class MediaMerge:
         that could not be split.
         """
         batch = self._batch
+        if not self._pages.num_rows:
+            return []
         items, unreadable = split(pages)
-        staged = batch.db.execute(_PAGES).to_arrow_table()
+        del pages
         hashes = items.hashes_by_key()
         order_keys = hashes["order_key"].combine_chunks()
-        arrived = of_pages(order_keys, staged).append_column("payload_hash", hashes["payload_hash"])
+        arrived = of_pages(order_keys, self._pages).append_column("payload_hash", hashes["payload_hash"])
         self._arrived = batch.arrow.put("arrived_items", arrived)
         self._read_stored()
-        decoded, payloads = self._decode(items, staged)
+        keys_of_known = batch.db.execute(f"SELECT order_key FROM {self._known}").to_arrow_table()  # noqa: S608 - a constant
+        known = set(keys_of_known["order_key"].to_pylist())
+        if len(known) == len(items.order_keys):
+            self.items = MediaItems(self._known, self._stored)
+            batch.arrow.clear()
+        else:
+            self.items = self._read_unknown(items, arrived, known)
+        return unreadable
+
+    def _read_unknown(self, items: Items, arrived: pa.Table, known: set[int]) -> MediaItems:
+        batch = self._batch
+        decoded, payloads = self._decode(items, known)
         # Frees the bodies, of which the items are views.
-        del pages, items
-        cells = self._with_pages(decoded, arrived, payloads, staged)
+        items.raw.clear()
+        cells = self._with_pages(decoded, arrived, payloads)
         self._media_cells = batch.arrow.put("media_cells", cells)
-        self._find_changes(decoded.media.num_rows, payloads.num_rows)
-        rejected = self._rejected(payloads)
+        merged = self._find_changes(decoded.media.num_rows, payloads.num_rows)
+        rejected = self._rejected(payloads) if self.is_any_rejected else None
         # Frees the texts. The cells of children, which are rows of tables by now, are freed with `batch.arrow`.
         is_any_decoded = decoded.media.num_rows > 0
         del decoded, payloads
         if is_any_decoded:
-            new_items = batch.view("new_items", self._new, cells=self._media_cells, **self._new_inputs)
-            raw = _RAW.format(new_items=new_items, changed_items=self._compared.changed_items, cells=self._media_cells)
-            write_part(batch.connection, raw)
+            self._write_raw(merged)
         batch.arrow.clear()
-        self._rejected_payloads = batch.arrow.put("rejected_payloads", rejected)
         if self._is_any_new:
             self._cells_by_account = batch.arrow.put("cells_by_account", by_account(cells))
-        return unreadable
+        if rejected is None:
+            return merged
+        return replace(merged, rejected_payloads=batch.arrow.put("rejected_payloads", rejected))
 
     def _read_stored(self) -> None:
-        """Find the stored items of the merge's partitions, and the received items whose bytes are stored."""
+        """Find the stored items of the batch's partitions, and the received items whose bytes are stored."""
         self._stored = self._batch.table("media_stored", _STORED)
         self._known = self._batch.table("media_known", _KNOWN, arrived=self._arrived, stored=self._stored)
 
-    def _decode(self, items: Items, staged: pa.Table) -> tuple[Decoded, pa.Table]:
+    def _decode(self, items: Items, known: set[int]) -> tuple[Decoded, pa.Table]:
         """Decode the items whose bytes are not stored; return the cells, and the items' text by order key."""
         batch = self._batch
         registry = read_registry(batch.connection)
-        received = dict(zip(staged["seq"].to_pylist(), instants_of(staged["received_at"]), strict=True))
+        pages = self._pages
+        received = dict(zip(pages["seq"].to_pylist(), instants_of(pages["received_at"]), strict=True))
         decoder = Decoder(
             self.mapping, registry, own_names(self.mapping), lambda order_key: received[order_key >> POSITION_BITS]
         )
-        keys_of_known = batch.db.execute(f"SELECT order_key FROM {self._known}").to_arrow_table()  # noqa: S608 - a constant
-        stored = set(keys_of_known["order_key"].to_pylist())
-        texts = items.decode(decoder, stored=stored)
+        texts = items.decode(decoder, stored=known)
         decoded = self._checked(decoder)
         again = texts.slice(0, 0)
-        if stored and texts.num_rows:
+        if known:
             keys = batch.rows(
                 _KNOWN_AND_MET,
                 media_id=self._media_id,
@@ -339,12 +338,11 @@ class MediaMerge:
             batch.run(_NOT_KNOWN, known=self._known, cells=self._cells.media)
         return decoded, pa.concat_tables([texts, again])
 
-    @staticmethod
-    def _with_pages(decoded: Decoded, arrived: pa.Table, payloads: pa.Table, staged: pa.Table) -> pa.Table:
+    def _with_pages(self, decoded: Decoded, arrived: pa.Table, payloads: pa.Table) -> pa.Table:
         """Return the items' cells together with their text, its hash, and columns of their pages."""
         cells = decoded.media
         order_keys = cells["order_key"].combine_chunks()
-        of_page = of_pages(order_keys, staged)
+        of_page = of_pages(order_keys, self._pages)
         found = {
             **{name: of_page[name] for name in of_page.column_names if name != "order_key"},
             "payload": by_order_key(payloads, "payload", order_keys),
@@ -356,7 +354,7 @@ class MediaMerge:
 
     def _rejected(self, payloads: pa.Table) -> pa.Table:
         """Return the text of items without a valid id, by order key."""
-        found = self._batch.rows("SELECT order_key FROM {found} WHERE media_id IS NULL", found=self._found)
+        found = self._batch.rows("SELECT order_key FROM media_found WHERE media_id IS NULL")
         wanted = array_of([order_key for (order_key,) in found], pa.int64())
         return payloads.filter(pc.is_in(payloads["order_key"], wanted))
 
@@ -377,49 +375,26 @@ class MediaMerge:
     def _media_id(self) -> str:
         return media_id_of(self.mapping.media_id, self._cells.layout.media.cells)
 
-    @property
-    def _new(self) -> str:
-        return _NEW + (_NOT_COMPARED if self._is_any_to_compare else "")
-
-    @property
-    def _new_inputs(self) -> dict[str, str]:
-        return {"media_id": self._media_id, "to_compare": self._to_compare}
-
-    def _find_changes(self, decoded: int, received: int) -> None:
+    def _find_changes(self, decoded: int, received: int) -> MediaItems:
         """Find new items, and the changes of others; the arguments are numbers of items that are not known."""
         batch, cells = self._batch, self._media_cells
-        if not received:
-            self._found = batch.empty("media_found", _FOUND_COLUMNS)
-            self._to_compare = batch.empty("media_to_compare", "order_key BIGINT")
-            self._compared = self._nothing_compared()
-            return
         media, *children = self._schemas
         for schema in children:
             name = quoted(f"decoded_{schema.table}")
             self._children[schema.table] = batch.table(name, "{query}", query=self._cells.children_query(schema))
-        self._found = batch.table("media_found", _FOUND, media_id=self._media_id, cells=cells, stored=self._stored)
+        found = batch.table("media_found", _FOUND, media_id=self._media_id, cells=cells, stored=self._stored)
         if decoded < received:
-            batch.run(_NOT_DECODED, found=self._found, arrived=self._arrived, known=self._known, cells=cells)
-        self._to_compare = batch.table("media_to_compare", _TO_COMPARE, found=self._found)
-        [(to_compare, valid, found)] = batch.rows(_HOW_MANY_FOUND, to_compare=self._to_compare, found=self._found)
-        self._is_any_to_compare, self._is_any_new = to_compare > 0, valid > to_compare
-        self.is_any_rejected = found > valid
-        self._compared = self._compare(media, children) if self._is_any_to_compare else self._nothing_compared()
+            batch.run(_NOT_DECODED, found=found, arrived=self._arrived, known=self._known, cells=cells)
+        sightings = batch.view("media_sightings", _SIGHTINGS, known=self._known, found=found)
+        to_compare = batch.table("media_to_compare", _TO_COMPARE, found=found)
+        [(compared, valid, all_found)] = batch.rows(_HOW_MANY_FOUND, to_compare=to_compare, found=found)
+        self._is_any_new, self.is_any_rejected = valid > compared, all_found > valid
+        if not compared:
+            return MediaItems(sightings, self._stored, found)
+        self._compared = self._compare(to_compare, media, children)
+        return MediaItems(sightings, self._stored, found, to_compare, self._compared.changed_keys)
 
-    def _nothing_compared(self) -> ComparedItems:
-        batch = self._batch
-        decoded = batch.empty("media_decoded", _DECODED_COLUMNS)
-        changed_keys = batch.empty("changed_keys", "order_key BIGINT")
-        hashes = "content UBIGINT, counts UBIGINT"
-        return ComparedItems(
-            decoded,
-            batch.empty("media_hashes", f"order_key BIGINT, {hashes}"),
-            batch.empty("media_stored_hashes", f"stored BIGINT, {hashes}"),
-            changed_keys,
-            batch.view("changed_items", "FROM {decoded}", decoded=decoded),
-        )
-
-    def _compare(self, media: TableSchema, children: Sequence[TableSchema]) -> ComparedItems:
+    def _compare(self, to_compare: str, media: TableSchema, children: Sequence[TableSchema]) -> ComparedItems:
         batch = self._batch
         decoded = batch.table(
             "media_decoded",
@@ -427,14 +402,12 @@ class MediaMerge:
             media_id=self._media_id,
             columns=columns_select(media, self._cells.layout.media.cells),
             cells=self._media_cells,
-            to_compare=self._to_compare,
+            to_compare=to_compare,
         )
         of_children = hashes_of_children(
             children,
             self.mapping,
-            lambda schema: (
-                f"FROM {self._children[schema.table]} SEMI JOIN {self._to_compare} ON _order_key = order_key"
-            ),
+            lambda schema: f"FROM {self._children[schema.table]} SEMI JOIN {to_compare} ON _order_key = order_key",
             "_order_key",
         )
         hashes = batch.table(
@@ -445,11 +418,12 @@ class MediaMerge:
             decoded=decoded,
             children=of_children,
         )
-        stored_hashes = self._hash_stored(self._to_compare)
+        stored = hashes_of_stored(media, children, self.mapping, _TO_HASH.format(relation=to_compare))
+        stored_hashes = batch.table("media_stored_hashes", "{query}", query=stored)
         changed_keys = batch.table(
             "changed_keys",
             _CHANGED_KEYS,
-            to_compare=self._to_compare,
+            to_compare=to_compare,
             hashes=hashes,
             stored_hashes=stored_hashes,
             stored=self._stored,
@@ -457,49 +431,43 @@ class MediaMerge:
         changed_items = batch.view("changed_items", _CHANGED_ITEMS, decoded=decoded, changed_keys=changed_keys)
         return ComparedItems(decoded, hashes, stored_hashes, changed_keys, changed_items)
 
-    def _hash_stored(self, relation: str) -> str:
-        """Return a relation with the hashes of the stored items in a relation with their keys and `stored`."""
-        media, *children = self._schemas
-        query = hashes_of_stored(media, children, self.mapping, _TO_HASH.format(relation=relation))
-        return self._batch.table("media_stored_hashes", "{query}", query=query)
-
-    def in_slice(self, begin: int, end: int) -> MediaItems:
-        """Return the items of the pages with landing numbers from `begin` (exclusive) to `end` (inclusive)."""
-        sightings = self._batch.view(
-            "media_sightings", _SIGHTINGS, known=self._known, found=self._found, begin=begin, end=end
-        )
-        return MediaItems(
-            sightings,
-            self._stored,
-            self._found,
-            self._to_compare,
-            self._compared.changed_keys,
-            self._rejected_payloads,
+    def _new(self, items: MediaItems, cells: str) -> str:
+        """Create a view of the items that are not stored and occur once; `cells` is a relation with those of all."""
+        not_compared = _NOT_COMPARED if items.to_compare is not None else ""
+        return self._batch.view(
+            "new_items", _NEW + not_compared, cells=cells, media_id=self._media_id, to_compare=items.to_compare
         )
 
-    def merge_slice(self, items: MediaItems, begin: int, end: int) -> str:
-        """Merge the items of a slice; return a relation with the rows that were rewritten.
+    def _write_raw(self, items: MediaItems) -> None:
+        queries = []
+        if self._is_any_new:
+            queries.append(_RAW_NEW.format(new_items=self._new(items, self._media_cells)))
+        if self._compared is not None:
+            changed_items = self._compared.changed_items
+            queries.append(_RAW_CHANGED.format(changed_items=changed_items, cells=self._media_cells))
+        if queries:
+            write_part(self._batch.connection, " UNION ALL ".join(queries))
+
+    def write(self) -> str | None:
+        """Write the rows of the batch's items; return a relation with the rewritten ones, None if there are none.
 
         It has the order key of the first observation, and whether the row `is_new`. New items that were not compared
         are not in it.
         """
-        if begin > 0:
-            self._stored = self._batch.table("media_stored", _STORED)
-        to_write = self._rewrite(items, begin, end)
+        if self.items is None:
+            return None
+        to_write = self._rewrite(self.items)
         if self._is_any_new:
-            new = self._new + _IN_SLICE
-            cells = self._cells_by_account
-            view = self._batch.view("new_in_slice", new, cells=cells, begin=begin, end=end, **self._new_inputs)
-            insert_new(self._batch, self._schemas, self._cells.layout, view, self._children)
+            new = self._new(self.items, self._cells_by_account)
+            insert_new(self._batch, self._schemas, self._cells.layout, new, self._children)
         return to_write
 
-    def _rewrite(self, items: MediaItems, begin: int, end: int) -> str:
+    def _rewrite(self, items: MediaItems) -> str | None:
         """Rewrite the rows of compared items that changed or returned."""
-        batch, compared = self._batch, self._compared
-        is_any_removed = "SELECT count(removed_at) > 0 FROM {stored}"
-        if not (self._is_any_to_compare or batch.value(is_any_removed, stored=self._stored)):
-            return batch.empty("media_to_write", _TO_WRITE_COLUMNS)
-        media, *children = self._schemas
+        batch = self._batch
+        if self._compared is None and not batch.value(_IS_ANY_REMOVED, stored=self._stored):
+            return None
+        compared = self._nothing_compared() if self._compared is None else self._compared
         to_write = batch.table(
             "media_to_write",
             _TO_WRITE,
@@ -507,33 +475,32 @@ class MediaMerge:
             decoded=compared.decoded,
             sightings=items.sightings,
             stored=self._stored,
-            begin=begin,
-            end=end,
         )
-        if self._is_any_to_compare:
-            decoded = {media.table: compared.decoded, **self._children}
-            merge_newest(batch, self._schemas, decoded, self._stored, to_write, begin, end)
+        if self._compared is not None:
+            decoded = {MEDIA: compared.decoded, **self._children}
+            merge_newest(batch, self._schemas, decoded, self._stored, to_write)
         [(changed, returned, stored)] = batch.rows(_HOW_MANY, to_write=to_write)
-        observations = ""
         if changed:
-            if begin > 0:
-                # Earlier slices changed rowids, so the hashes of stored rows are out of date.
-                wanted = batch.view("changed_rows", "FROM {to_write} WHERE changes > 0", to_write=to_write)
-                compared = replace(compared, stored_hashes=self._hash_stored(wanted))
-            observations = merge_history(batch, self.mapping, media, compared, to_write, begin, end)
+            media, *children = self._schemas
+            merge_history(batch, self.mapping, media, compared, to_write)
             merge_children(batch, children, self._children, to_write, are_stored=bool(stored))
-        returned_rows = batch.table("media_returned", _RETURNED, to_write=to_write) if returned else ""
+        if returned:
+            batch.table("media_returned", _RETURNED, to_write=to_write)
         if stored:
             batch.run(_DELETE, to_write=to_write)
         if returned:
-            batch.run("INSERT INTO core.media BY NAME SELECT * FROM {rows}", rows=returned_rows)
+            batch.run("INSERT INTO core.media BY NAME SELECT * FROM media_returned")
         if changed:
+            media, *_ = self._schemas
             batch.run(
                 _INSERT,
                 columns="".join(f", a.{quoted(column.name)}" for column in media.columns),
                 to_write=to_write,
                 changed_items=compared.changed_items,
                 decoded=compared.decoded,
-                observations=observations,
             )
         return to_write
+
+    def _nothing_compared(self) -> ComparedItems:
+        decoded = self._batch.empty("media_decoded", _DECODED_COLUMNS)
+        return ComparedItems(decoded, "", "", "", decoded)

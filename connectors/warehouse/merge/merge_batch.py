@@ -9,20 +9,19 @@ from connectors.warehouse.storage.connection import Connection, value
 
 @dataclass(frozen=True, slots=True)
 class MediaItems:
-    """Relations with the media items of a slice; the last four with those of all slices of the merge.
+    """Relations with the media items of a batch.
 
-    `sightings` are all items of its pages, and `stored` the rows of the partitions whose pages are still staged.
-    `found` are the items that were decoded, `to_compare` those of them that may be unchanged, `changed_keys` the order
-    keys of observations that differ from the item's previous one, and `rejected_payloads` the texts of items without a
-    valid id.
+    `sightings` are all items of its pages, and `stored` the rows of their partitions. `found` are the items that were
+    decoded, `to_compare` those of them that may be unchanged, `changed_keys` the order keys of observations that differ
+    from the item's previous one, and `rejected_payloads` the texts of items without a valid id; None if there are none.
     """
 
     sightings: str
     stored: str
-    found: str
-    to_compare: str
-    changed_keys: str
-    rejected_payloads: str
+    found: str | None = None
+    to_compare: str | None = None
+    changed_keys: str | None = None
+    rejected_payloads: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,12 @@ class MergeBatch:
     def table(self, name: str, query: str, /, **inputs: object) -> str:
         """Create or replace a table with the rows of a query; return its name."""
         return self._create("TABLE", name, f"AS {query.format(**inputs)}")
+
+    def copy(self, name: str, rows: Any) -> None:  # noqa: ANN401 - pyarrow has no types
+        """Create or replace a table with the rows of an Arrow table: DuckDB takes 0.7 ms for each read of one."""
+        self.db.register("arrow_rows", rows)
+        self.table(name, "FROM arrow_rows")
+        self.db.unregister("arrow_rows")
 
     def empty(self, name: str, columns: str) -> str:
         """Create or replace a table without rows; `columns` are their names and types. Return its name."""

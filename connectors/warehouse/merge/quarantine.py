@@ -1,33 +1,31 @@
 """Stores rejected records in quarantine: one row for each, however often it is received."""
 
-from connectors.warehouse.ingest.landing.page_commit import POSITION_BITS
+from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
 from connectors.warehouse.merge.signed_urls import unsigned
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
 
-_MET = f"""
-WITH records AS (
-    SELECT
-        r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
-        f.correlation_id, f.received_at AS seen_at, f.seq
-    FROM {{records}} AS r JOIN ops.staging AS f USING (seq) WHERE seq <= {{end}}
-    UNION ALL
-    SELECT
-        'The item has no id that gramhouse knows.', 'media', s.account_id, s.surface, f.page,
-        order_key & {(1 << POSITION_BITS) - 1}, payload, f.run_id, f.correlation_id, s.received_at, seq
-    FROM {{sightings}} AS s JOIN {{payloads}} USING (order_key) JOIN ops.staging AS f USING (seq)
-    WHERE s.media_id IS NULL
-      AND (seq, order_key & {(1 << POSITION_BITS) - 1}) NOT IN (
-          SELECT (seq, position) FROM {{records}} WHERE position IS NOT NULL
-      )
-    UNION ALL
-    SELECT
-        'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id,
-        received_at, seq
-    FROM ops.staging JOIN {{unreadable}} AS u USING (seq) WHERE seq <= {{end}}
-)
-FROM records
+_MET = """
+SELECT
+    r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id, f.correlation_id,
+    f.received_at AS seen_at, f.seq
+FROM rejected_records AS r JOIN pages AS f USING (seq)
+UNION ALL
+SELECT
+    'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id, received_at, seq
+FROM pages JOIN unreadable AS u USING (seq)
+"""
+_MET_ITEMS = f"""
+UNION ALL
+SELECT
+    'The item has no id that gramhouse knows.', 'media', s.account_id, s.surface, f.page,
+    order_key & {(1 << POSITION_BITS) - 1}, payload, f.run_id, f.correlation_id, s.received_at, seq
+FROM {{sightings}} AS s JOIN {{payloads}} USING (order_key) JOIN pages AS f USING (seq)
+WHERE s.media_id IS NULL
+  AND (seq, order_key & {(1 << POSITION_BITS) - 1}) NOT IN (
+      SELECT (seq, position) FROM rejected_records WHERE position IS NOT NULL
+  )
 """  # noqa: S608 - constants
 
 _SAME = "reason, resource, account_id, surface, digest"
@@ -81,37 +79,22 @@ def _digest(text: str) -> str:
     return f"(md5_number_lower({text}) >> 1)::BIGINT"
 
 
-def collect_rejected(
-    batch: MergeBatch,
-    mapping: Mapping,
-    records: str,
-    unreadable: str,
-    items: MediaItems,
-    end: int,
-    *,
-    is_any_rejected: bool,
-) -> str:
-    """Store the rejected records of a slice in quarantine; return a relation with the new ones (`run_id`).
+def collect_rejected(batch: MergeBatch, mapping: Mapping, items: MediaItems | None) -> str:
+    """Store the rejected records of the batch in quarantine; return a relation with the new ones (`run_id`).
 
-    They are rejected `records` and `unreadable` pages (relations) up to the landing number `end`, and items of the
-    slice without an id. `is_any_rejected`: the merge has rejected records, perhaps in other slices.
+    They are rejected records, unreadable pages, and items without an id.
 
     Records are the same if their account, surface, reason and content are equal; the position on the page does not
     matter. The content does not include counts and the queries of signed URLs, because with these an item without an id
     would be a new record in every sync. A record that is in quarantine already only gets a later `last_seen_at`;
     payload, page, position, run and correlation id are those of the first time.
     """
-    if not is_any_rejected:
-        return batch.empty("rejected", "run_id VARCHAR")
-    met = batch.table(
-        "quarantine_met",
-        _MET,
-        records=records,
-        sightings=items.sightings,
-        payloads=items.rejected_payloads,
-        unreadable=unreadable,
-        end=end,
-    )
+    if items is None or items.rejected_payloads is None:
+        met = batch.table("quarantine_met", _MET)
+    else:
+        met = batch.table(
+            "quarantine_met", _MET + _MET_ITEMS, sightings=items.sightings, payloads=items.rejected_payloads
+        )
     same = _digest(_content_text(mapping))
     if batch.is_any(met) and batch.value(_UNIDENTIFIED):
         batch.run("UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL", same=same)

@@ -4,7 +4,7 @@ The second scan must begin some time after the end of the first. A full scan cov
 published after `covered_from`. Scans that rejected a record decide nothing, because it may be the missing item.
 """
 
-from connectors.warehouse.merge.merge_batch import MergeBatch
+from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
 from models.removal import CONFIRM_AFTER_HOURS, STORY_LIFE_HOURS
 
 # A missing item that any scan has seen again, complete or not, is not missing any more.
@@ -16,27 +16,26 @@ WHERE (account_id, surface, media_id) IN (
 """
 
 # Scans that may have missed an item: most full scans see every present row, and then no ids need be compared. Rows are
-# identified by their rowid before the first slice of a merge. Recent scans do not read all rows, so their ids are
-# always compared, which takes about 5 % of a run; to avoid that, every merge would have to read the times of all rows.
+# identified by their rowid before the merge. Recent scans do not read all rows, so their ids are always compared, which
+# takes about 5 % of a run; to avoid that, every merge would have to read the times of all rows.
 _WITH_UNSEEN = """
 WITH seen AS (
     SELECT scan_id, stored FROM {sightings} WHERE stored IS NOT NULL
     UNION ALL
     SELECT b.scan_id, p.stored
-    FROM ops.seen AS b SEMI JOIN {finished} USING (scan_id) JOIN {stored} AS p USING (account_id, surface, media_id)
+    FROM ops.seen AS b SEMI JOIN finished USING (scan_id) JOIN {stored} AS p USING (account_id, surface, media_id)
 ),
 with_unseen AS (
     SELECT w.scan_id
-    FROM {finished} AS w JOIN {stored} AS p USING (account_id, surface) ANTI JOIN seen USING (scan_id, stored)
+    FROM finished AS w JOIN {stored} AS p USING (account_id, surface) ANTI JOIN seen USING (scan_id, stored)
     WHERE w.resource = 'media' AND p.removed_at IS NULL
     UNION ALL
-    -- Items that another scan added or returned in this slice before this scan began are not among these rows.
-    SELECT w.scan_id FROM {finished} AS w JOIN ops.staging AS s USING (resource, account_id, surface)
+    -- Items that another scan added or returned in this batch before this scan began are not among these rows.
+    SELECT w.scan_id FROM finished AS w JOIN pages AS s USING (resource, account_id, surface)
     WHERE w.resource = 'media' AND s.seq < w.began_seq
 )
-SELECT * EXCLUDE (latest, before) FROM {finished} SEMI JOIN with_unseen USING (scan_id)
+SELECT * EXCLUDE (latest, before) FROM finished SEMI JOIN with_unseen USING (scan_id)
 """
-_ALL_WITH_UNSEEN = "FROM {finished} WHERE resource = 'media'"
 
 # Not items that another scan has added, changed or returned since this one began: they may be on a page that this scan
 # had passed already. Posts with the same time as a recent scan's last one are not covered, because they may follow it
@@ -113,27 +112,27 @@ WHERE (account_id, surface, media_id) IN (SELECT (account_id, surface, media_id)
 )
 
 
-def mark_removed(batch: MergeBatch, finished: str, sightings: str, stored: str, *, is_first: bool) -> str:
+def mark_removed(batch: MergeBatch, items: MediaItems, *, is_closed: bool) -> str | None:
     """Mark items as removed that the scans in `finished` did not see, if an earlier scan had not seen them either.
 
-    `sightings` are the items that the scans of the slice saw, `stored` the rows of their partitions before the slice,
-    with their rowids of that time. `is_first`: this is the first slice. Call it after the rows of the slice are
-    written, in the same transaction.
+    `is_closed`: the batch has closed scans of media. Call it after the rows are written, in the same transaction.
 
     Returns a relation with the missed items: the scan and its run, `has_rejected` of the scan, and `removal` of those
-    that are removed now.
+    that are removed now; None if there are none.
     """
     if batch.is_any("ops.missing"):
-        batch.run(_SEEN_AGAIN, sightings=sightings)
-    with_unseen = _WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN
-    scans = batch.table("scans_with_unseen", with_unseen, finished=finished, sightings=sightings, stored=stored)
+        batch.run(_SEEN_AGAIN, sightings=items.sightings)
+    if not is_closed:
+        return None
+    scans = batch.table("scans_with_unseen", _WITH_UNSEEN, sightings=items.sightings, stored=items.stored)
     if not batch.is_any(scans):
-        return batch.empty("missed", "scan_id VARCHAR, run_id VARCHAR, has_rejected BOOLEAN, removal VARCHAR")
-    missed = batch.table("missed", _MISSED, sightings=sightings, scans=scans)
-    if batch.is_any(missed):
-        still_missing = batch.table("still_missing", _STILL_MISSING, missed=missed)
-        gone = batch.view("gone", "FROM {missed} WHERE removal IS NOT NULL", missed=missed)
-        if batch.is_any(gone):
-            batch.run(*_REWRITE, gone=gone, gone_rows=batch.table("gone_rows", _GONE_ROWS, gone=gone))
-        batch.run(*_REMEMBER, missed=missed, still_missing=still_missing)
+        return None
+    missed = batch.table("missed", _MISSED, sightings=items.sightings, scans=scans)
+    if not batch.is_any(missed):
+        return None
+    still_missing = batch.table("still_missing", _STILL_MISSING, missed=missed)
+    gone = batch.view("gone", "FROM {missed} WHERE removal IS NOT NULL", missed=missed)
+    if batch.is_any(gone):
+        batch.run(*_REWRITE, gone=gone, gone_rows=batch.table("gone_rows", _GONE_ROWS, gone=gone))
+    batch.run(*_REMEMBER, missed=missed, still_missing=still_missing)
     return missed

@@ -1,13 +1,13 @@
 """The warehouse's list of raw store parts. A merge, compaction or upgrade adds a part in its own transaction."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 import duckdb
 
 from connectors.warehouse.raw.store import COLUMNS, RawStore, check_part, checksum_of, parquet, part_name
-from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection, session_id, value, warehouse_id
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
@@ -113,7 +113,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     [(*_, statistics, _)] = copied
     landed, oldest = statistics['"landed"'], datetime.fromisoformat(statistics['"seen_at"']["min"])
     part = Part(number, rows, size, int(landed["min"]), int(landed["max"]), oldest, checksum=checksum)
-    append(connection, ops_raw_parts, [as_json(asdict(part))])
+    append(connection, ops_raw_parts, [part])
     connection.db.execute("UPDATE ops.warehouse SET raw_parts = ?", [number])
     return part
 

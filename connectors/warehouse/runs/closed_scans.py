@@ -14,7 +14,7 @@ NEWEST_FIRST = "newest_first"
 _SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
 
 _FORGET = """
-DELETE FROM core.completed_scans AS s USING {finished} AS f
+DELETE FROM core.completed_scans AS s USING finished AS f
 WHERE s.resource = f.resource AND s.account_id = f.account_id AND s.surface = f.surface
 """
 
@@ -31,7 +31,7 @@ WITH ordered AS (
             WHEN latest.broken_by IS NOT NULL THEN {proofs_again}
             ELSE greatest(coalesce(before.proofs, {proofs}) - 1, 0)
         END AS order_proofs
-    FROM {finished}
+    FROM finished
 )
 SELECT
     resource, account_id, surface, seq, order_proofs,
@@ -48,7 +48,7 @@ SELECT
     if(is_recent, before.broken_by, latest.broken_by) AS order_broken_by,
     if(is_recent, before.full_share, coalesce(latest.full_share, {spread})) AS full_share,
     CASE
-        WHEN scan_id IN (SELECT scan_id FROM {missed} WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
+        WHEN {undecided} THEN coalesce(undecided_before, complete_at)
         WHEN is_recent AND (account_id, surface) IN (
             SELECT (account_id, surface) FROM ops.missing WHERE missing_since IS NULL
         ) THEN undecided_before
@@ -57,16 +57,16 @@ FROM ordered
 """
 
 
-def close_scans(db: DuckDBPyConnection, finished: str, missed: str) -> None:
-    """Replace the last closed scans of partitions by the scans in the relation `finished`, in the open transaction.
+def close_scans(db: DuckDBPyConnection, missed: str | None) -> None:
+    """Replace the last closed scans of partitions by the scans in `finished`, in the open transaction of a merge.
 
-    `missed` has the items that these scans did not list: `scan_id`, and `has_rejected` of the scan.
+    `missed` is a relation with the items that these scans did not list: `scan_id`, and `has_rejected` of the scan.
     """
-    db.execute(_FORGET.format(finished=finished))
+    db.execute(_FORGET)
+    undecided = "false" if missed is None else f"scan_id IN (SELECT scan_id FROM {missed} WHERE has_rejected)"  # noqa: S608
     db.execute(
         _RECORD.format(
-            finished=finished,
-            missed=missed,
+            undecided=undecided,
             proofs=PROOFS,
             proofs_again=PROOFS_AGAIN,
             newest_first=NEWEST_FIRST,

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
-from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection, value
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
 from models.tables import core_runs, core_warnings
@@ -62,7 +62,7 @@ def begin(
         "resumes": chain[0] if chain else None,
         "version": version,
     }
-    append(connection, core_runs, [as_json(run)])
+    append(connection, core_runs, [run])
     return chain
 
 
@@ -85,7 +85,7 @@ def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetim
 def warn(connection: Connection, run_id: str, warning: RunWarning) -> None:
     """Record a warning of a run; it replaces one with the same code."""
     connection.db.execute("DELETE FROM core.run_warnings WHERE run_id = ? AND code = ?", [run_id, warning.code])
-    append(connection, core_warnings, [as_json({"run_id": run_id, **asdict(warning)})])
+    append(connection, core_warnings, [{"run_id": run_id, **asdict(warning)}])
 
 
 def warnings(connection: Connection, run_id: str) -> tuple[RunWarning, ...]:
@@ -118,8 +118,3 @@ GROUP BY outcome
     rows = connection.db.execute(counts, [ITEMS_REJECTED, ACCOUNTS_REJECTED, run_id]).fetchall()
     kinds = {OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}
     return Tally(kinds, sum(rejecting for _, _, rejecting in rows))
-
-
-def unmerged(connection: Connection) -> tuple[str, ...]:
-    """Return the ids of runs with staged pages that are not merged yet."""
-    return tuple(run_id for (run_id,) in connection.db.execute("SELECT DISTINCT run_id FROM ops.staging").fetchall())

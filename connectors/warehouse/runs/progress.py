@@ -17,7 +17,6 @@ SELECT
     coalesce(rejected, 0) AS rejected
 FROM ops.checkpoints
 WHERE resource = ? AND run_kind = ? AND account_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
-QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1
 """
 
 

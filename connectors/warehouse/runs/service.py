@@ -15,8 +15,8 @@ SELECT NOT EXISTS (
 
 _BIND_NEW = """
 INSERT INTO ops.service
-SELECT r.base_url FROM ops.staging AS s JOIN core.runs AS r USING (run_id)
-WHERE r.base_url IS NOT NULL ORDER BY s.seq LIMIT 1
+SELECT r.base_url FROM pages AS p JOIN core.runs AS r USING (run_id)
+WHERE r.base_url IS NOT NULL ORDER BY p.seq LIMIT 1
 """
 
 
@@ -60,6 +60,6 @@ def bind_service(connection: Connection, base_url: str) -> None:
 
 
 def bind_new_warehouse(db: DuckDBPyConnection) -> None:
-    """Bind a warehouse without merged data to the service that the staged pages came from."""
+    """Bind a warehouse without merged data to the service that the pages of a merge came from."""
     if value(db, _IS_NEW):
         db.execute(_BIND_NEW)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection, value
 from models.schema.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
@@ -24,7 +24,7 @@ def read_mapping(connection: Connection) -> Mapping:
 def write_mapping(connection: Connection, mapping: Mapping) -> None:
     """Store the mapping with which the rows of media are decoded from now on."""
     connection.db.execute("DELETE FROM ops.mapping")
-    append(connection, ops_mapping, [as_json({"mapping": json.loads(mapping.to_json())})])
+    append(connection, ops_mapping, [{"mapping": json.loads(mapping.to_json())}])
     # The digest of a record's content depends on the mapping.
     connection.db.execute("UPDATE core.quarantine SET digest = NULL")
 
@@ -71,7 +71,7 @@ def read_registry(connection: Connection) -> Registry:
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
     """Store the field registry of media items and their children."""
     connection.db.execute("DELETE FROM core.fields WHERE ordinal IS NOT NULL")
-    rows = [as_json(dict(zip(core_fields.column_names, row, strict=True))) for row in _rows(registry, mapping)]
+    rows = [dict(zip(core_fields.column_names, row, strict=True)) for row in _rows(registry, mapping)]
     append(connection, core_fields, rows)
 
 

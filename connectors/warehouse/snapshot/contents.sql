@@ -1,13 +1,8 @@
 -- name: gaps
-WITH last_checkpoints AS (
-    SELECT * REPLACE (coalesce(max(began_seq) OVER (PARTITION BY scan_id), seq) AS began_seq)
-    FROM ops.checkpoints WHERE resource = 'media'
-    QUALIFY row_number() OVER (PARTITION BY account_id, surface, run_kind ORDER BY seq DESC) = 1
-),
-open_scans AS (
+WITH open_scans AS (
     SELECT c.*, w.seq AS closed_seq
-    FROM last_checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
-    WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)
+    FROM ops.checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
+    WHERE c.resource = 'media' AND c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)
     QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY c.began_seq DESC) = 1
 ),
 last_outcomes AS (

@@ -1,4 +1,4 @@
-"""Appends rows to a table as one JSON document that DuckDB parses."""
+"""Sends values to DuckDB as one JSON document, which DuckDB parses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,29 +11,39 @@ from models.tables.table import Table
 
 _encode = msgspec.json.Encoder().encode
 
+_PARTITION = ("resource", "account_id", "surface")
 
-def as_json(row: Mapping[str, object]) -> str:
-    """Return a row as a JSON object, with times as ISO 8601 text. Raises UnicodeEncodeError for lone surrogates."""
-    return _encode(row).decode()
+
+def as_json(values: Sequence[object]) -> str:
+    """Return values as JSON, with times as ISO 8601 text. Raises UnicodeEncodeError for lone surrogates."""
+    return _encode(values).decode()
+
+
+def types_of(table: Table, **names: str) -> Mapping[str, object]:
+    """Return the types of objects with a `partition` whose other fields are columns of a table, as `rows_sql` expects.
+
+    `names` has the names of fields that differ from their column's.
+    """
+    types: dict[str, object] = {names.get(column.name, column.name): column.type for column in table.columns}
+    return {"partition": {name: types.pop(name) for name in _PARTITION}, **types}
+
+
+def rows_sql(types: Mapping[str, object]) -> str:
+    """Return a query for rows, whose parameter is a JSON list of objects. Fields of nested objects become columns.
+
+    All rows are one parameter: DuckDB's client looks for pandas twice for each parameter, so one for each value was
+    eight times as slow (docs/decisions/duckdb.md).
+    """
+    return f"SELECT unnest(from_json(?, '{json.dumps([types])}'), recursive := true)"
 
 
 @cache
-def rows_sql(table: Table, long_texts: str | None) -> str:
-    """Return a query for rows of a table. Its parameters: all rows as JSON, and the values of `long_texts`, if any."""
-    types = {column.name: column.type for column in table.columns if column.name != long_texts}
-    taken, kept = (f", unnest(?) AS {long_texts}", f", {long_texts}") if long_texts else ("", "")
-    rows = f"unnest(from_json(?, '{json.dumps([types])}')) AS r"
-    return f"SELECT r.*{kept} FROM (SELECT {rows}{taken})"  # noqa: S608 - names from declarations
+def _append_sql(table: Table) -> str:
+    types = {column.name: column.type for column in table.columns}
+    return f"INSERT INTO {table.full_name} BY NAME {rows_sql(types)}"
 
 
-def append(connection: Connection, table: Table, rows: Sequence[str], **long_texts: Sequence[str]) -> None:
-    """Append rows, given as JSON objects by column. `long_texts` has the values of one column that the rows lack.
-
-    All rows are one JSON document in one parameter: DuckDB's client looks for pandas twice for each parameter, so one
-    per value was eight times as slow (docs/decisions/duckdb.md). Long texts are a separate parameter, because in JSON
-    they would be escaped and parsed again.
-    """
+def append(connection: Connection, table: Table, rows: Sequence[object]) -> None:
+    """Append rows: objects, or mappings, whose names are those of columns."""
     if rows:
-        query = rows_sql(table, next(iter(long_texts), None))
-        statement = f"INSERT INTO {table.full_name} BY NAME {query}"
-        connection.db.execute(statement, [f"[{','.join(rows)}]", *long_texts.values()])
+        connection.db.execute(_append_sql(table), [as_json(rows)])

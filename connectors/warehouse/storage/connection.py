@@ -141,14 +141,13 @@ def warehouse_id(connection: Connection) -> str:
 
 
 def begin_session(connection: Connection, session: str) -> None:
-    """Record, in the open transaction, the id of a process that writes; segments of others must be recovered before."""
-    connection.db.execute("DELETE FROM ops.segments")
-    connection.db.execute("INSERT INTO ops.segments (session, number) VALUES (?, 0)", [session])
+    """Record the id of a process that writes; the segments of the one before it must be deleted."""
+    connection.db.execute("UPDATE ops.warehouse SET session = ?", [session])
 
 
 def session_id(connection: Connection) -> str:
     """Return the id of the process that writes, or wrote last."""
-    return str(value(connection.db, "SELECT coalesce(any_value(session), 'none') FROM ops.segments"))
+    return str(value(connection.db, "SELECT coalesce(session, 'none') FROM ops.warehouse"))
 
 
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
@@ -218,7 +217,7 @@ def _ready(connection: Connection, new_id: Callable[[], str]) -> None:
                 _upgrade(db)
             _create(db, _present(db))
             if not value(db, "SELECT EXISTS (FROM ops.warehouse)"):
-                db.execute(f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0)")  # noqa: S608 - quoted
+                db.execute(f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0, NULL, 0, [])")  # noqa: S608 - quoted
     except WarehouseUnusable:
         raise
     except Exception as error:

@@ -30,7 +30,14 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
 
     settings = load(warehouse=warehouse)
     keep_raw = None if settings.keep_raw is None else timedelta(days=settings.keep_raw)
-    sizes = rewrite(settings.warehouse, now=SystemClock().now(), pause=time.sleep, raw=settings.raw, keep_raw=keep_raw)
+    sizes = rewrite(
+        settings.warehouse,
+        now=SystemClock().now(),
+        pause=time.sleep,
+        raw=settings.raw,
+        keep_raw=keep_raw,
+        mapping=settings.media_mapping(),
+    )
     with reporting():
         if as_json:
             document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}

@@ -23,7 +23,7 @@ MOST_REQUESTS = 90
 def _landed(operator: Operator) -> set[str]:
     if not operator.warehouse.exists():
         return set()
-    return {row[0] for row in operator.inside("SELECT correlation_id FROM ops.staging")}
+    return {str(frame.commit.page.correlation_id) for frame in operator.landed() if frame.commit.page is not None}
 
 
 def _kill_somewhere(operator: Operator, service: SandboxProcess, chance: random.Random, *options: str) -> None:

@@ -34,7 +34,7 @@ def _kill_after(
 
 
 def _landed(operator: Operator, service: SandboxProcess) -> set[tuple[Any, ...]]:
-    ids = {row[0] for row in operator.inside("SELECT correlation_id FROM ops.staging")}
+    ids = {frame.commit.page.correlation_id for frame in operator.landed() if frame.commit.page is not None}
     return {_key(entry) for entry in service.requests() if entry["correlation_id"] in ids}
 
 
@@ -76,7 +76,8 @@ def _sums(operator: Operator) -> tuple[Any, ...]:
 @pytest.mark.long
 def test_each_run_counts_its_own_landed_items(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
-    landed = operator.inside("SELECT sum(json_array_length(body, '$.items')), count(*) FROM ops.staging")
+    bodies = [json.loads(bytes(frame.body)) for frame in operator.landed() if frame.body]
+    landed = [(sum(len(body["items"]) for body in bodies), len(bodies))]
     assert "interrupted" in operator.run("sync").stdout
     report = None
     for day, number in ((1, signal.SIGINT), (2, signal.SIGKILL)):
@@ -148,10 +149,8 @@ def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operat
 
 def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
-    half = operator.inside(
-        "SELECT account_id, surface FROM ops.checkpoints QUALIFY row_number() OVER"
-        " (PARTITION BY resource, account_id, surface ORDER BY seq DESC) = 1 AND state = 'scanning'"
-    )
+    last = {frame.partition: frame.commit.checkpoint for frame in operator.landed() if frame.commit.checkpoint}
+    half = [(of.account_id, of.surface) for of, checkpoint in last.items() if of and checkpoint.cursor is not None]
     assert half
     service.forget()
     service.faults({"action": "forget_cursors", "times": 1})

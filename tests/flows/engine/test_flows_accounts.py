@@ -260,8 +260,8 @@ async def test_a_warehouse_of_an_older_version_is_bound_by_its_next_complete_syn
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
     async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.transact(lambda c: c.db.execute("DELETE FROM ops.service"))
-        await resources.warehouse.transact(lambda c: c.db.execute("UPDATE core.runs SET base_url = NULL"))
+        await resources.warehouse.write(lambda c: c.db.execute("DELETE FROM ops.service"))
+        await resources.warehouse.write(lambda c: c.db.execute("UPDATE core.runs SET base_url = NULL"))
     service.failure = lambda request: (
         Refusal(404, "api_automation_media_not_found") if account_of(request) == 1 else None
     )

@@ -108,7 +108,7 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
         async def track(step: Any, run: Run, *args: object) -> Any:  # noqa: ANN401 - any step
             if step is merge:
                 for warning in (missing, noted):
-                    await resources.warehouse.transact(ledger.warn, run.run_id, warning)
+                    await resources.warehouse.write(ledger.warn, run.run_id, warning)
             return await step(run, *args)
 
         report = await run_sync(request(tmp_path), resources, track=track)

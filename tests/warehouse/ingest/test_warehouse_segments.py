@@ -4,136 +4,130 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from connectors.warehouse.ingest.landing import segments as module
-from connectors.warehouse.ingest.landing.page_commit import Record, last_seq, numbered
-from connectors.warehouse.ingest.landing.segments import Segments, recover
-from connectors.warehouse.storage.connection import begin_session, connect
+from connectors.warehouse.ingest.landing.frames import Frame, frame
+from connectors.warehouse.ingest.landing.segments import LeftOver, Segments
+from connectors.warehouse.maintenance.inspection import inspect
+from connectors.warehouse.maintenance.opening import opened_store
+from connectors.warehouse.merge.landed import merge_landed
+from connectors.warehouse.storage.connection import begin_session, connect, session_id
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit, ScopeCooldown
-from models.runs import Outcome, OutcomeKind
+from models.schema.mapping_built_in import BUILT_IN
+from tests.landed import unmerged
 from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
-
-STAGED = "SELECT seq, page, body FROM ops.staging ORDER BY seq"
-EVERYTHING = (
-    "FROM ops.staging ORDER BY seq",
-    "FROM ops.checkpoints ORDER BY seq",
-    "FROM ops.cooldowns",
-    "FROM core.run_outcomes",
-)
 
 
 @contextmanager
 def session(path: Path, name: str = "s1") -> Iterator[tuple[Rig, Segments]]:
-    """A process with the warehouse open; it is killed at the end of the block."""
+    """A process that begins to write; it is killed at the end of the block."""
     with connect(path) as connection:
-        recover(connection)
-        with connection.begin():
-            begin_session(connection, name)
-        yield Rig(connection), Segments(path, name)
+        LeftOver(path, session_id(connection)).delete()
+        begin_session(connection, name)
+        yield Rig(connection), Segments(path, name, 0)
 
 
-def pages(many: int, after: int = 0) -> list[Record]:
+def pages(many: int, after: int = 0) -> list[PageCommit]:
     scan = Scan(POSTS, "w", T0)
-    landings = [scan.page([{"id": f"{n} é 🍲", "text": 'a "b"\\n'}], at(1)) for n in range(many)]
-    return numbered(landings, after=after)
+    landings = [scan.page([{"id": f"{n} é 🍲", "text": 'a "b"\\n'}], at(1)) for n in range(after + many)]
+    return landings[after:]
 
 
 def files(path: Path) -> list[Path]:
     return sorted(path.parent.glob("*.segment-*"))
 
 
-def staged(path: Path) -> list[tuple[object, ...]]:
-    """Return the staged pages after a process opens the warehouse."""
-    with session(path, "later") as (rig, _):
-        return rig.rows(STAGED)
+def left(path: Path) -> list[Frame]:
+    """Return what the next process finds."""
+    with connect(path) as connection:
+        return [Frame(seq, commit, bytes(body)) for seq, commit, body in unmerged(connection)]
 
 
-def rows(records: list[Record]) -> list[tuple[object, ...]]:
-    return [(one.seq, place, str(one.body, "utf-8")) for place, one in enumerate(records, 1)]
+def framed(commits: list[PageCommit], after: int = 0) -> list[Frame]:
+    return [frame(seq, commit) for seq, commit in enumerate(commits, after + 1)]
 
 
-def test_pages_of_a_dead_process_are_staged_by_the_next(path: Path, rig: Rig) -> None:
-    scan = Scan(POSTS, "w", T0)
-    ended = Outcome(POSTS, "run-1", OutcomeKind.FAILED, T0, at(1), detail='It\'s "so"\nand so.')
-    landings = [
-        scan.page([{"id": "1"}], at(1)),
-        PageCommit(cooldown=ScopeCooldown("catalogue", at(5))),
-        PageCommit(outcomes=(ended, ended)),
-        scan.page([], at(2), text='{"items":[],\n"next_cursor":null}', unknown_fields=("a'b",)),
-        scan.abandon(at(3)),
-    ]
-    rig.land(*landings)
-    expected = [rig.rows(query) for query in EVERYTHING]
-    dead = path.with_name("dead.duckdb")
-    with session(dead) as (_, segments):
-        segments.append(numbered(landings[:2], after=0))
-        segments.append(numbered(landings[2:], after=2))
-    assert len(files(dead)) == 1
-    with session(dead, "s2") as (other, _):
-        assert [other.rows(query) for query in EVERYTHING] == expected
-        with other.connection.begin():
-            assert last_seq(other.connection) == 5
-    assert files(dead) == []
+def opened(path: Path) -> tuple[str, ...]:
+    """Open the warehouse as the next process does; return the runs whose pages it merged."""
+    with (
+        connect(path) as connection,
+        opened_store(connection, "a test", now=T0, pause=lambda _: None, mapping=BUILT_IN) as runs,
+    ):
+        return runs
 
 
-def test_a_segment_whose_deletion_was_lost_is_staged_only_once(path: Path) -> None:
+def merged(path: Path) -> int:
+    with connect(path) as connection:
+        return int(Rig(connection).value("SELECT count(*) FROM core.media"))
+
+
+def test_pages_of_a_dead_process_are_merged_by_the_next(path: Path) -> None:
+    with session(path) as (_, segments):
+        assert segments.append(pages(2)) == 0
+        assert segments.append(pages(1, after=2)) == 2
+    assert left(path) == framed(pages(3))
+    assert len(files(path)) == 1
+    assert opened(path) == ("run-1",)
+    assert (merged(path), files(path)) == (3, [])
+    assert opened(path) == ()
+
+
+def test_a_cooldown_that_landed_is_known_before_it_is_merged(path: Path) -> None:
+    with session(path) as (_, segments):
+        segments.append([PageCommit(cooldown=ScopeCooldown(scope, at(hour))) for scope, hour in (("a", 3), ("b", 1))])
+    found = inspect(path, "a test", now=at(2), since="now", pause=lambda _: None)
+    assert found is not None
+    assert found.cooldowns == {"a": at(3)}
+
+
+def test_a_segment_whose_deletion_was_lost_is_merged_only_once(path: Path) -> None:
     with session(path) as (rig, segments):
         segments.append(pages(3))
-        with rig.connection.begin():
-            taken = segments.batch()
-            segments.take_in(rig.connection, taken)
+        (file,) = files(path)
         copy = path.with_name("copy")
-        shutil.copy(taken[0].path, copy)
-        segments.drop(taken)
-    # As if the power had failed before the deletion was durable.
-    copy.rename(taken[0].path)
-    assert len(staged(path)) == 3
-    assert files(path) == []
-    assert len(staged(path)) == 3
-
-
-def test_uncommitted_segments_are_staged_again(path: Path) -> None:
-    with session(path) as (rig, segments):
-        segments.append(pages(2))
-        rig.connection.db.begin()
-        taken = segments.batch()
-        segments.take_in(rig.connection, taken)
-        rig.connection.db.rollback()
-        segments.put_back(taken)
-        segments.append(pages(1, after=2))
-        with rig.connection.begin():
-            taken = segments.batch()
-            segments.take_in(rig.connection, taken)
-        segments.drop(taken)
-        assert [seq for seq, *_ in rig.rows(STAGED)] == [1, 2, 3]
+        shutil.copy(file, copy)
+        with segments.taken() as frames:
+            merge_landed(rig.connection, frames)
         assert files(path) == []
+    # As if the power had failed before the deletion was durable.
+    copy.rename(file)
+    assert left(path) == []
+    assert opened(path) == ()
+    assert (merged(path), files(path)) == (3, [])
 
 
-def test_only_complete_landings_of_a_torn_segment_are_staged(path: Path) -> None:
-    records = pages(4)
+def test_pages_whose_merge_failed_are_taken_again_with_those_that_landed_since(path: Path) -> None:
     with session(path) as (_, segments):
-        segments.append(records)
+        segments.append(pages(2))
+        with suppress(KeyError), segments.taken() as frames:
+            segments.append(pages(1, after=2))
+            assert [one.seq for one in frames()] == [1, 2]
+            raise KeyError
+        with segments.taken() as frames:
+            assert [one.seq for one in frames()] == [1, 2, 3]
+        assert files(path) == []
+        segments.count_from(7)
+        assert segments.append(pages(1)) == 7
+
+
+def test_only_complete_frames_of_a_torn_segment_are_read(path: Path) -> None:
+    with session(path) as (_, segments):
+        segments.append(pages(4))
     (file,) = files(path)
-    whole = file.read_bytes()
+    whole, expected = file.read_bytes(), framed(pages(4))
     lengths = {0: 0}
     for size in range(len(whole)):
-        there = path.with_name(f"torn-{size % 7}.duckdb")
-        shutil.copy(path, there)
-        torn = there.with_name(f"{there.name}.segment-000001")
-        torn.write_bytes(whole[:size])
         if size % 101 == 0 or size in range(len(whole) - 8, len(whole)):
-            found = staged(there)
-            assert found == rows(records)[: len(found)]
+            file.write_bytes(whole[:size])
+            found = left(path)
+            assert found == expected[: len(found)]
             lengths[size] = len(found)
-        for left in there.parent.glob(f"{there.name}*"):
-            left.unlink()
     assert sorted(lengths.values()) == list(lengths.values())
     assert set(lengths.values()) == {0, 1, 2, 3}
 
@@ -146,17 +140,14 @@ def test_a_changed_byte_ends_the_last_segment(path: Path, place: int) -> None:
     damaged = bytearray(file.read_bytes())
     damaged[place] ^= 1
     file.write_bytes(damaged)
-    assert staged(path) == []
+    assert left(path) == []
 
 
-def test_a_missing_segment_is_reported_and_nothing_is_staged(path: Path) -> None:
-    with session(path) as (rig, segments):
+def test_a_damaged_segment_is_reported_and_nothing_is_merged(path: Path) -> None:
+    with session(path) as (_, segments):
         segments.append(pages(1))
-        rig.connection.db.begin()
-        taken = segments.batch()
-        segments.take_in(rig.connection, taken)
-        segments.put_back(taken)
-        rig.connection.db.rollback()
+        with pytest.raises(KeyError), segments.taken():
+            raise KeyError
         segments.append(pages(1, after=1))
     first, second = files(path)
     whole = first.read_bytes()
@@ -164,11 +155,12 @@ def test_a_missing_segment_is_reported_and_nothing_is_staged(path: Path) -> None
     with pytest.raises(
         WarehouseUnusable, match=r"segment-000001 is damaged after \d+ bytes\. Fix: check the disk"
     ) as message:
-        staged(path)
+        opened(path)
     assert len(str(message.value).splitlines()) == 1
-    assert files(path) == [first, second]
+    assert (files(path), merged(path)) == ([first, second], 0)
     first.write_bytes(whole)
-    assert [seq for seq, *_ in staged(path)] == [1, 2]
+    opened(path)
+    assert (files(path), merged(path)) == ([], 2)
 
 
 def test_segments_of_another_state_of_the_warehouse_are_refused(path: Path) -> None:
@@ -179,16 +171,13 @@ def test_segments_of_another_state_of_the_warehouse_are_refused(path: Path) -> N
     with session(path, "s2") as (_, segments):
         segments.append(pages(1))
     backup.replace(path)
-    with duckdb.connect(str(path)) as db:
-        # It knows that the segment with this number is already staged.
-        db.execute("INSERT INTO ops.segments SELECT session, 1 FROM ops.segments")
     with pytest.raises(WarehouseUnusable, match="contains pages of another warehouse, or of a later state of this one"):
-        staged(path)
+        opened(path)
     path.unlink()
     with pytest.raises(WarehouseUnusable, match="created a new warehouse or replaced the disk, move that file away"):
-        staged(path)
+        opened(path)
     files(path)[0].unlink()
-    assert staged(path) == []
+    assert opened(path) == ()
 
 
 def full(_: int, __: bytes) -> None:
@@ -200,16 +189,14 @@ def test_an_incomplete_write_is_undone(path: Path, monkeypatch: pytest.MonkeyPat
         write(handle, data[:-3])
         full(handle, data)
 
-    first, second = pages(1), pages(1, after=1)
     with session(path) as (_, segments):
-        for _ in range(2):
+        for after in range(2):
             monkeypatch.setattr(module, "write", some)
             with pytest.raises(WarehouseUnusable, match=r"No space left on device\. The disk is full. Fix: free space"):
-                segments.append(first)
+                segments.append(pages(1, after=after))
             monkeypatch.undo()
-            segments.append(first)
-            first, second = second, pages(1, after=2)
-    assert [seq for seq, *_ in staged(path)] == [1, 2]
+            assert segments.append(pages(1, after=after)) == after
+    assert left(path) == framed(pages(2))
 
 
 def test_nothing_is_written_after_a_failed_write_that_cannot_be_undone(
@@ -222,10 +209,10 @@ def test_nothing_is_written_after_a_failed_write_that_cannot_be_undone(
         segments.append(pages(1))
         monkeypatch.setattr(os, "fsync", fails)
         with pytest.raises(WarehouseUnusable, match="Input/output error"):
-            segments.append(pages(1, after=1))
+            segments.append(pages(1))
         monkeypatch.undo()
         with pytest.raises(WarehouseUnusable, match="Input/output error"):
-            segments.append(pages(1, after=1))
+            segments.append(pages(1))
 
 
 def test_no_link_is_followed(path: Path) -> None:
@@ -246,12 +233,4 @@ def test_a_link_to_the_warehouse_has_its_segments(path: Path) -> None:
     link.symlink_to(path)
     with session(link, "s2") as (_, segments):
         segments.append(pages(2))
-    assert len(staged(path)) == 2
-
-
-def test_many_landings_are_staged_in_several_steps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_COMMITS_PER_CALL", 2)
-    records = pages(5)
-    with session(path) as (_, segments):
-        segments.append(records)
-    assert staged(path) == rows(records)
+    assert len(left(path)) == 2

@@ -227,10 +227,10 @@ def test_a_kill_leaves_the_old_file_and_the_next_writing_command_clears_up(
 ) -> None:
     # Opening a warehouse for writing gives it an id, once, and begins a session of segments.
     asyncio.run(_open(full))
-    before = {**everything(full), "ops.segments": []}
+    before = {**everything(full), "ops.warehouse": []}
     command = [sys.executable, "-c", DIES, str(full), step]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == 9
-    assert {**everything(full), "ops.segments": []} == before
+    assert {**everything(full), "ops.warehouse": []} == before
     draft = full.with_name(f".{full.name}.compacted")
     assert draft.exists()
     spill = draft.with_name(draft.name + ".tmp")
@@ -245,7 +245,7 @@ def test_a_kill_leaves_the_old_file_and_the_next_writing_command_clears_up(
         asyncio.run(_open(link if then == "opened by a link" else full))
     assert {beside.name for beside in full.parent.iterdir() if beside.is_file()} == {full.name, full.name + ".lock"}
     assert not spill.exists()
-    assert {**everything(full), "ops.segments": []} == before
+    assert {**everything(full), "ops.warehouse": []} == before
 
 
 def test_files_that_are_not_our_copies_are_kept(full: Path, tmp_path: Path) -> None:

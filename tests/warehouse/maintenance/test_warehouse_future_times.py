@@ -86,8 +86,8 @@ def test_times_too_far_apart_to_fit_keep_their_order(rig: Rig) -> None:
 
 
 def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(rig: Rig) -> None:
-    rig.land(PageCommit(cooldown=ScopeCooldown("selected_account:a", at(YEAR + 2), at(YEAR))))
-    rig.land(PageCommit(cooldown=ScopeCooldown("selected_account:b", at(YEAR), at(0))))
+    rig.record(PageCommit(cooldown=ScopeCooldown("selected_account:a", at(YEAR + 2), at(YEAR))))
+    rig.record(PageCommit(cooldown=ScopeCooldown("selected_account:b", at(YEAR), at(0))))
     repaired(rig, 24)
     with rig.connection.begin():
         held = progress.cooldowns(rig.connection, now=at(24))
@@ -98,7 +98,7 @@ def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(rig: Rig) ->
 def test_the_reported_deferral_is_not_earlier_than_its_cooldown(rig: Rig) -> None:
     late = at(YEAR + 3)
     outcome = Outcome(POSTS, "r", OutcomeKind.DEFERRED, at(YEAR), at(YEAR), resume_after=late)
-    rig.land(PageCommit(outcomes=(outcome,)))
+    rig.record(PageCommit(outcomes=(outcome,)))
     repaired(rig, 24)
     assert rig.value("SELECT resume_after FROM core.run_outcomes") == at(27)
 

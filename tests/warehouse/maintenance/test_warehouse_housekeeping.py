@@ -30,7 +30,7 @@ def run(
     with rig.connection.begin():
         message = {"within": timedelta(hours=12), "version": "1", "selection": selection}
         ledger.begin(rig.connection, run_id, kind, now=at(hour), **message)  # type: ignore[arg-type]
-    rig.land(
+    rig.record(
         PageCommit(outcomes=tuple(Outcome(p, run_id, OutcomeKind.COMPLETE, at(hour), at(hour + 1)) for p in partitions))
     )
     with rig.connection.begin():
@@ -76,7 +76,7 @@ def seen(rig: Rig, day: int, kind: OutcomeKind, code: str | None = None, partiti
     """A run with one outcome."""
     run(rig, f"day-{day}", 24 * day)
     outcome = Outcome(partition, f"day-{day}", kind, at(24 * day), at(24 * day + 1), error_code=code)
-    rig.land(PageCommit(outcomes=(outcome,)))
+    rig.record(PageCommit(outcomes=(outcome,)))
 
 
 def days(rig: Rig) -> list[int]:

@@ -6,9 +6,8 @@ from typing import Any
 from connectors.warehouse.maintenance.housekeeping import delete_runs
 from connectors.warehouse.merge.run_counts import LISTED, NAMES, MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger
-from models.partition import CATALOGUE
 from models.runs import RunState
-from tests.warehouse.rig import POSTS, Rig, Scan, account, at
+from tests.warehouse.rig import POSTS, Rig, Scan, at
 
 _NAMED = ", ".join(NAMES)
 
@@ -73,12 +72,3 @@ def test_a_run_that_landed_nothing_counts_nothing(rig: Rig) -> None:
         assert of_runs(rig.connection, ["none", "unknown"]) == (
             RunCounts("none", "sync", RunState.FAILED, at(0), 0, 0, 0, MergeStats()),
         )
-
-
-def test_runs_whose_pages_wait_are_named(rig: Rig) -> None:
-    rig.land(Scan(CATALOGUE, "c", at(0), run_id="dead").page([account()], at(0)))
-    with rig.connection.begin():
-        assert ledger.unmerged(rig.connection) == ("dead",)
-    rig.merge()
-    with rig.connection.begin():
-        assert ledger.unmerged(rig.connection) == ()

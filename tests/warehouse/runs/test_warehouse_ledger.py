@@ -68,7 +68,7 @@ def test_runs_are_ordered_by_their_sequence_and_not_by_the_clock(rig: Rig) -> No
 
 
 def test_outcomes_are_tallied_by_kind(rig: Rig) -> None:
-    rig.land(
+    rig.record(
         outcome(OutcomeKind.COMPLETE, CATALOGUE),
         outcome(OutcomeKind.COMPLETE, POSTS),
         outcome(OutcomeKind.SKIPPED, STORIES),
@@ -81,7 +81,7 @@ def test_outcomes_are_tallied_by_kind(rig: Rig) -> None:
 
 
 def test_two_outcomes_of_one_partition_are_refused(rig: Rig) -> None:
-    rig.land(outcome(OutcomeKind.COMPLETE), outcome(OutcomeKind.FAILED))
+    rig.record(outcome(OutcomeKind.COMPLETE), outcome(OutcomeKind.FAILED))
     with rig.connection.begin(), pytest.raises(ValueError, match=f"two outcomes of .*{ANNA}.* in run r"):
         ledger.tally(rig.connection, "r")
 
@@ -93,7 +93,7 @@ def test_failures_are_grouped_with_the_largest_group_first(rig: Rig) -> None:
         "correlation_id": "c1",
         "detail": "Wait.",
     }
-    rig.land(
+    rig.record(
         outcome(OutcomeKind.COMPLETE, STORIES),
         outcome(OutcomeKind.FAILED, CATALOGUE, error_code="timeout"),
         outcome(OutcomeKind.DEFERRED, POSTS, **message),

@@ -73,7 +73,7 @@ def run(
 ) -> None:
     with rig.connection.begin():
         ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
-    rig.land(PageCommit(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
+    rig.record(PageCommit(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
     if ended:
         with rig.connection.begin():
             ledger.end(rig.connection, run_id, state, now=at(hour + 1))

@@ -57,7 +57,7 @@ def fill(rig: Rig) -> None:
         with rig.connection.begin():
             ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
             ledger.end(rig.connection, run_id, RunState.COMPLETE, now=at(hour + 1))
-        rig.land(
+        rig.record(
             outcome(CATALOGUE, run_id, OutcomeKind.COMPLETE, hour),
             outcome(POSTS, run_id, OutcomeKind.COMPLETE, hour),
             outcome(media(BEN, "posts"), run_id, kind, hour),

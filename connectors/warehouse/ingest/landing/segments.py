@@ -1,80 +1,33 @@
 """Segments: files next to the warehouse in which pages land with their checkpoints, until they are merged.
 
-A segment has one line with the id of the session that wrote it, then one frame per page commit: checksum, number,
-lengths of the parts, and the parts. Frames are read from the beginning up to the first incomplete one; it and
-everything after it are ignored.
+A segment has one line with the id of the session that wrote it, then one frame per page commit. Frames are read from
+the beginning up to the first incomplete one; it and everything after it are ignored.
 """
 
 import os
-import struct
 import threading
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.warehouse.ingest.landing.page_commit import Bodies, Record, load
-from connectors.warehouse.storage.connection import Connection, explain
+from connectors.warehouse.ingest.landing.frames import Frame, as_bytes, frame, frames_of
+from connectors.warehouse.storage.connection import explain
 from connectors.warehouse.storage.durable import open_without_symlinks, sync, write
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
+from models.page_commit import PageCommit
 
 _MARK = ".segment-"
-_LINE = "gramhouse segment 2 {}\n"
-# The checksum of everything after it; then the landing number, and the lengths in bytes of page, body, checkpoint,
-# outcomes and cooldowns.
-_SUM = struct.Struct("<I")
-_HEAD = struct.Struct("<Q5I")
+_LINE = "gramhouse segment 3 {}\n"
 _MOST_OF_A_LINE = 1000
-
-_ADD = "INSERT INTO ops.segments (session, number) VALUES (?, ?)"
-
-# The most page commits per call of DuckDB: enough that planning costs little, and few enough for memory.
-_COMMITS_PER_CALL = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file of page commits that is no longer written to; numbered from 1 in each session.
-
-    `seqs` are the landing numbers in it, if this session wrote it.
-    """
+    """A file of page commits that is no longer written to; numbered from 1 in each session."""
 
     number: int
     path: Path
-    seqs: range = range(0)
-
-
-def _framed(record: Record) -> bytes:
-    parts = [
-        record.page.encode(),
-        record.body,
-        record.checkpoint.encode(),
-        record.outcomes.encode(),
-        record.cooldowns.encode(),
-    ]
-    rest = b"".join((_HEAD.pack(record.seq, *map(len, parts)), *parts))
-    return _SUM.pack(zlib.crc32(rest)) + rest
-
-
-def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, int]]:
-    """Yield each record with the offset of its end, up to the first incomplete frame.
-
-    `summed`: check the checksums, which is not necessary for data that this process wrote.
-    """
-    while (offset := begin + _SUM.size + _HEAD.size) <= len(data):
-        (checksum,) = _SUM.unpack_from(data, begin)
-        seq, *lengths = _HEAD.unpack_from(data, begin + _SUM.size)
-        end = offset + sum(lengths)
-        if end > len(data) or (summed and zlib.crc32(memoryview(data)[begin + _SUM.size : end]) != checksum):
-            return
-        parts = []
-        for length in lengths:
-            parts.append(memoryview(data)[offset : offset + length])
-            offset += length
-        # The body stays a view, because a copy of every body would double the memory of a merge.
-        page, body, *others = parts
-        yield Record(seq, str(page, "utf-8"), body, *(str(part, "utf-8") for part in others)), end
-        begin = end
 
 
 def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
@@ -96,43 +49,23 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
     return data, end
 
 
-def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> Iterator[Record]:
-    """Yield the records of a segment. Only the last segment may end in an incomplete frame."""
-    data, end = _read(segment, session)
-    begin = end if end else len(data)
-    for record, after in _frames(data, begin, summed=summed):
-        end = after
-        yield record
-    if end < len(data) and not is_last:
-        message = (
-            f"{segment.path} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those with"
-            " higher numbers away: their pages will be fetched again."
-        )
-        raise WarehouseUnusable(message)
-
-
-def _take_in(
-    connection: Connection,
-    segments: Sequence[Segment],
-    session: str,
-    bodies: Bodies | None = None,
-    *,
-    summed: bool,
-    last: Segment | None = None,
-) -> None:
+def _frames(segments: Sequence[Segment], session: str, *, summed: bool) -> Iterator[Frame]:
+    """Yield the frames of segments. Only the last segment may end in an incomplete frame."""
     for segment in segments:
-        some: list[Record] = []
-        for record in _landed(segment, session, summed=summed, is_last=segment == last):
-            some.append(record)
-            if len(some) == _COMMITS_PER_CALL:
-                load(connection, some, bodies)
-                some.clear()
-        load(connection, some, bodies)
-        _mark_taken(connection, segment, session)
+        data, end = _read(segment, session)
+        for one, after in frames_of(data, end or len(data), summed=summed):
+            end = after
+            yield one
+        if end < len(data) and segment != segments[-1]:
+            message = (
+                f"{segment.path} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those"
+                " with higher numbers away: their pages will be fetched again."
+            )
+            raise WarehouseUnusable(message)
 
 
-def _mark_taken(connection: Connection, segment: Segment, session: str) -> None:
-    connection.db.execute(_ADD, [session, segment.number])
+def _segment(warehouse: Path, number: int) -> Segment:
+    return Segment(number, warehouse.with_name(f"{warehouse.name}{_MARK}{number:06}"))
 
 
 def _left(warehouse: Path) -> list[Segment]:
@@ -142,55 +75,43 @@ def _left(warehouse: Path) -> list[Segment]:
     return [_segment(warehouse, number) for number in sorted(int(text) for text in numbers if text.isdecimal())]
 
 
-def _segment(warehouse: Path, number: int) -> Segment:
-    return Segment(number, warehouse.with_name(f"{warehouse.name}{_MARK}{number:06}"))
+class LeftOver:
+    """The segments that a killed process left."""
+
+    def __init__(self, warehouse: Path, session: str) -> None:
+        """Find the segments of the warehouse's last session.
+
+        Raises WarehouseUnusable when one of them belongs to another warehouse.
+        """
+        self._warehouse = warehouse.resolve()
+        self._session = session
+        try:
+            self._segments = _left(self._warehouse)
+            for segment in self._segments:
+                _read(segment, session, _MOST_OF_A_LINE)
+        except OSError as error:
+            raise explain(self._warehouse, error) from error
+
+    def __bool__(self) -> bool:
+        return bool(self._segments)
+
+    def frames(self) -> Iterator[Frame]:
+        """Yield their frames. Raises WarehouseUnusable when a segment is damaged or cannot be read."""
+        try:
+            yield from _frames(self._segments, self._session, summed=True)
+        except OSError as error:
+            raise explain(self._warehouse, error) from error
+
+    def delete(self) -> None:
+        """Delete them; return when that is durable, so that a session can begin whose segments have the same names."""
+        try:
+            _drop(self._segments)
+            sync(self._warehouse.parent)
+        except OSError as error:
+            raise explain(self._warehouse, error) from error
 
 
-def _waiting(connection: Connection, left: Sequence[Segment]) -> tuple[list[Segment], str]:
-    """Return the segments that are not staged, and their session.
-
-    Raises WarehouseUnusable if one belongs to another session.
-    """
-    rows = connection.db.execute("SELECT session, number FROM ops.segments").fetchall()
-    session = rows[0][0] if rows else ""
-    taken = {number for _, number in rows}
-    for segment in left:
-        # The session is checked too: by its number alone, another session's segment might seem staged.
-        _read(segment, session, _MOST_OF_A_LINE)
-    return [segment for segment in left if segment.number not in taken], session
-
-
-def check_segments(connection: Connection) -> None:
-    """Check the segments that a killed process left, without changing anything. Raises as `recover` does."""
-    try:
-        left = _left(connection.path.resolve())
-        waiting, session = _waiting(connection, left)
-        for segment in waiting:
-            for _ in _landed(segment, session, summed=True, is_last=segment == left[-1]):
-                pass
-    except OSError as error:
-        raise explain(connection.path, error) from error
-
-
-def recover(connection: Connection) -> None:
-    """Stage the pages that a killed process left in segments. Call it outside of a transaction.
-
-    Raises WarehouseUnusable when a segment is damaged or belongs to another warehouse.
-    """
-    warehouse = connection.path.resolve()
-    try:
-        if left := _left(warehouse):
-            with connection.begin():
-                waiting, session = _waiting(connection, left)
-                _take_in(connection, waiting, session, summed=True, last=left[-1])
-            _drop(left)
-        # The deletion must be durable before the record that the segment is staged is deleted.
-        sync(warehouse.parent)
-    except OSError as error:
-        raise explain(warehouse, error) from error
-
-
-def _drop(segments: Sequence[Segment]) -> None:
+def _drop(segments: Iterable[Segment]) -> None:
     for segment in segments:
         segment.path.unlink(missing_ok=True)
 
@@ -201,11 +122,12 @@ class Segments:
     Every method raises WarehouseUnusable when the disk fails; landed pages are kept.
     """
 
-    def __init__(self, warehouse: Path, session: str) -> None:
-        """Begin the segments of a session; see `begin_session`."""
+    def __init__(self, warehouse: Path, session: str, last: int) -> None:
+        """Begin the segments of a session, with landing numbers after `last`; see `begin_session`."""
         # A symbolic link and its target are the same warehouse.
         self._warehouse = warehouse.resolve()
         self._session = session
+        self._last = last
         self._lock = threading.Lock()
         self._handle: int | None = None
         self._segment = _segment(self._warehouse, 0)
@@ -213,22 +135,25 @@ class Segments:
         self._full: list[Segment] = []
         self._broken: WarehouseError | None = None
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Write records and return when all of them are durable; after an error none of them is."""
+    def append(self, commits: Sequence[PageCommit]) -> int:
+        """Write page commits, and return when all of them are durable; after an error none of them is.
+
+        Returns the landing number before the first one.
+        """
         with self._lock:
             if self._broken is not None:
                 raise self._broken
-            if not records:
-                return
-            data = b"".join(map(_framed, records))
+            after = self._last
+            data = b"".join(as_bytes(frame(seq, commit)) for seq, commit in enumerate(commits, after + 1))
             try:
                 self._write(data)
             except OSError as error:
                 failure = explain(self._warehouse, error)
                 self._undo(failure)
                 raise failure from error
-            begin = self._segment.seqs.start if self._segment.seqs else records[0].seq
-            self._segment = replace(self._segment, seqs=range(begin, records[-1].seq + 1))
+            # Counted here, because the caller may be cancelled, and no number may be used twice.
+            self._last = after + len(commits)
+        return after
 
     def _write(self, data: bytes) -> None:
         if self._handle is None:
@@ -261,33 +186,31 @@ class Segments:
             self._full.append(self._segment)
             os.close(handle)
 
-    def batch(self) -> tuple[Segment, ...]:
-        """Begin another segment; return all complete ones, in the order of landing.
+    @contextmanager
+    def taken(self) -> Iterator[Callable[[], Iterator[Frame]]]:
+        """Yield a function that reads all that has landed; delete it if the block, which merges it, succeeds.
 
-        The caller stages them, then drops them after a commit or puts them back after a rollback.
+        What lands during the block is not part of it. After an error the next call yields the same frames again.
         """
         with self._lock:
             self._close()
-            full, self._full = tuple(self._full), []
-        return full
-
-    def take_in(self, connection: Connection, segments: Sequence[Segment], bodies: Bodies | None = None) -> None:
-        """Append the contents of segments to the tables, in the open transaction; see `page_commit.load`."""
-        _take_in(connection, segments, self._session, bodies, summed=False)
-
-    def put_back(self, segments: Sequence[Segment]) -> None:
-        """Return segments to the next batch, after a rollback."""
-        with self._lock:
-            self._full = [*segments, *self._full]
-
-    def drop(self, segments: Sequence[Segment]) -> None:
-        """Delete segments whose contents are committed to the tables."""
+            full, self._full = self._full, []
         try:
-            _drop(segments)
-        except OSError as error:
-            raise explain(self._warehouse, error) from error
+            yield lambda: _frames(full, self._session, summed=False)
+            _drop(full)
+        except BaseException as error:
+            with self._lock:
+                self._full = [*full, *self._full]
+            if isinstance(error, OSError):
+                raise explain(self._warehouse, error) from error
+            raise
+
+    def count_from(self, last: int) -> None:
+        """Give no later page commit a number up to `last`, because others have used these."""
+        with self._lock:
+            self._last = max(self._last, last)
 
     def close(self) -> None:
-        """Close the current file; its pages are recovered when the warehouse is next opened."""
+        """Close the current file; its pages are merged when the warehouse is next opened."""
         with self._lock:
             self._close()

@@ -3,7 +3,7 @@
 from duckdb import DuckDBPyConnection
 
 # All revisions, oldest first. The first one is that of gramhouse 0.2.0.
-REVISIONS = tuple(f"{number:04}" for number in range(21, 27))
+REVISIONS = tuple(f"{number:04}" for number in range(21, 28))
 HEAD = REVISIONS[-1]
 
 SCHEMA = "ops"

@@ -1,0 +1,60 @@
+"""Divides landed frames into the batches that are merged, and records which of them are merged."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from connectors.warehouse.ingest.landing.frames import Frame
+from connectors.warehouse.storage.connection import Connection
+from models.partition import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The landing numbers that are merged: all up to `seq`, and those in `ahead`."""
+
+    seq: int
+    ahead: frozenset[int] = frozenset()
+
+    def __contains__(self, seq: int) -> bool:
+        return seq <= self.seq or seq in self.ahead
+
+    def with_batch(self, batch: Iterable[Frame], left: Iterable[Frame]) -> "Merged":
+        """Return the numbers that are merged after a batch; `left` are all other frames that landed before this."""
+        done = self.ahead.union(frame.seq for frame in batch)
+        seq = min((frame.seq - 1 for frame in left), default=max(done, default=self.seq))
+        return Merged(max(seq, self.seq), frozenset(one for one in done if one > seq))
+
+
+def read_merged(connection: Connection) -> Merged:
+    """Return which landing numbers are merged."""
+    query = "SELECT merged_seq, merged_ahead FROM ops.warehouse"
+    [(seq, ahead)] = connection.db.execute(query).fetchall()
+    return Merged(seq, frozenset(ahead or ()))
+
+
+def write_merged(connection: Connection, merged: Merged) -> None:
+    """Record which landing numbers are merged, in the open transaction that merges them."""
+    ahead = ", ".join(map(str, sorted(merged.ahead)))
+    connection.db.execute(f"UPDATE ops.warehouse SET merged_seq = {merged.seq}, merged_ahead = [{ahead}]")  # noqa: S608
+
+
+def batches_of(frames: Iterable[Frame]) -> list[list[Frame]]:
+    """Divide frames, in the order of landing, so that in each batch at most the last scan of a partition is closed.
+
+    The removals of a closed scan must be decided before the pages of the partition's next scan are merged, because
+    afterwards the items that it missed could not be found. So a frame is in the batch after those of the scans of its
+    partition that were closed before it. Within a partition the order of landing holds; partitions do not
+    depend on each other.
+    """
+    closed = Counter[Partition]()
+    batches: list[list[Frame]] = []
+    for frame in frames:
+        partition, checkpoint = frame.partition, frame.commit.checkpoint
+        number = 0 if partition is None else closed[partition]
+        if number == len(batches):
+            batches.append([])
+        batches[number].append(frame)
+        if checkpoint is not None and checkpoint.is_closed:
+            closed[checkpoint.partition] += 1
+    return batches

@@ -1,0 +1,43 @@
+"""Merges landed frames, each batch in its own transaction."""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+from connectors.warehouse.ingest.landing.batches import batches_of, read_merged, write_merged
+from connectors.warehouse.ingest.landing.frames import Frame
+from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.raw.parts import confirm_part
+from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.limits import in_enough_memory, release_memory
+
+
+def merge_landed(connection: Connection, frames: Callable[[], Iterable[Frame]]) -> tuple[int, MergeStats]:
+    """Merge everything that landed and is not merged; return the last landing number, and the counts of changes.
+
+    `frames` reads what landed, in order. It is called for each batch, so that the bodies of a batch are freed while it
+    is merged. The connection must not be in a transaction. If an error ends it, earlier batches are merged.
+    """
+
+    def transaction() -> tuple[int, MergeStats]:
+        with connection.begin():
+            merged = read_merged(connection)
+            batches = batches_of(frame for frame in frames() if frame.seq not in merged)
+            if not batches:
+                return 0, MergeStats()
+            following = merged.with_batch(batches[0], chain.from_iterable(batches[1:]))
+            left = len(batches) - 1
+            del batches[1:]
+            counts = merge(connection, batches.pop())
+            write_merged(connection, following)
+            return left, counts
+
+    left, counts = in_enough_memory(connection.db, transaction)
+    confirm_part(connection)
+    while left:
+        left, more = in_enough_memory(connection.db, transaction)
+        confirm_part(connection)
+        counts += more
+    release_memory(connection.db)
+    with connection.begin():
+        return read_merged(connection).seq, counts
