@@ -83,7 +83,8 @@ class _Job:
 class DaskScans:
     """Scans the accounts of one run on workers.
 
-    A thread of a worker has one task, and its next one waits: that bounds the memory. Accounts are open in `slots`.
+    For each thread of a worker, two tasks are under way: one runs, and one is next, or its result is landing. That
+    bounds the memory. Accounts are open in `slots`.
     """
 
     def __init__(self, client: Any, settings: Settings, threads: int) -> None:  # noqa: ANN401 - distributed has no types
@@ -99,7 +100,8 @@ class DaskScans:
         self._waiting: list[_Job] = []
         self._landing = asyncio.Lock()
         self._numbers = counting(1)
-        self._in_flight = 0
+        # Tasks that have not returned, and those that have not landed.
+        self._running = self._in_flight = 0
         self._reserved = 0
         self._background: set[asyncio.Future[None]] = set()
         # The error of a background task: every open account raises it.
@@ -142,6 +144,7 @@ class DaskScans:
                 self._spawn(self._end(run, job, None))
             self._waiting.clear()
         while (share := self._share(run)) != 0 and (jobs := self._take()):
+            self._running += 1
             self._in_flight += 1
             self._reserved += share or 0
             self._spawn(self._carry_out(run, jobs, share))
@@ -158,8 +161,9 @@ class DaskScans:
         Scans that have begun go first: a long one would delay the end of the run. The accounts of a lost task go last,
         in smaller tasks, and in the end one by one without other tasks, so that one that ends workers is found.
         """
-        idle = self._threads - self._in_flight
-        if idle <= -self._threads or len(self._waiting) < (1 if idle > 0 else self._concurrency):
+        idle = self._threads - self._running
+        is_enough = len(self._waiting) >= (1 if idle > 0 else self._concurrency)
+        if not is_enough or self._in_flight >= 2 * self._threads:
             return []
         self._waiting.sort(key=lambda job: (job.lost, job.account.scan is None))
         lost = self._waiting[0].lost
@@ -182,6 +186,8 @@ class DaskScans:
         future = self._client.submit(pickle.loads, call, pure=False)
         try:
             result = await _result(future)
+            self._running -= 1
+            self._submit(run)
             # One at a time, because each is much larger when it is unpacked.
             async with self._landing:
                 scanned = await asyncio.to_thread(_unpack, result)
