@@ -80,7 +80,7 @@ def test_checking_the_holder_disturbs_neither_it_nor_the_next_one(path: Path) ->
     with writing(path) as rig:
         for number in range(20):
             assert holder(path) is not None
-            rig.land(Scan(POSTS, f"w{number}", T0).page([], at(1)))
+            rig.record(Scan(POSTS, f"w{number}", T0).page([], at(1)))
     for _ in range(20):
         assert holder(path) is None
     with writing(path):
