@@ -99,7 +99,7 @@ def test_bad_usage_exits_with_2(run_cli: Cli, arguments: list[str]) -> None:
             ["sync", "--page-size", "0"],
             "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
         ),
-        (["sync", "--base-url", "http://example.com"], "must use https"),
+        (["sync", "--base-url", "http://example.com"], "Fix: use https."),
         (["sync", "--surface", "reels"], "unknown surface"),
         (["sync", "--incremental", "--full-refresh"], "cannot be combined. Fix: use one of them."),
         (["backfill"], "Nothing is selected. Fix: use --account"),
