@@ -244,9 +244,9 @@ def test_one_account_alone(snapshot: Path) -> None:
 
 def test_an_account_that_is_not_there_is_refused_with_the_nearest(snapshot: Path) -> None:
     [(name,)] = answer(snapshot, "SELECT ig_username FROM accounts ORDER BY ALL LIMIT 1")
-    with pytest.raises(SettingsError, match=f"did you mean {re.escape(name)}"):
+    with pytest.raises(SettingsError, match=f"Did you mean {re.escape(name)}"):
         page(snapshot, accounts=(name[:-1],))
-    with pytest.raises(SettingsError, match="`gramhouse accounts` lists them"):
+    with pytest.raises(SettingsError, match="Fix: `gramhouse accounts` lists all"):
         page(snapshot, accounts=("it's",))
 
 
