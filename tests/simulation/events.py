@@ -52,11 +52,12 @@ class RequestCancelled:
 
 @dataclass(frozen=True, slots=True)
 class PageLanded:
-    """A page is durable; `recent`: it closes a recent scan."""
+    """A page is durable; `recent`: it closes a recent scan. One without a valid cursor has no checkpoint."""
 
     at: float
     correlation_id: str | None
     recent: bool = False
+    has_checkpoint: bool = True
 
 
 @dataclass(frozen=True, slots=True)

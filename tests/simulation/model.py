@@ -32,10 +32,19 @@ def replace_lone_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return {key: replace_lone_surrogates(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
+# Bytes that the sandbox's faults write where UTF-8 is expected, what they are in a parsed page, and in quarantine.
+_NOT_UTF8, _UNREADABLE, _SHOWN = b"\xc3\x28\xff", "text that is not UTF-8", r"\xc3(\xff"
+
+
+def is_readable(item: object) -> bool:
+    """Return whether all texts of a record are UTF-8."""
+    return not isinstance(item, dict) or _UNREADABLE not in item.values()
+
+
 @lru_cache(maxsize=4096)
 def parsed(body: bytes) -> Item:
     """Parse the page in a response body."""
-    page = json.loads(body)
+    page = json.loads(body.replace(_NOT_UTF8, _UNREADABLE.encode()))
     return replace_lone_surrogates(page) if b"\\ud" in body else page  # type: ignore[no-any-return]
 
 
@@ -86,7 +95,9 @@ class Model:
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
-    def land(self, day: int, scan: Scan, partition: Partition, body: bytes, at: datetime) -> None:
+    def land(
+        self, day: int, scan: Scan, partition: Partition, body: bytes, at: datetime, *, has_cursor: bool = True
+    ) -> None:
         """Land a page that process `day` received at time `at`; with the last page, the scan is closed."""
         self.landed += 1
         scan.began = scan.began or self.landed
@@ -98,7 +109,7 @@ class Model:
                 self._account(scan, item, at)
             else:
                 self._item(scan, partition, item, at)
-        if page["next_cursor"] is None or scan.recent:
+        if has_cursor and (page.get("next_cursor") is None or scan.recent):
             self._end(scan, partition, at)
 
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
@@ -111,7 +122,7 @@ class Model:
         self.accounts.see(item["id"], item, scan, self.landed, at)
 
     def _item(self, scan: Scan, partition: Partition, item: Item, at: datetime) -> None:
-        media_id = id_of(item)
+        media_id = id_of(item) if is_readable(item) else None
         if media_id is None:
             self._quarantine(partition, item)
             scan.rejects = True
@@ -132,6 +143,10 @@ class Model:
 
     def _quarantine(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
         """Put a record into quarantine, unless one with the same content is there already."""
+        if not is_readable(item):
+            text = json.dumps(item).replace(_UNREADABLE, _SHOWN)
+            self.quarantine.setdefault((partition, text), text)
+            return
         text = json.dumps(item, sort_keys=True)
         self.quarantine.setdefault((partition, content(item) if isinstance(item, dict) else text), text)
 
@@ -165,6 +180,6 @@ def published(item: Item) -> datetime | None:
 
 def is_account(item: object) -> bool:
     """Return whether a record is a valid account; the sandbox's faults produce accounts that are not."""
-    if not isinstance(item, dict) or any(name not in item for name in _ACCOUNT):
+    if not isinstance(item, dict) or not is_readable(item) or any(name not in item for name in _ACCOUNT):
         return False
     return "host" not in str(item["public_id"]) and not str(item["ig_username"]).startswith("half an emoji")

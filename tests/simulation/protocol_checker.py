@@ -192,6 +192,14 @@ class ProtocolChecker:
         require(response is not None, f"a page landed that was never received: {landed}")
         assert response is not None
         require(response.status == 200 and response.whole, f"a response that is not a page landed: {response}")
+        if not landed.has_checkpoint:
+            # Its items are stored, but the scan fails.
+            session.first_request_at.pop(response.partition, None)
+            failed = Scan(instant(response.at), session.begun, session.number, session.number)
+            self.model.land(
+                session.number, failed, response.partition, response.body, instant(response.at), has_cursor=False
+            )
+            return
         scan = self.scans.get((response.partition, session.run_kind))
         if response.cursor is None:
             first = instant(session.first_request_at.pop(response.partition))
@@ -218,7 +226,7 @@ class ProtocolChecker:
         session.touched.add(response.partition)
         scan.pages += 1
         scan.day = session.number
-        scan.following = page["next_cursor"]
+        scan.following = page.get("next_cursor")
         scan.share = 1.0 if session.full.get(response.partition) == "full_due" else 0.0
         self._read(session, scan, response, recent=landed.recent)
         scan.cursors.add(str(scan.following))

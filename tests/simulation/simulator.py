@@ -201,7 +201,7 @@ class Simulator:
         now = self._time()
         if landing.page is not None and landing.page.scan_id:
             recent = landing.checkpoint is not None and landing.checkpoint.state is ScanState.RECENT
-            yield PageLanded(now, landing.page.correlation_id, recent)
+            yield PageLanded(now, landing.page.correlation_id, recent, landing.checkpoint is not None)
         elif landing.page is not None:
             [record], where = landing.page.rejected, landing.page.partition
             yield PageQuarantined(now, (where.account_id, where.surface), record.payload)
