@@ -167,7 +167,7 @@ def is_same(one: Item, other: Item) -> bool:
 
 def listed(items: Iterable[Any]) -> list[Listed]:
     """Return the ids and publication times of a page's items."""
-    objects = (item if isinstance(item, dict) else {} for item in items)
+    objects = (item if isinstance(item, dict) and is_readable(item) else {} for item in items)
     return [(id_of(item), reading.canonical(item, _PUBLISHED)) for item in objects]
 
 
