@@ -59,8 +59,9 @@ async def list_accounts(run: Run) -> Outcome:
 
 
 async def _seen(warehouse: Warehouse, last: Checkpoint | None) -> frozenset[str]:
-    unfinished = last is not None and last.state is ScanState.SCANNING
-    return frozenset(await warehouse.seen(last.scan_id)) if last and unfinished else frozenset()
+    if last is None or last.state is not ScanState.SCANNING:
+        return frozenset()
+    return frozenset(await warehouse.seen(last.scan_id))
 
 
 def _account(
