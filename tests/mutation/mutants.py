@@ -80,8 +80,8 @@ MUTANTS = (
     ),
     Mutant(
         "an account listed twice is kept twice",
-        "connectors/warehouse/merge/accounts.py",
-        "    QUALIFY row_number() OVER (PARTITION BY s.account_id ORDER BY s.seq DESC, s.position DESC) = 1\n",
+        "connectors/warehouse/merge/accounts.sql",
+        " QUALIFY row_number() OVER (PARTITION BY account_id ORDER BY seq DESC, position DESC) = 1\n",
         "",
         ("tests/warehouse/merge/test_warehouse_merge_accounts.py",),
     ),
@@ -108,8 +108,8 @@ MUTANTS = (
     ),
     Mutant(
         "an empty catalogue confirms that accounts are gone",
-        "connectors/warehouse/merge/account_removal.py",
-        "WHERE {{accepted}} OR EXISTS (FROM core.accounts AS listed WHERE listed.seen_seq >= w.began_seq)",
+        "connectors/warehouse/merge/missed_accounts.sql",
+        "WHERE is_accepted OR EXISTS (FROM core.accounts AS listed WHERE listed.seen_seq >= f.began_seq)",
         "WHERE true",
         ("tests/warehouse/merge/test_warehouse_account_removal.py", "tests/flows/engine/test_flows_accounts.py"),
     ),
@@ -136,9 +136,9 @@ MUTANTS = (
     ),
     Mutant(
         "an id in another case is another account",
-        "connectors/warehouse/merge/accounts.py",
-        "f.received_at, lower(a.listed_as) AS account_id",
-        "f.received_at, a.listed_as AS account_id",
+        "connectors/warehouse/merge/accounts.sql",
+        "    lower(i.listed_as) AS account_id,",
+        "    i.listed_as AS account_id,",
         ("tests/warehouse/merge/test_warehouse_merge_accounts.py",),
     ),
     Mutant(

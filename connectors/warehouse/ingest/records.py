@@ -38,14 +38,15 @@ _listed = msgspec.json.Decoder(_Listed)
 
 
 class AccountRow(NamedTuple):
-    """A listed account; `listed_as` is its id as received."""
+    """A listed account; `listed_as` is its id as received. A rejected record has no status."""
 
     seq: int
     position: int
     listed_as: str
-    ig_username: str
-    public_id: str
-    status: str
+    ig_username: str | None = None
+    public_id: str | None = None
+    status: str | None = None
+    unknown_status: str | None = None
 
 
 class RejectedRow(NamedTuple):
@@ -77,7 +78,7 @@ class UnreadableRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What landed pages contain besides media items."""
+    """What landed pages contain besides media items. `accounts` are also in `rejected` if they have no status."""
 
     accounts: Sequence[AccountRow]
     rejected: Sequence[RejectedRow]
@@ -168,6 +169,12 @@ def read_records(
             accounts += found
             rejected += malformed
     left_out = {seq for seq, _ in unreadable}
+    rejected = [row for row in rejected if row.seq not in left_out]
+    accounts += (
+        AccountRow(row.seq, row.position, row.listed_as, unknown_status=row.unknown_status)
+        for row in rejected
+        if row.listed_as is not None and row.position is not None
+    )
     unknown_fields: dict[tuple[str, str], FieldRow] = {}
     for seq, page in pages:
         for path in () if seq in left_out else page.unknown_fields:
@@ -175,7 +182,7 @@ def read_records(
             unknown_fields.setdefault(found_field[:2], found_field)
     return Records(
         accounts,
-        [row for row in rejected if row.seq not in left_out],
+        rejected,
         list(unknown_fields.values()),
         [UnreadableRow(seq, str(body, "utf-8")) for seq, body in unreadable],
     )

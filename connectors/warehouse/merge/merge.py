@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.merge.accounts import merge_accounts
+from connectors.warehouse.merge import steps
+from connectors.warehouse.merge.account_removal import mark_accounts_removed
 from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
 from connectors.warehouse.merge.quarantine import collect_rejected
 from connectors.warehouse.merge.removal import mark_removed
@@ -197,10 +198,11 @@ def _merge_pages(batch: MergeBatch, pages: _Pages, last: Sequence[Checkpoint]) -
         batch.table("finished", _FINISHED)
     items = media.items
     is_any_rejecting = _find_rejecting(batch, items, closed, has_rejected=has_rejected)
-    gone_accounts = None
     if pages.of_accounts:
         batch.copy("account_items", table_of(AccountRow, found.accounts))
-        gone_accounts = merge_accounts(batch, are_rejected=has_rejected, is_closed="accounts" in closed)
+        steps.run(batch.db, "accounts")
+    if "accounts" in closed:
+        mark_accounts_removed(batch.connection)
     to_write = media.write()
     quarantined = collect_rejected(batch, media.mapping, items) if has_rejected else None
     missed = None if items is None else mark_removed(batch, items, is_closed="media" in closed)
@@ -210,7 +212,7 @@ def _merge_pages(batch: MergeBatch, pages: _Pages, last: Sequence[Checkpoint]) -
         items=items,
         to_write=to_write,
         missed=missed,
-        gone_accounts=gone_accounts,
+        gone_accounts="missed_accounts" if "accounts" in closed else None,
         quarantined=quarantined,
     )
     counts = count_changes(batch, merged)

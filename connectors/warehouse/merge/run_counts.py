@@ -80,7 +80,7 @@ _FIRST = "SELECT first_order_key FROM {to_write} WHERE first_order_key IS NOT NU
 # which landed only for quarantine, and items that a rebuild imports from it, which were counted when they landed.
 _PAGES = "SELECT seq, 'pages' AS what FROM pages WHERE scan_id <> ''"
 _ITEMS = "SELECT seq, 'items' FROM {sightings} WHERE scan_id <> ''"
-_ACCOUNTS = "SELECT seq, 'items' FROM {accounts}"
+_ACCOUNTS = "SELECT seq, 'items' FROM {accounts} WHERE status IS NOT NULL"
 _REJECTED_ACCOUNTS = "SELECT seq, 'items' FROM {rejected} WHERE resource = 'accounts' AND position IS NOT NULL"
 _FIRST_SIGHTINGS = f"""
 SELECT first_order_key >> {POSITION_BITS}, if(is_new, 'added', 'returned') FROM {{to_write}}
@@ -93,7 +93,7 @@ _CHANGED = f"SELECT order_key >> {POSITION_BITS}, 'changed' FROM {{changed}} WHE
 # What a run is credited with itself: a removal is counted for the run whose scan was complete without the item.
 _OF_RUNS_ITSELF = {
     "missed": "SELECT run_id, removal FROM {missed} WHERE removal IS NOT NULL",
-    "gone_accounts": "SELECT run_id, 'accounts_removed' FROM {gone_accounts}",
+    "gone_accounts": "SELECT run_id, 'accounts_removed' FROM {gone_accounts} WHERE is_gone",
     "quarantined": "SELECT run_id, 'quarantined' FROM {quarantined}",
 }
 
