@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import shutil
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Put temporary folders in memory if it has space: on a disk, a fifth of the tests' time is waiting for fsync."""
     if config.getoption("basetemp") is None and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    # A shell that starts tests in the background lets them ignore Ctrl-C, which the processes of tests would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # Files that take more than 15 seconds, the longest first: started last, one of them would delay the end of all tests.
