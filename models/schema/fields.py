@@ -75,7 +75,7 @@ class OwnNames:
     lists: Collection[str]
 
 
-# JSON types that decoders no longer report once one of the others was found: they fit into its column.
+# JSON types that decoding no longer reports once one of the others was found: they fit into its column.
 _FITS_INTO: Mapping[JsonType, Collection[JsonType]] = {
     JsonType.NULL: frozenset(JsonType) - {JsonType.NULL, JsonType.SHADOWED, JsonType.UNREADABLE},
     JsonType.EMPTY_LIST: LISTS,
@@ -86,7 +86,7 @@ _FITS_INTO: Mapping[JsonType, Collection[JsonType]] = {
 
 
 def _noticed(json_types: Mapping[JsonType, datetime]) -> Mapping[JsonType, datetime]:
-    """Return the JSON types without those that fit into one found no later: decoders do not report them."""
+    """Return the JSON types without those that fit into one found no later: decoding does not report them."""
     return {
         json_type: at
         for json_type, at in json_types.items()
@@ -135,7 +135,8 @@ class _Register:
             return
         if seen.json_type not in field.json_types or seen.at < field.json_types[seen.json_type]:
             field = replace(field, json_types=_noticed({**field.json_types, seen.json_type: seen.at}))
-        self.fields[seen.resource, seen.path] = replace(field, table=self._table(field))
+        table = self._table(field)
+        self.fields[seen.resource, seen.path] = field if table == field.table else replace(field, table=table)
 
 
 def register(known: Registry, observations: Iterable[FieldObservation], own: OwnNames) -> Registry:

@@ -619,7 +619,7 @@ MUTANTS = (
         ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
     ),
     Mutant(
-        "an item that is not an object sends its batch to the slow decoder",
+        "an item that is not an object sends its batch to Python",
         "connectors/warehouse/ingest/decode.py",
         'return bytes(memoryview(raw)[:1]) == b"{"',
         "return bool(raw)",

@@ -1,4 +1,4 @@
-"""Decoded cells as DuckDB tables: finds values that decoders do not report, and reads the rows of child tables."""
+"""Decoded cells as DuckDB tables: finds values that decoding does not report, and reads the rows of child tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def _met(
 def observations(
     db: DuckDBPyConnection, cells: RegisteredCells, mapping: MediaMapping, received: str
 ) -> Iterator[FieldObservation]:
-    """Yield observations that decoders do not report, from the values of the cells.
+    """Yield observations that decoding does not report, from the values of the cells.
 
     `received` is a query for `received_at` by order key.
     """

@@ -1,7 +1,7 @@
-"""Decodes raw items into cells: the Arrow decoder for items that match the registry, the Python decoder for the rest.
+"""Decodes raw items into cells, with Arrow.
 
-A batch that the Arrow decoder rejects is halved until few items are left. The Python decoder decodes those and finds
-new fields and types; with these the Arrow decoder can decode the rest.
+A batch that Arrow refuses is halved until few items are left. Those are parsed in Python, which finds new fields and
+types; with these Arrow can read the rest. At the end, Arrow reads what Python rewrote.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,14 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.warehouse.ingest import arrow_decoder, python_decoder
+from connectors.warehouse.ingest import arrow_json, normalizer
 from connectors.warehouse.ingest.arrays import array_of, times_of
 from connectors.warehouse.ingest.layout import CellTable, Layout, layout
 from models.schema.fields import FieldObservation, OwnNames, Registry, register
 from models.schema.mapping import Mapping as MediaMapping
 
-# The most items in one call of the Arrow decoder. A batch that it rejects is halved, down to `_FEW` items, which the
-# Python decoder decodes.
+# The most items that Arrow reads at once. A batch that it refuses is halved, down to `_FEW` items, which Python parses.
 _ITEMS_PER_CALL = 8192
 _FEW = 24
 
@@ -39,12 +38,12 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Items that the Arrow decoder decoded, with the layout that it used."""
+    """Items that Arrow read, with the layout that it used."""
 
     order_keys: Any
     raw: Sequence[bytes]
     layout: Layout
-    items: arrow_decoder.ArrowItems
+    nested: Any
 
 
 def _is_object(raw: bytes) -> bool:
@@ -62,7 +61,7 @@ class Decoder:
         self._registry = registry
         self._layout = layout(mapping, registry)
         self._chunks: list[_Chunk] = []
-        self._by_python: list[python_decoder.DecodedItem] = []
+        self._refused: list[normalizer.ParsedItem] = []
 
     def add(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
         """Decode items, bytes or views of bytes; those that are not objects get no cells."""
@@ -70,30 +69,25 @@ class Decoder:
             self._decode(order_keys[begin : begin + _ITEMS_PER_CALL], raw[begin : begin + _ITEMS_PER_CALL])
 
     def _decode(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        items = arrow_decoder.read(raw, self._layout)
-        if items is not None:
-            self._chunks.append(_Chunk(array_of(order_keys, pa.int64()), raw, self._layout, items))
+        nested = arrow_json.read(raw, self._layout)
+        if nested is not None:
+            self._chunks.append(_Chunk(array_of(order_keys, pa.int64()), raw, self._layout, nested))
         elif not all(are_objects := list(map(_is_object, raw))):
             self._decode(list(compress(order_keys, are_objects)), list(compress(raw, are_objects)))
         elif len(raw) <= _FEW:
-            self._read_carefully(order_keys, raw)
+            self._parse(order_keys, raw)
         else:
             half = len(raw) // 2
             self._decode(order_keys[:half], raw[:half])
             self._decode(order_keys[half:], raw[half:])
 
-    def _read_carefully(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        items = [python_decoder.read(order_key, bytes(one)) for order_key, one in zip(order_keys, raw, strict=True)]
-        found = [item for item in items if item is not None]
-        self._by_python += found
-        self.learn(chain.from_iterable(python_decoder.observations(item, self._at(item.order_key)) for item in found))
-        for table in self._layout.children.values():
-            self.learn(
-                chain.from_iterable(
-                    python_decoder.element_observations(item, table.resource, table.lists, self._at(item.order_key))
-                    for item in found
-                )
-            )
+    def _parse(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
+        parsed = [normalizer.parse(order_key, bytes(one)) for order_key, one in zip(order_keys, raw, strict=True)]
+        found = [(item, self._at(item.order_key)) for item in parsed if item is not None]
+        self._refused += [item for item, _ in found]
+        self.learn(chain.from_iterable(normalizer.observations(item, at) for item, at in found))
+        tables = self._layout.tables
+        self.learn(chain.from_iterable(normalizer.element_observations(item, tables, at) for item, at in found))
 
     def learn(self, met: Iterable[FieldObservation]) -> None:
         """Add observations to the registry; the layout follows from it."""
@@ -110,19 +104,21 @@ class Decoder:
     def finish(self) -> Decoded:
         """Return all cells in the last layout."""
         self._repeat()
-        tables = self._layout.children.values()
-        media = [chunk.items.cells(chunk.order_keys, self._layout.media) for chunk in self._chunks]
-        media.append(python_decoder.cells_of(self._by_python, self._layout))
+        final = self._layout
+        lines = [normalizer.rewritten(item, final) for item in self._refused]
+        order_keys = array_of([item.order_key for item in self._refused], pa.int64())
+        rewritten, children = arrow_json.read_rewritten(lines, order_keys, final)
+        media = [arrow_json.cells_of(chunk.nested, chunk.order_keys, final.media) for chunk in self._chunks]
         return Decoded(
-            with_times(pa.concat_tables(media), self._layout.media),
-            {table.resource: self._elements(table) for table in tables},
+            with_times(pa.concat_tables([*media, rewritten]), final.media),
+            {name: self._elements(table, children[name]) for name, table in final.children.items()},
             self._registry,
-            self._layout,
+            final,
         )
 
-    def _elements(self, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
-        found = [cells for chunk in self._chunks for cells in chunk.items.element_cells(chunk.order_keys, table)]
-        return with_times(pa.concat_tables([*found, python_decoder.element_cells_of(self._by_python, table)]), table)
+    def _elements(self, table: CellTable, rewritten: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+        found = [arrow_json.element_cells_of(chunk.nested, chunk.order_keys, table) for chunk in self._chunks]
+        return with_times(pa.concat_tables([*chain.from_iterable(found), rewritten]), table)
 
     def _repeat(self) -> None:
         """Decode items again if a cell has another type now than in the layout with which they were decoded."""

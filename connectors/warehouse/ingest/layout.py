@@ -1,4 +1,4 @@
-"""Decides which paths of an item get a column of cells, and its type. Both decoders fill this layout. No IO.
+"""Decides which paths of an item get a column of cells, and its type. No IO.
 
 A cell contains the value at one path, or at one path of a list element. Table columns are read from cells.
 """
@@ -30,7 +30,7 @@ _ARROW: Mapping[str, Any] = {
 # The type of lists that have been empty so far; no cell has it. With a list of nulls, pyarrow creates invalid arrays.
 NO_ELEMENT = pa.list_(pa.int8())
 
-# A text cell may have values of several JSON types. The Arrow decoder accepts only the one that was found first.
+# A text cell may have values of several JSON types. In items as received, Arrow accepts the one that was found first.
 _AS_TEXT: Mapping[JsonType, Any] = {
     JsonType.TEXT: pa.string(),
     JsonType.INSTANT: pa.string(),
@@ -64,8 +64,8 @@ class Cell:
 class CellTable:
     """The cells of media items, or of the elements of the lists that fill a child table (`lists`, in order).
 
-    `expected` are the Arrow fields that the Arrow decoder accepts in an item or an element; it leaves items with other
-    fields to the Python decoder. `known` are the paths of all fields, including those without cells.
+    `expected` are the Arrow fields of an item or an element as it is received; items with other fields are rewritten.
+    `known` are the paths of all fields, including those without cells.
     """
 
     resource: str
@@ -74,18 +74,32 @@ class CellTable:
     lists: tuple[str, ...]
     expected: tuple[Any, ...]
 
+    @property
+    def fields(self) -> Sequence[Any]:
+        """The Arrow fields of the cells."""
+        return [pa.field(cell.name, arrow_type(cell.type)) for cell in self.cells.values()]
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The cells of media items, and of each child table."""
+    """The cells of media items, and of each child table; `tables` are these by the path of a list that fills them.
+
+    `schema` is the Arrow schema of items as they were received.
+    """
 
     media: CellTable
     children: Mapping[str, CellTable]
+    tables: Mapping[str, CellTable]
     schema: Any
 
-    def table_of(self, path: str) -> CellTable | None:
-        """Return the child table that the list of objects at this path fills, if any."""
-        return next((table for table in self.children.values() if path in table.lists), None)
+    @property
+    def rewritten(self) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """The Arrow schema of rewritten items: a field for each cell, and a list for each child table."""
+        children = [
+            pa.field(name, pa.list_(pa.struct([pa.field("position", pa.int32()), *table.fields])))
+            for name, table in self.children.items()
+        ]
+        return pa.schema([pa.field("overflow", pa.string()), *self.media.fields, *children])
 
 
 def _needed(field: Field, candidates: Collection[str]) -> str | None:
@@ -132,7 +146,7 @@ def _tree(fields: Sequence[Field], cells: Mapping[str, Cell], rows: Mapping[str,
             return pa.struct(build(keys))
         if field.path in rows:
             return pa.list_(pa.struct(rows[field.path].expected))
-        # Values of fields without a cell are stored as overflow, by the Python decoder.
+        # Items with values that have no cell are rewritten, with these as overflow.
         return NO_ELEMENT if JsonType.EMPTY_LIST in field.json_types else pa.null()
 
     return tuple(build(()))
@@ -156,10 +170,11 @@ def layout(mapping: MediaMapping, registry: Registry) -> Layout:
             table, cells, frozenset(field.path for field in fields), tuple(paths), _tree(fields, cells, {})
         )
     cells = _cells(of[MEDIA], mapping.columns, mapping.media_id)
-    rows = {path: table for table in children.values() for path in table.lists}
-    expected = _tree(of[MEDIA], cells, rows)
+    tables = {path: table for table in children.values() for path in table.lists}
+    expected = _tree(of[MEDIA], cells, tables)
     return Layout(
         CellTable(MEDIA, cells, frozenset(field.path for field in of[MEDIA]), (), expected),
         children,
+        tables,
         pa.schema(expected),
     )

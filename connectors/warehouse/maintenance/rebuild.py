@@ -180,7 +180,7 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
 
 
 def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
-    """Return what determines the tables. Times are left out: they depend on which items the fast decoder read."""
+    """Return what determines the tables. Times are left out: they depend on which items were rewritten."""
     return {key: (field.name, field.table, frozenset(field.json_types)) for key, field in registry.items()}
 
 

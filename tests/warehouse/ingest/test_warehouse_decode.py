@@ -1,4 +1,4 @@
-"""Two decoders: the fast one reads the same values as the careful one."""
+"""Arrow reads the same values from items as they were received and as they were rewritten."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.warehouse.ingest import arrow_decoder, python_decoder
+from connectors.warehouse.ingest import arrow_json, normalizer
 from connectors.warehouse.ingest.arrays import array_of, times_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder, with_times
 from connectors.warehouse.ingest.layout import Layout
@@ -77,24 +77,23 @@ def plain(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - pyarrow has no 
     return sorted(rows, key=lambda row: (row["order_key"], row.get("position", 0)))
 
 
-def read_carefully(items: Sequence[bytes], layout: Layout) -> dict[str, list[dict[str, Any]]]:
-    found = [item for order_key, one in enumerate(items) if (item := python_decoder.read(order_key, one)) is not None]
-    media = plain(with_times(python_decoder.cells_of(found, layout), layout.media))
-    children = {
-        name: plain(with_times(python_decoder.element_cells_of(found, table), table))
-        for name, table in layout.children.items()
-    }
-    return {"media": media, **children}
+def read_rewritten(items: Sequence[bytes], layout: Layout) -> dict[str, list[dict[str, Any]]]:
+    found = [item for order_key, one in enumerate(items) if (item := normalizer.parse(order_key, one)) is not None]
+    lines = [normalizer.rewritten(item, layout) for item in found]
+    order_keys = array_of([item.order_key for item in found], pa.int64())
+    media, children = arrow_json.read_rewritten(lines, order_keys, layout)
+    of_children = {name: plain(with_times(cells, layout.children[name])) for name, cells in children.items()}
+    return {"media": plain(with_times(media, layout.media)), **of_children}
 
 
 @settings(max_examples=200)
 @given(ITEMS)
-def test_both_decoders_read_the_same_values(items: list[dict[str, Any]]) -> None:
+def test_items_read_as_received_and_rewritten_have_the_same_values(items: list[dict[str, Any]]) -> None:
     lines = raw(items)
     learned = decoded(lines)
     again = decoded(lines, learned.registry)
     assert {"media": plain(again.media), **{name: plain(table) for name, table in again.children.items()}} == (
-        read_carefully(lines, again.layout)
+        read_rewritten(lines, again.layout)
     )
 
 
@@ -109,7 +108,7 @@ def test_items_decoded_together_or_one_by_one_are_the_same(
     for order_key, line in enumerate(lines):
         decoder.add([order_key], [line])
     apart = decoder.finish()
-    assert plain(apart.media) == read_carefully(lines, apart.layout)["media"]
+    assert plain(apart.media) == read_rewritten(lines, apart.layout)["media"]
 
 
 _ARRAYS = st.one_of(
@@ -162,29 +161,29 @@ def test_arrow_is_given_aligned_buffers_of_the_values(values: list[object], kind
         ({"children": [{"b": 1}]}, {"children": [{"c": 1}]}),
     ],
 )
-def test_an_item_with_an_unregistered_type_is_left_to_the_careful_decoder(known: object, item: object) -> None:
+def test_arrow_refuses_an_item_with_an_unregistered_type(known: object, item: object) -> None:
     layout = decoded(raw([known])).layout
-    assert arrow_decoder.read(raw([known]), layout) is not None
-    assert arrow_decoder.read(raw([known, item]), layout) is None
+    assert arrow_json.read(raw([known]), layout) is not None
+    assert arrow_json.read(raw([known, item]), layout) is None
 
 
-def test_a_key_given_twice_is_left_to_the_careful_decoder_and_the_first_counts() -> None:
+def test_of_a_key_given_twice_the_first_counts() -> None:
     [row] = plain(decoded([b'{"a":1,"b":2,"a":3}'], decoded(raw([{"a": 1, "b": 2}])).registry).media)
     assert [row["c0"], row["c1"]] == [1, 2]
 
 
-def test_one_irregular_item_does_not_send_its_batch_to_the_careful_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_irregular_item_does_not_send_its_batch_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = raw([{"id": str(number), "likes": number} for number in range(4000)])
     registry = decoded(lines[:1]).registry
     lines[2500] = b'{"id":"2500","likes":"many"}'
     read: list[int] = []
-    slow = python_decoder.read
+    parse = normalizer.parse
 
-    def watched(order_key: int, one: bytes) -> python_decoder.DecodedItem | None:
+    def watched(order_key: int, one: bytes) -> normalizer.ParsedItem | None:
         read.append(order_key)
-        return slow(order_key, one)
+        return parse(order_key, one)
 
-    monkeypatch.setattr(python_decoder, "read", watched)
+    monkeypatch.setattr(normalizer, "parse", watched)
     found = decoded(lines, registry)
     assert found.media.num_rows == 4000
     assert 2500 in read
@@ -208,9 +207,9 @@ def test_fields_beyond_the_registry_s_limit_are_kept_as_overflow() -> None:
         assert kept == {f"/{key}": value for key, value in item.items()}
 
 
-def test_items_that_are_not_objects_do_not_send_the_others_to_the_slow_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_that_are_not_objects_do_not_send_the_others_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     known = decoded(raw([{"a": 1, "b": "x"}])).registry
-    monkeypatch.setattr(python_decoder, "read", lambda *_: pytest.fail("an item was decoded in Python"))
+    monkeypatch.setattr(normalizer, "parse", lambda *_: pytest.fail("an item was parsed in Python"))
     body = json.dumps({"items": [{"a": number, "b": "y"} if number % 20 else None for number in range(200)]})
     found = decoded(raw_items(body.encode()), known)
     assert [row["order_key"] for row in plain(found.media)] == [number for number in range(200) if number % 20]

@@ -92,7 +92,7 @@ def test_a_field_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig, foun
 
 
 def test_times_of_types_that_only_a_second_pass_finds_are_no_new_types(rig: Rig) -> None:
-    # So many items that the fast decoder reads some of them: it does not report when it met a type.
+    # So many items that Arrow reads some of them as they were received: then no times of types are found.
     def land(account: str, hour: int, value: object, ids: range) -> None:
         scan = Scan(media(account, "posts"), account, at(hour))
         items = [item(number, slides=[{"name": "x", "value": value}]) for number in ids]

@@ -1,9 +1,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from connectors.warehouse.ingest import arrow_decoder
+from connectors.warehouse.ingest import arrow_json
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from models.schema.fields import MOST_COLUMNS
@@ -47,13 +48,13 @@ def test_an_item_with_unchanged_bytes_is_not_decoded(rig: Rig, monkeypatch: pyte
     rig.scan(POSTS, "first", 0, [item("a")])
     rig.scan(POSTS, "second", 24, [item("b")])
     decoded: list[bytes] = []
-    read = arrow_decoder.read
+    read = arrow_json.read
 
-    def noted(raw: Sequence[bytes], layout: Layout) -> arrow_decoder.ArrowItems | None:
+    def noted(raw: Sequence[bytes], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow has no types
         decoded.extend(raw)
         return read(raw, layout)
 
-    monkeypatch.setattr(arrow_decoder, "read", noted)
+    monkeypatch.setattr(arrow_json, "read", noted)
     rig.scan(POSTS, "third", 48, [item("b")])
     assert decoded == []
     assert rig.row(SHOWN) == (*urls("b"), "Brot")
