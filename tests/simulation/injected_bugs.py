@@ -8,7 +8,7 @@ import pytest
 
 from connectors.source import retry as backoff
 from connectors.warehouse.ingest.landing.segments import Segments
-from connectors.warehouse.merge import merge, removal
+from connectors.warehouse.merge import steps
 from connectors.warehouse.snapshot import contents
 from connectors.warehouse.storage.connection import Connection
 from flows.engine import batch_scan, listing, run, scan
@@ -34,7 +34,7 @@ def _dropped_page(patch: pytest.MonkeyPatch) -> None:
 
 
 def _tombstones_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(merge, "_FINISHED", merge._FINISHED.replace("c.state = 'complete'", "c.state = c.state"))  # noqa: SLF001
+    replace_in_step(patch, "scans", "c.state = 'complete'", "c.state = c.state")
 
 
 def _retries_too_early(patch: pytest.MonkeyPatch) -> None:
@@ -74,9 +74,17 @@ def replace_text(patch: pytest.MonkeyPatch, module: object, name: str, old: str,
     patch.setattr(module, name, text.replace(old, new))
 
 
+def replace_in_step(patch: pytest.MonkeyPatch, step: str, old: str, new: str) -> None:
+    """Replace a text in a step of the merge."""
+    read = steps._read  # noqa: SLF001
+    text = read(step)
+    assert text.count(old) == 1
+    patch.setattr(steps, "_read", lambda name: text.replace(old, new) if name == step else read(name))
+
+
 def one_scan_removes(patch: pytest.MonkeyPatch) -> None:
-    """Items that one recent scan misses are marked as removed at once."""
-    replace_text(patch, removal, "_GONE", " AND (x.since IS NOT NULL OR NOT x.is_recent))", ")")
+    """Items that one scan misses are marked as removed at once."""
+    replace_in_step(patch, "missed_items", "if(c.has_ended, 'expired', NULL)", "if(c.has_ended, 'expired', 'removed')")
 
 
 def _seen_by_recent_scans(patch: pytest.MonkeyPatch) -> None:

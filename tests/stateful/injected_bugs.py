@@ -18,7 +18,7 @@ from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import Connection
 from models.page_commit import PageCommit
 from tests.landed import unmerged
-from tests.simulation.injected_bugs import one_scan_removes
+from tests.simulation.injected_bugs import one_scan_removes, replace_in_step
 
 InjectBug = Callable[[pytest.MonkeyPatch], None]
 
@@ -30,7 +30,7 @@ def _commit(connection: Connection) -> None:
 
 def _forgotten_when_merged(patch: pytest.MonkeyPatch) -> None:
     """The items that an unfinished scan has seen are not remembered."""
-    patch.setattr(merge, "_REMEMBER", f"{merge._REMEMBER} AND false")  # noqa: SLF001
+    replace_in_step(patch, "seen", "WHERE c.state = 'scanning'\nUNION", "WHERE false\nUNION")
 
 
 def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
@@ -46,13 +46,14 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 
 def _cleared_before_it_is_merged(patch: pytest.MonkeyPatch) -> None:
     """Pages count as merged in one transaction, and are merged in another."""
+    real_merge = merge.merge
 
     def merge_later(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
         write_merged(connection, read_merged(connection).with_batch(frames, ()))
         _commit(connection)
-        return merge.merge(connection, frames)
+        return real_merge(connection, frames)
 
-    patch.setattr(landed, "merge", merge_later)
+    patch.setattr(merge, "merge", merge_later)
 
 
 def _out_of_order(patch: pytest.MonkeyPatch) -> None:

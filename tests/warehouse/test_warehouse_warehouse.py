@@ -13,7 +13,7 @@ import pytest
 from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing import segments
 from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.merge import landed
+from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -147,7 +147,7 @@ class HeldMerge:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._open = threading.Event()
         self._begun = threading.Event()
-        patch.setattr(landed, "merge", self._merge)
+        patch.setattr(merge_module, "merge", self._merge)
 
     def _merge(self, connection: Connection, frames: Sequence[Frame]) -> MergeStats:
         self._begun.set()
@@ -255,7 +255,7 @@ def on_a_full_disk(*_: object) -> MergeStats:
 
 
 async def test_the_error_of_a_merge_is_raised_by_the_next_landing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landed, "merge", on_a_full_disk)
+    monkeypatch.setattr(merge_module, "merge", on_a_full_disk)
     async with opened(path, merge_bytes=1) as warehouse:
         await warehouse.land(page(1))
         with pytest.raises(WarehouseUnusable, match="The disk is full"):
@@ -278,7 +278,7 @@ async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(
             raise duckdb.OutOfMemoryException(message)
         return counts
 
-    monkeypatch.setattr(landed, "merge", starved)
+    monkeypatch.setattr(merge_module, "merge", starved)
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
         assert await warehouse.merge() == MergeStats(added=1)
@@ -291,7 +291,7 @@ async def test_a_failed_merge_that_is_no_longer_awaited_is_logged(path: Path, mo
     result: list[str] = []
     monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: result.append(text % args))
 
-    monkeypatch.setattr(landed, "merge", on_a_full_disk)
+    monkeypatch.setattr(merge_module, "merge", on_a_full_disk)
     async with opened(path, merge_bytes=1) as warehouse:
         await warehouse.land(page(1))
     assert len(result) == 1
@@ -323,7 +323,7 @@ async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytes
         merged.append(len(frames))
         return merge(connection, frames)
 
-    monkeypatch.setattr(landed, "merge", watched)
+    monkeypatch.setattr(merge_module, "merge", watched)
     async with opened(path, merge_bytes=5000) as warehouse:
 
         async def scan(account: int) -> None:

@@ -1,6 +1,6 @@
 """Decides which accounts are removed: those that two complete catalogues did not list, or a person confirms."""
 
-from connectors.warehouse.merge import steps
+from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.storage.connection import Connection
 from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS as _HOURS
@@ -17,16 +17,16 @@ FROM missed_accounts
 """
 
 
-def mark_accounts_removed(connection: Connection) -> None:
+def mark_accounts_removed(connection: Connection, steps: Steps) -> None:
     """Mark accounts as removed that the scan of the catalogue in `finished`, if any, and an earlier one did not list.
 
     The scan must begin at least 12 hours after the end of the earlier one. If its run has `accept_removals`, no earlier
     scan is needed.
     """
-    steps.run(connection.db, "missed_accounts")
+    steps.run("missed_accounts")
     [(missed, gone, run_id, since, is_accepted)] = connection.db.execute(_SUMMARY).fetchall()
     if missed:
-        steps.run(connection.db, "account_removals")
+        steps.run("account_removals")
     if gone:
         why = f"catalogues at least {_HOURS} hours apart, the first of {since:%Y-%m-%d %H:%M} UTC, did not list them"
         if is_accepted:

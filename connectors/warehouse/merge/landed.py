@@ -5,7 +5,6 @@ from itertools import chain
 
 from connectors.warehouse.ingest.landing.batches import batches_of, read_merged, write_merged
 from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import confirm_part
 from connectors.warehouse.storage.connection import Connection
@@ -18,6 +17,9 @@ def merge_landed(connection: Connection, frames: Callable[[], Iterable[Frame]]) 
     `frames` reads what landed, in order. It is called for each batch, so that the bodies of a batch are freed while it
     is merged. The connection must not be in a transaction. If an error ends it, earlier batches are merged.
     """
+    # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
+    # commands that merge nothing do not need it.
+    from connectors.warehouse.merge.merge import merge  # noqa: PLC0415
 
     def transaction() -> tuple[int, MergeStats]:
         with connection.begin():

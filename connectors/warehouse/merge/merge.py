@@ -1,27 +1,38 @@
-"""Merges a batch of landed frames into rows in one transaction; rows are never Python objects."""
+"""Merges a batch of landed frames into rows in one transaction; rows are never Python objects.
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+`_merge_pages` has the steps in their order, and under which condition each is run. A step is a .sql file of this
+folder, whose first lines say what it writes. A statement costs a millisecond, so steps without work are left out.
+"""
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.merge import steps
+from connectors.warehouse.ingest.layout import Cell
+from connectors.warehouse.ingest.page_columns import by_account
+from connectors.warehouse.ingest.split import texts
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
-from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
-from connectors.warehouse.merge.quarantine import collect_rejected
-from connectors.warehouse.merge.removal import mark_removed
-from connectors.warehouse.merge.run_counts import MergedRelations, MergeStats, count_changes
-from connectors.warehouse.runs.closed_scans import close_scans
+from connectors.warehouse.merge.comparing import content_of, counts_hash, digest_of
+from connectors.warehouse.merge.prepare import Landed, prepare, read_frames
+from connectors.warehouse.merge.run_counts import MergeStats, count_changes
+from connectors.warehouse.merge.schema_evolution import alter
+from connectors.warehouse.merge.steps import Steps
+from connectors.warehouse.raw.parts import write_part
+from connectors.warehouse.runs.closed_scans import NEWEST_FIRST
 from connectors.warehouse.runs.service import bind_new_warehouse
+from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
 from connectors.warehouse.storage.appending import append, as_json, rows_sql, types_of
-from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.quoting import quoted
 from models.checkpoint import Checkpoint, ScanState
-from models.page_commit import StagedPage
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.table_schemas import TableSchema, history
 from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns
-
-if TYPE_CHECKING:
-    from connectors.warehouse.ingest.records import Records
-    from connectors.warehouse.ingest.split import Page
 
 _OUTCOMES = f"""
 INSERT INTO core.run_outcomes BY NAME
@@ -31,86 +42,11 @@ SELECT * RENAME (kind AS outcome) FROM ({rows_sql(types_of(core_outcomes, outcom
 _LANDED = {"seq": "BIGINT", "began_seq": "BIGINT"}
 _CHECKPOINT = {name: type_ for name, type_ in types_of(ops_checkpoints).items() if name not in _LANDED}
 
-# The last checkpoints of the partitions that have one in this batch.
-_LAST_CHECKPOINTS = f"""
-CREATE OR REPLACE TEMP TABLE last_checkpoints AS
-SELECT l.* REPLACE (coalesce(c.began_seq, l.began_seq) AS began_seq)
-FROM ({rows_sql({**_LANDED, "checkpoint": _CHECKPOINT})}) AS l
-LEFT JOIN ops.checkpoints AS c USING (resource, account_id, surface, run_kind, scan_id)
-"""  # noqa: S608 - declared names
-_STORE_CHECKPOINTS = (
-    """
-DELETE FROM ops.checkpoints AS c USING last_checkpoints AS l
-WHERE c.resource = l.resource AND c.account_id = l.account_id AND c.surface = l.surface AND c.run_kind = l.run_kind
-""",
-    "INSERT INTO ops.checkpoints BY NAME FROM last_checkpoints",
-)
+_CHECKPOINTS = rows_sql({**_LANDED, "checkpoint": _CHECKPOINT})
 
-# Closed scans: full ones, and recent ones, which cover only items published after `covered_from`. A scan is ignored if
-# another one of its partition was closed after it began: its first pages are older than the other scan's result, so it
-# can neither prove that an item is missing nor that it is present. Landing numbers decide the order, because a clock
-# may have been wrong.
-_FINISHED = """
-WITH completed AS (FROM core.completed_scans SEMI JOIN last_checkpoints USING (resource, account_id, surface))
-SELECT
-    c.resource, c.account_id, c.surface, c.scan_id, c.run_id, c.started_at, c.updated_at AS complete_at, c.began_seq,
-    c.seq, false AS has_rejected, w.removals_undecided_since AS undecided_before,
-    c.state = 'recent' AS is_recent, if(c.state = 'recent', c.read_to, NULL) AS covered_from,
-    {{
-        'pages': c.pages, 'items': c.items, 'broken_by': c.order_broken_by, 'read_to': c.read_to,
-        'full_share': c.full_share
-    }} AS latest,
-    {{
-        'scan_id': w.scan_id, 'complete_at': w.complete_at, 'pages': w.pages, 'items': w.items,
-        'item_order': w.item_order, 'broken_by': w.order_broken_by, 'proofs': w.order_proofs,
-        'full_share': w.full_share
-    }} AS before
-FROM last_checkpoints AS c
-LEFT JOIN completed AS w USING (resource, account_id, surface)
-WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL))
-  AND coalesce(w.seq <= c.began_seq, true)
-"""
-
-# Scans of media with a rejected record, which may be any of the items that the scan seems to miss.
-_REJECTED_NOW = """
-SELECT scan_id FROM {sightings} WHERE media_id IS NULL
-UNION
-SELECT scan_id FROM pages SEMI JOIN unreadable USING (seq) WHERE resource = 'media'
-UNION
-"""
-_REJECTED_BEFORE = "SELECT scan_id FROM ops.seen WHERE media_id = ''"
-_HAS_REJECTED = "UPDATE finished SET has_rejected = true WHERE scan_id IN (FROM rejecting)"
-_IS_ANY_REJECTING = "SELECT EXISTS (FROM ops.seen WHERE media_id = '')"
-
-# An earlier batch may have received the field later.
-_UNKNOWN_FIELDS = (
-    """
-UPDATE core.fields SET first_seen_at = u.first_seen_at FROM unknown_fields AS u
-WHERE fields.resource = u.resource AND fields.path = u.path AND u.first_seen_at < fields.first_seen_at
-""",
-    """
-INSERT INTO core.fields BY NAME
-FROM unknown_fields ANTI JOIN core.fields AS known USING (resource, path)
-""",
-)
-
-# The items that an unfinished scan has seen are stored: at its end, when its pages are deleted, they are needed to find
-# the items that it missed.
-_REMEMBER = """
-INSERT INTO ops.seen
-SELECT DISTINCT s.scan_id, s.account_id, s.surface, s.media_id
-FROM {sightings} AS s
-JOIN last_checkpoints AS c USING (scan_id)
-WHERE c.state = 'scanning' AND s.media_id IS NOT NULL
-"""
-_REMEMBER_REJECTING = """
-INSERT INTO ops.seen
-SELECT c.scan_id, c.account_id, c.surface, ''
-FROM rejecting JOIN last_checkpoints AS c USING (scan_id)
-ANTI JOIN (FROM ops.seen WHERE media_id = '') USING (scan_id)
-WHERE c.state = 'scanning'
-"""
-_FORGET = "DELETE FROM ops.seen WHERE scan_id NOT IN (SELECT scan_id FROM ops.checkpoints WHERE state = 'scanning')"
+_FACTS = "SELECT EXISTS (FROM stored_items WHERE removed_at IS NOT NULL), EXISTS (FROM ops.missing)"
+_UNIDENTIFIED = "SELECT order_key FROM sightings WHERE media_id IS NULL"
+_HAS_NO_DIGEST = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,116 +70,209 @@ def _last_checkpoints(frames: Sequence[Frame]) -> list[_LastCheckpoint]:
     return [_LastCheckpoint(seq, began.get(checkpoint.scan_id), checkpoint) for seq, checkpoint in last.values()]
 
 
-class _Pages(NamedTuple):
-    """The pages of a batch in the order of landing, with their landing numbers, and the bodies that can be parsed."""
-
-    pages: list[tuple[int, StagedPage]]
-    of_accounts: "list[Page]"
-    of_media: "list[Page]"
-
-
-def _pages(frames: Sequence[Frame]) -> _Pages:
-    pages = _Pages([], [], [])
-    for seq, commit, body in frames:
-        if commit.page is not None:
-            pages.pages.append((seq, commit.page))
-            if not body:
-                continue
-            if commit.page.partition.resource == "media":
-                pages.of_media.append((seq, body))
-            else:
-                # A view would keep the whole segment in memory until the end of the merge.
-                pages.of_accounts.append((seq, bytes(body)))
-    return pages
-
-
 def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
     """Merge a batch of frames (see `batches_of`) in the open transaction; return the counts of changes.
 
     The resulting rows do not depend on how the frames are divided into batches.
     """
-    db = connection.db
     if outcomes := [outcome for frame in frames for outcome in frame.commit.outcomes]:
-        db.execute(_OUTCOMES, [as_json(outcomes)])
+        connection.db.execute(_OUTCOMES, [as_json(outcomes)])
     append(connection, ops_cooldowns, [frame.commit.cooldown for frame in frames if frame.commit.cooldown])
-    batch = MergeBatch(connection)
-    last, pages = _last_checkpoints(frames), _pages(frames)
+    landed = read_frames(frames)
+    last = _last_checkpoints(frames)
     # Frees the segments, of which the bodies are views, once the media are decoded.
     del frames
+    steps = Steps(connection.db)
     if last:
-        db.execute(_LAST_CHECKPOINTS, [as_json(last)])
-    counts = _merge_pages(batch, pages, [one.checkpoint for one in last]) if pages.pages else MergeStats()
+        steps.run("last_checkpoints", as_json(last), rows=_CHECKPOINTS)
+    counts = MergeStats()
+    if landed.pages.num_rows:
+        counts = _merge_pages(connection, steps, landed, [one.checkpoint for one in last])
     if last:
-        batch.run(*_STORE_CHECKPOINTS, _FORGET, "DROP TABLE temp.last_checkpoints")
-    batch.release()
+        steps.run("checkpoints")
+    steps.drop()
     return counts
 
 
-def _merge_pages(batch: MergeBatch, pages: _Pages, last: Sequence[Checkpoint]) -> MergeStats:
-    # Imported here, on the merging thread while pages arrive: pyarrow takes longer to import than a request, and
-    # commands that merge nothing do not need it.
-    from connectors.warehouse.ingest.page_columns import table_of_pages  # noqa: PLC0415
-    from connectors.warehouse.ingest.records import AccountRow, read_records, table_of  # noqa: PLC0415
-    from connectors.warehouse.merge.media import MediaMerge  # noqa: PLC0415
-
-    table = table_of_pages(pages.pages)
-    batch.copy("pages", table)
-    bind_new_warehouse(batch.db)
-    media = MediaMerge(batch, table)
-    found = read_records(pages.pages, pages.of_accounts, media.read(pages.of_media))
-    has_rejected = bool(found.rejected or found.unreadable or media.is_any_rejected)
-    _store_records(batch, found, has_rejected=has_rejected)
+def _merge_pages(connection: Connection, steps: Steps, landed: Landed, last: Sequence[Checkpoint]) -> MergeStats:  # noqa: C901 - all conditions in one place
     closed = {checkpoint.partition.resource for checkpoint in last if checkpoint.is_closed}
+    steps.copy("pages", landed.pages)
+    steps.run("pages")
+    bind_new_warehouse(connection.db)
+    mapping = read_mapping(connection)
+
+    # Items are decoded and compared first: this may alter tables, which DuckDB allows only before the transaction
+    # writes to them.
+    items = _read_items(connection, steps, landed, mapping)
     if closed:
-        batch.table("finished", _FINISHED)
-    items = media.items
-    is_any_rejecting = _find_rejecting(batch, items, closed, has_rejected=has_rejected)
-    if pages.of_accounts:
-        batch.copy("account_items", table_of(AccountRow, found.accounts))
-        steps.run(batch.db, "accounts")
+        steps.run("scans")
+
+    if landed.unknown_fields.num_rows:
+        steps.copy("unknown_fields", landed.unknown_fields)
+        steps.run("unknown_fields")
+    if landed.accounts.num_rows:
+        steps.copy("account_items", landed.accounts)
+        steps.run("accounts")
     if "accounts" in closed:
-        mark_accounts_removed(batch.connection)
-    to_write = media.write()
-    quarantined = collect_rejected(batch, media.mapping, items) if has_rejected else None
-    missed = None if items is None else mark_removed(batch, items, is_closed="media" in closed)
-    merged = MergedRelations(
-        accounts="account_items" if pages.of_accounts else None,
-        rejected_records="rejected_records" if found.rejected else None,
-        items=items,
-        to_write=to_write,
-        missed=missed,
-        gone_accounts="missed_accounts" if "accounts" in closed else None,
-        quarantined=quarantined,
-    )
-    counts = count_changes(batch, merged)
-    if items is not None and any(checkpoint.state is ScanState.SCANNING for checkpoint in last):
-        batch.run(_REMEMBER, sightings=items.sightings)
-        if is_any_rejecting:
-            batch.run(_REMEMBER_REJECTING)
+        mark_accounts_removed(connection, steps)
+
+    [(has_removed, has_missing)] = connection.db.execute(_FACTS).fetchall()
+    _write_items(steps, items, mapping)
+    if has_removed:
+        steps.run("returned")
+
+    if items.unidentified.num_rows or landed.rejected.num_rows or landed.unreadable.num_rows:
+        steps.copy("unidentified_items", items.unidentified)
+        steps.copy("rejected_records", landed.rejected)
+        steps.copy("unreadable", landed.unreadable)
+        digest = digest_of(mapping)
+        if value(connection.db, _HAS_NO_DIGEST):
+            steps.run("quarantine_digests", digest=digest)
+        steps.run("quarantine", digest=digest)
+
+    if has_missing:
+        steps.run("seen_again")
+    if "media" in closed and steps.run("unseen").fetchall()[0][0]:
+        [(missed, removed)] = steps.run("missed_items").fetchall()
+        if removed:
+            steps.run("removals")
+        if missed:
+            steps.run("missing")
+
+    counts = count_changes(steps)
+    if any(checkpoint.state is ScanState.SCANNING for checkpoint in last):
+        steps.run("seen")
     if closed:
-        close_scans(batch.db, missed)
+        steps.run("completed_scans", newest_first=NEWEST_FIRST)
     return counts
 
 
-def _store_records(batch: MergeBatch, found: "Records", *, has_rejected: bool) -> None:
-    from connectors.warehouse.ingest.records import FieldRow, RejectedRow, UnreadableRow, table_of  # noqa: PLC0415
+@dataclass(frozen=True, slots=True)
+class _Items:
+    """The numbers of items that are to be written, and what the statements that write them are made of.
 
-    if has_rejected:
-        batch.copy("rejected_records", table_of(RejectedRow, found.rejected))
-        batch.copy("unreadable", table_of(UnreadableRow, found.unreadable))
-    if found.unknown_fields:
-        batch.copy("unknown_fields", table_of(FieldRow, found.unknown_fields))
-        batch.run(*_UNKNOWN_FIELDS)
+    `respelled` items did not change, but their bytes did; `new_versions` are changes of content. `unidentified` has the
+    texts of items without a valid id, by order key.
+    """
+
+    unidentified: pa.Table
+    new: int = 0
+    changed: int = 0
+    respelled: int = 0
+    new_versions: int = 0
+    schemas: Sequence[TableSchema] = ()
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+    media_id: str = ""
 
 
-def _find_rejecting(
-    batch: MergeBatch, items: MediaItems | None, closed: Collection[str], *, has_rejected: bool
-) -> bool:
-    """Find the rejecting scans of media, and mark them in `finished`; return whether there may be any."""
-    if items is None or not (has_rejected or ("media" in closed and batch.value(_IS_ANY_REJECTING))):
-        return False
-    of_batch = _REJECTED_NOW if has_rejected else ""
-    batch.table("rejecting", f"{of_batch}{_REJECTED_BEFORE}", sightings=items.sightings)
-    if closed:
-        batch.run(_HAS_REJECTED)
-    return True
+def _decoded(schema: TableSchema) -> str:
+    """Return the table with the decoded rows of a child table."""
+    return quoted(f"decoded_{schema.table}")
+
+
+def _read_items(connection: Connection, steps: Steps, landed: Landed, mapping: MediaMapping) -> _Items:
+    """Decode the items whose bytes are not stored, and find out which are new or changed.
+
+    Alters tables for fields that were unknown, and writes the bytes of new and changed items to the raw store durably.
+    """
+    steps.arrow.put("arrived_items", landed.arrived)
+    known = set(steps.run("stored").to_arrow_table()["order_key"].to_pylist())
+    if len(known) == len(landed.items.order_keys):
+        landed.items.raw.clear()
+        steps.arrow.clear()
+        return _Items(texts((), ()))
+    registry = read_registry(connection)
+    prepared = prepare(steps, landed, known, registry, mapping)
+    # Frees the bodies, of which the items are views.
+    landed.items.raw.clear()
+    if prepared.registry != registry:
+        alter(connection, mapping, prepared.schemas, registry, prepared.registry)
+        write_registry(connection, prepared.registry, mapping)
+        # Filling columns may have changed rowids.
+        steps.run("stored")
+    steps.arrow.put("media_cells", prepared.cells)
+    media, *children = prepared.schemas
+    for schema in children:
+        steps.run("child_cells", decoded=_decoded(schema), query=prepared.registered.children_query(schema))
+    cells, media_id = prepared.registered.layout.media.cells, prepared.media_id
+    [(compared, new, unidentified)] = steps.run("items", media_id=media_id).fetchall()
+    changed = respelled = new_versions = 0
+    if compared:
+        steps.run("decoded", media_id=media_id, columns=columns_select(media, cells))
+        for number, schema in enumerate(children):
+            steps.run(
+                "child_hashes",
+                table=quoted(schema.table),
+                decoded=_decoded(schema),
+                content=content_of(schema, mapping, "r", str(number), "r.position"),
+                counts=counts_hash(schema, mapping, "r", str(number), "r.position"),
+            )
+        [(changed, respelled, new_versions)] = steps.run(
+            "compare",
+            content=content_of(media, mapping, "r", "coalesce(c.content, 0)"),
+            counts=counts_hash(media, mapping, "r", "coalesce(c.counts, 0)"),
+        ).fetchall()
+    without_id = steps.db.execute(_UNIDENTIFIED).fetchall() if unidentified else []
+    wanted = array_of([order_key for (order_key,) in without_id], pa.int64())
+    unidentified_items = prepared.payloads.filter(pc.is_in(prepared.payloads["order_key"], wanted))
+    if new or changed:
+        write_part(connection, steps.text("raw", media_id=media_id))
+    # Frees the cells of children, which are rows of tables by now, and the texts.
+    steps.arrow.clear()
+    if new:
+        steps.arrow.put("cells_by_account", by_account(prepared.cells))
+    return _Items(unidentified_items, new, changed, respelled, new_versions, prepared.schemas, cells, media_id)
+
+
+def _write_items(steps: Steps, items: _Items, mapping: MediaMapping) -> None:
+    if items.respelled:
+        _update_respelled(steps, items.schemas)
+    if items.changed:
+        media, *children = items.schemas
+        names, counts = names_of(media.metrics), counts_of(media.metrics, "r")
+        if items.new_versions:
+            kept = [*(column.name for column in history(media, mapping).columns), "overflow"]
+            steps.run("versions", columns=_listed(kept, "r"))
+        nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
+        steps.run("metrics", names=names, counts=counts, nothing=nothing)
+        for schema in children:
+            if schema.lists:
+                steps.run("changed_children", table=quoted(schema.table), decoded=_decoded(schema))
+        steps.run("changed_items", columns=_listed([column.name for column in media.columns], "r"))
+    if items.new:
+        media, *children = items.schemas
+        names, counts = names_of(media.metrics), counts_of(media.metrics, "r")
+        columns = columns_select(media, items.cells)
+        steps.run("new_items", media_id=items.media_id, columns=columns, names=names, counts=counts)
+        for schema in children:
+            if schema.lists:
+                steps.run("new_children", table=quoted(schema.table), decoded=_decoded(schema))
+
+
+def _listed(names: Iterable[str], row: str) -> str:
+    return "".join(f", {row}.{quoted(name)}" for name in names)
+
+
+# The rows of respelled items in a table, and their decoded values.
+_SAME_ITEM = "m.rowid = r.stored"
+_SAME_CHILD = (
+    "m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id AND m.position = d.position"
+)
+
+
+def _update_respelled(steps: Steps, schemas: Sequence[TableSchema]) -> None:
+    """Update only the columns whose values differ: usually these are the signed URLs."""
+    media, *children = schemas
+    names = {
+        (media.table, "decoded", _SAME_ITEM): [*(column.name for column in media.columns), "overflow", "payload_hash"]
+    }
+    for schema in children:
+        if schema.lists and schema.columns:
+            names[schema.table, _decoded(schema), _SAME_CHILD] = [column.name for column in schema.columns]
+    for (table, decoded, same), columns in names.items():
+        where = {"table": quoted(table), "decoded": decoded, "same": same}
+        differ = ", ".join(f"bool_or(m.{quoted(name)} IS DISTINCT FROM d.{quoted(name)})" for name in columns)
+        [(found,)] = steps.run("respelled_columns", differ=differ, **where).fetchall()
+        newest = [quoted(name) for name, differs in zip(columns, found, strict=True) if differs]
+        if newest:
+            steps.run("respelled", values=", ".join(f"{name} = d.{name}" for name in newest), **where)

@@ -4,17 +4,12 @@ The sums over all rows include everything ever merged, regardless of kills, resu
 the number of rows of `core.media`. An event is counted once, however the pages were divided into merges.
 """
 
-from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from duckdb import DuckDBPyConnection
-
-from connectors.warehouse.ingest.landing.frames import POSITION_BITS
-from connectors.warehouse.merge.merge_batch import MediaItems, MergeBatch
-from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.merge.steps import Steps
+from connectors.warehouse.storage.connection import Connection
 from models.runs import RunState
 from models.tables.columns import run_counts
 
@@ -53,93 +48,26 @@ class RunCounts:
     media: MergeStats
 
 
-@dataclass(frozen=True, slots=True)
-class MergedRelations:
-    """The relations of a batch from which its changes are counted; None if they have no rows.
-
-    Landed: listed `accounts`, `rejected_records`, and media items. Then the rows `to_write`, the items that scans
-    `missed`, accounts that are gone, and newly `quarantined` records.
-    """
-
-    accounts: str | None
-    rejected_records: str | None
-    items: MediaItems | None
-    to_write: str | None
-    missed: str | None
-    gone_accounts: str | None
-    quarantined: str | None
-
-
 NAMES = tuple(column.name for column in run_counts())
 _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 
-# The first observation of an item adds it or, if it was removed, returns it; every later one that differs is a change.
-_FIRST = "SELECT first_order_key FROM {to_write} WHERE first_order_key IS NOT NULL"
-
-# What the run that landed a page is credited with, by the page's landing number. Without a scan id: malformed pages,
-# which landed only for quarantine, and items that a rebuild imports from it, which were counted when they landed.
-_PAGES = "SELECT seq, 'pages' AS what FROM pages WHERE scan_id <> ''"
-_ITEMS = "SELECT seq, 'items' FROM {sightings} WHERE scan_id <> ''"
-_ACCOUNTS = "SELECT seq, 'items' FROM {accounts} WHERE status IS NOT NULL"
-_REJECTED_ACCOUNTS = "SELECT seq, 'items' FROM {rejected} WHERE resource = 'accounts' AND position IS NOT NULL"
-_FIRST_SIGHTINGS = f"""
-SELECT first_order_key >> {POSITION_BITS}, if(is_new, 'added', 'returned') FROM {{to_write}}
-WHERE first_order_key IS NOT NULL
-"""  # noqa: S608 - constants
-_NEW = "SELECT seq, 'added' FROM {found} WHERE media_id IS NOT NULL"
-_NOT_COMPARED = " AND order_key NOT IN (SELECT order_key FROM {to_compare})"
-_CHANGED = f"SELECT order_key >> {POSITION_BITS}, 'changed' FROM {{changed}} WHERE order_key NOT IN ({_FIRST})"  # noqa: S608
-
-# What a run is credited with itself: a removal is counted for the run whose scan was complete without the item.
-_OF_RUNS_ITSELF = {
-    "missed": "SELECT run_id, removal FROM {missed} WHERE removal IS NOT NULL",
-    "gone_accounts": "SELECT run_id, 'accounts_removed' FROM {gone_accounts} WHERE is_gone",
-    "quarantined": "SELECT run_id, 'quarantined' FROM {quarantined}",
+_COUNTED = {
+    "counts_of_events": "".join(
+        f", coalesce(sum(number) FILTER (what = '{name}'), 0)::BIGINT AS {name}" for name in NAMES
+    ),
+    "counts_added": ", ".join(f"{name} = coalesce(c.{name}, 0) + n.{name}" for name in NAMES),
+    "counts_in_all": ", ".join(f"coalesce(sum({one.name}), 0)::BIGINT" for one in fields(MergeStats)),
 }
 
 
-def _counted(merged: MergedRelations) -> str:
-    landed = [_PAGES]
-    if (items := merged.items) is not None:
-        landed.append(_ITEMS.format(sightings=items.sightings))
-        if items.found is not None:
-            not_compared = _NOT_COMPARED if items.to_compare is not None else ""
-            landed.append((_NEW + not_compared).format(found=items.found, to_compare=items.to_compare))
-        if items.changed_keys is not None:
-            landed.append(_CHANGED.format(changed=items.changed_keys, to_write=merged.to_write))
-    if merged.to_write is not None:
-        landed.append(_FIRST_SIGHTINGS.format(to_write=merged.to_write))
-    if merged.accounts is not None:
-        landed.append(_ACCOUNTS.format(accounts=merged.accounts))
-    if merged.rejected_records is not None:
-        landed.append(_REJECTED_ACCOUNTS.format(rejected=merged.rejected_records))
-    queries = [f"SELECT run_id, what FROM ({' UNION ALL '.join(landed)}) JOIN pages USING (seq)"]  # noqa: S608
-    for name, query in _OF_RUNS_ITSELF.items():
-        if (relation := getattr(merged, name)) is not None:
-            queries.append(query.format(**{name: relation}))
-    return f"SELECT run_id, what, count(*) FROM ({' UNION ALL '.join(queries)}) GROUP BY run_id, what"  # noqa: S608
+def count_changes(steps: Steps) -> MergeStats:
+    """Add the changes of a batch, in `events`, to the counts of its runs; return their sums."""
+    [numbers] = steps.run("counts", **_COUNTED).fetchall()
+    return MergeStats(*numbers)
 
 
 def _media(numbers: Mapping[str, int]) -> MergeStats:
     return MergeStats(**{field.name: numbers[field.name] for field in fields(MergeStats)})
-
-
-def count_changes(batch: MergeBatch, merged: MergedRelations) -> MergeStats:
-    """Add the changes of a batch to the counts of its runs, in the open transaction; return their sums."""
-    counted: dict[str, Counter[str]] = defaultdict(Counter)
-    for run_id, what, number in batch.db.execute(_counted(merged)).fetchall():
-        counted[run_id][what] = number
-    for run_id, numbers in counted.items():
-        _add(batch.db, run_id, numbers)
-    return sum(map(_media, counted.values()), MergeStats())
-
-
-def _add(db: DuckDBPyConnection, run_id: str, numbers: Mapping[str, int]) -> None:
-    more = ", ".join(f"{name} = coalesce({name}, 0) + {numbers[name]}" for name in NAMES)
-    update = f"UPDATE core.run_counts SET {more} WHERE run_id = {literal(run_id)}"  # noqa: S608 - quoted
-    if not value(db, update):
-        values = ", ".join([literal(run_id), *(str(numbers[name]) for name in NAMES)])
-        db.execute(f"INSERT INTO core.run_counts (run_id, {', '.join(NAMES)}) VALUES ({values})")  # noqa: S608
 
 
 _OF_RUNS = f"""

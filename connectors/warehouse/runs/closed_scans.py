@@ -3,77 +3,10 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
-from duckdb import DuckDBPyConnection
-
 from connectors.warehouse.storage.connection import Connection
-from models.incremental import PROOFS, PROOFS_AGAIN, ClosedScan
+from models.incremental import PROOFS, ClosedScan
 
 NEWEST_FIRST = "newest_first"
-
-# A fraction in (0, 1] that differs by account, so that the next full scans are not all due on the same day.
-_SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
-
-_FORGET = """
-DELETE FROM core.completed_scans AS s USING finished AS f
-WHERE s.resource = f.resource AND s.account_id = f.account_id AND s.surface = f.surface
-"""
-
-# A recent scan updates only the range that it covered. A full scan also decides whether the feed is in order.
-_RECORD = """
-INSERT INTO core.completed_scans BY NAME
-WITH ordered AS (
-    SELECT
-        *,
-        CASE
-            WHEN is_recent THEN before.proofs
-            WHEN surface <> 'posts' OR latest.read_to IS NULL AND latest.broken_by IS NULL
-                THEN coalesce(before.proofs, {proofs})
-            WHEN latest.broken_by IS NOT NULL THEN {proofs_again}
-            ELSE greatest(coalesce(before.proofs, {proofs}) - 1, 0)
-        END AS order_proofs
-    FROM finished
-)
-SELECT
-    resource, account_id, surface, seq, order_proofs,
-    if(is_recent, before.scan_id, scan_id) AS scan_id,
-    if(is_recent, before.complete_at, complete_at) AS complete_at,
-    if(is_recent, complete_at, NULL) AS recent_at,
-    covered_from,
-    if(is_recent, before.pages, latest.pages) AS pages,
-    if(is_recent, before.items, latest.items) AS items,
-    CASE
-        WHEN is_recent THEN before.item_order
-        WHEN order_proofs = 0 AND latest.read_to IS NOT NULL AND latest.broken_by IS NULL THEN '{newest_first}'
-    END AS item_order,
-    if(is_recent, before.broken_by, latest.broken_by) AS order_broken_by,
-    if(is_recent, before.full_share, coalesce(latest.full_share, {spread})) AS full_share,
-    CASE
-        WHEN {undecided} THEN coalesce(undecided_before, complete_at)
-        WHEN is_recent AND (account_id, surface) IN (
-            SELECT (account_id, surface) FROM ops.missing WHERE missing_since IS NULL
-        ) THEN undecided_before
-    END AS removals_undecided_since
-FROM ordered
-"""
-
-
-def close_scans(db: DuckDBPyConnection, missed: str | None) -> None:
-    """Replace the last closed scans of partitions by the scans in `finished`, in the open transaction of a merge.
-
-    `missed` is a relation with the items that these scans did not list: `scan_id`, and `has_rejected` of the scan.
-    """
-    db.execute(_FORGET)
-    undecided = "false" if missed is None else f"scan_id IN (SELECT scan_id FROM {missed} WHERE has_rejected)"  # noqa: S608
-    db.execute(
-        _RECORD.format(
-            undecided=undecided,
-            proofs=PROOFS,
-            proofs_again=PROOFS_AGAIN,
-            newest_first=NEWEST_FIRST,
-            spread=_SPREAD,
-        )
-    )
-
 
 _CLOSED = f"""
 SELECT

@@ -202,3 +202,11 @@ def test_accounts_leave_after_a_catalogue_whose_clock_was_ahead(rig: Rig) -> Non
     rig.catalogue("ahead", 9000, everyone)
     rig.scan_twice(CATALOGUE, "b", 24, everyone[1:])
     assert rig.rows("SELECT account_id FROM core.accounts WHERE removed_at IS NOT NULL") == [("0",)]
+
+
+def test_a_removed_item_returns_with_another_spelling_of_a_text_in_a_list(rig: Rig) -> None:
+    first, respelled = ({"id": "1", "tags": [text]} for text in ("e\u0301", "\u00e9"))
+    rig.scan(POSTS, "a", 0, [first, {"id": "2"}])
+    rig.scan_twice(POSTS, "b", 24, [{"id": "2"}])
+    assert rig.scan(POSTS, "c", 72, [respelled, {"id": "2"}]).returned == 1
+    assert rig.rows("SELECT removed_at, tags FROM core.media WHERE media_id = '1'") == [(None, ["\u00e9"])]

@@ -1,0 +1,25 @@
+-- Appends items that are not stored and were observed once: their rows, and first counts. Writes core.media and
+-- core.media_metrics.
+--
+-- Reads cells_by_account: the decoded items, sorted by account.
+CREATE OR REPLACE TEMP VIEW new_items AS
+FROM (SELECT *, {media_id} AS media_id FROM cells_by_account)
+WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM compared);
+
+INSERT INTO core.media BY NAME
+SELECT
+    account_id, surface, media_id{columns}, payload_hash, order_key AS raw_landed, overflow,
+    received_at AS first_seen_at, received_at AS written_at, seq AS written_seq, received_at AS changed_at,
+    received_at AS content_changed_at
+FROM new_items;
+
+INSERT INTO core.media_metrics BY NAME
+SELECT * FROM (
+    SELECT
+        account_id, surface, media_id, unnest({names}) AS metric, unnest({counts}) AS value,
+        _received_at AS observed_at
+    FROM (SELECT account_id, surface, media_id, received_at AS _received_at{columns} FROM new_items) AS r
+)
+WHERE value IS NOT NULL;
+
+INSERT INTO events SELECT run_id, 'added', count(*) FROM new_items GROUP BY run_id;

@@ -1,0 +1,3 @@
+-- Updates these columns: their values are not compared, or are equal but spelled differently.
+UPDATE core.{table} AS m SET {values}
+FROM respelled AS r JOIN {decoded} AS d ON d._order_key = r.order_key WHERE {same};

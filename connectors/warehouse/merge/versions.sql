@@ -1,0 +1,32 @@
+-- Appends the versions of content that the batch supersedes. Writes core.media_superseded.
+INSERT INTO core.media_superseded BY NAME
+WITH revised AS (
+    SELECT account_id, surface, media_id FROM observed
+    GROUP BY account_id, surface, media_id HAVING count(*) FILTER (begins_version) > 1
+),
+versioned AS (
+    SELECT *, count(*) FILTER (begins_version) OVER (
+        PARTITION BY account_id, surface, media_id ORDER BY order_key ROWS UNBOUNDED PRECEDING
+    ) AS version
+    FROM (FROM observed WHERE is_change OR order_key = -1) SEMI JOIN revised USING (account_id, surface, media_id)
+),
+versions AS (
+    SELECT
+        account_id, surface, media_id, version, arg_min(seen_at, order_key) AS valid_from, max(order_key) AS order_key,
+        max(stored) AS stored
+    FROM versioned GROUP BY account_id, surface, media_id, version
+),
+closed AS (
+    SELECT *, lead(valid_from) OVER (PARTITION BY account_id, surface, media_id ORDER BY version) AS valid_to
+    FROM versions QUALIFY valid_to IS NOT NULL
+)
+SELECT * EXCLUDE (_version) FROM (
+    SELECT
+        c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version,
+        r._order_key AS raw_landed{columns}
+    FROM closed AS c JOIN decoded AS r ON r._order_key = c.order_key
+    UNION ALL
+    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, r.raw_landed{columns}
+    FROM closed AS c JOIN core.media AS r ON r.rowid = c.stored WHERE c.order_key = -1
+)
+ORDER BY account_id, surface, media_id, _version;

@@ -1,0 +1,121 @@
+"""However landed pages are divided into merges, the resulting rows are the same."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from connectors.warehouse.storage.connection import Connection
+from models.page_commit import PageCommit
+from models.partition import CATALOGUE, Partition
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Row, Scan, account, emptied
+
+# Depend on the merges: the parts of the raw store, and when a field is recorded as first seen.
+OF_MERGES = {"ops.raw_parts", "ops.warehouse"}
+TIMES_OF_FIELDS = {"first_seen_at", "last_type_change_at", "json_types"}
+
+
+class Step(NamedTuple):
+    """A page of a partition's scan, which begins if none is open; `contents` says which of four records, and how."""
+
+    partition: Partition
+    hours: float
+    contents: tuple[int, int, int, int]
+    then: str = ""
+
+
+def records(partition: Partition, contents: tuple[int, ...]) -> list[Item]:
+    if partition == CATALOGUE:
+        statuses = ("active", "token_expired")
+        return [account(one, status=statuses[how % 2]) for one, how in zip((ANNA, BEN), contents, strict=False) if how]
+    return [item(number, how) for number, how in enumerate(contents) if how]
+
+
+def item(number: int, how: int) -> Item:
+    found: Item = {"id": str(number), "caption": f"caption {how % 2}", "like_count": how, "children": [{"id": "c"}]}
+    if how == 4:
+        # A record without an id, and a field that occurs nowhere else.
+        del found["id"]
+    if how == 5:
+        found |= {"children": [{"id": "c", "width": how}], "extra": "a text"}
+    return found
+
+
+def landings(steps: list[Step]) -> list[PageCommit]:
+    scans: dict[Partition, Scan] = {}
+    landed, now = [], T0
+    for number, step in enumerate(steps):
+        now += timedelta(hours=step.hours)
+        scan = scans.get(step.partition)
+        if scan is None or scan.over:
+            scan = scans[step.partition] = Scan(step.partition, f"scan-{number}", now, f"run-{number % 3}")
+        landed.append(scan.page(records(step.partition, step.contents), now, last=step.then == "end"))
+        if step.then == "abandon":
+            landed.append(scan.abandon(now))
+    return landed
+
+
+def rows_after(connection: Connection, landed: list[PageCommit], cuts: set[int]) -> dict[str, set[Row]]:
+    """Return all rows after the pages are merged, with merges before the pages of these numbers."""
+    rig = emptied(connection)
+    for number, one in enumerate(landed):
+        if number in cuts:
+            rig.merge()
+        rig.land(one)
+    rig.merge()
+    # A set, because an item may be in ops.seen once for each merge. Discovered columns are in the order of discovery.
+    names = rig.rows("SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE NOT temporary")
+    found = {}
+    for name in {name for (name,) in names} - OF_MERGES:
+        columns = {column for (column, *_) in rig.rows(f"DESCRIBE {name}")}
+        columns -= TIMES_OF_FIELDS if name == "core.fields" else set()
+        listed = ", ".join(f'"{column}"::VARCHAR' for column in sorted(columns))
+        found[name] = set(rig.rows(f"SELECT {listed} FROM {name}"))
+    return found
+
+
+CONTENTS = st.tuples(*[st.integers(0, 5)] * 4)
+STEPS = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from((POSTS, POSTS, STORIES, CATALOGUE)),
+        st.sampled_from((0.1, 2, 13, 30)),
+        CONTENTS,
+        st.sampled_from(("", "", "end", "end", "abandon")),
+    ),
+    min_size=8,
+    max_size=14,
+)
+
+ALL, SOME, NONE = (1, 1, 2, 1), (1, 3, 0, 0), (0, 0, 0, 0)
+# Items are missed by two scans, and the last one returns while another scan of its partition is abandoned.
+REMOVED = [
+    *(Step(POSTS, 13, contents, "end") for contents in (ALL, SOME, SOME)),
+    *(Step(CATALOGUE, 13, contents, "end") for contents in (ALL, (1, 0, 0, 0), (1, 0, 0, 0))),
+    Step(POSTS, 2, (0, 2, 0, 0)),
+    Step(STORIES, 1, ALL, "end"),
+    Step(POSTS, 2, (0, 0, 3, 0), "abandon"),
+    Step(POSTS, 2, (1, 4, 0, 5)),
+    Step(STORIES, 30, NONE, "end"),
+    Step(POSTS, 2, (1, 1, 3, 5), "end"),
+]
+
+
+@settings(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@example(steps=REMOVED, cuts=set(range(20)))
+@example(steps=REMOVED, cuts={2, 8, 9})
+@given(steps=STEPS, cuts=st.sets(st.integers(1, 14), min_size=1))
+def test_any_division_of_landed_pages_into_merges_results_in_the_same_rows(
+    opened_rig: Connection, steps: list[Step], cuts: set[int]
+) -> None:
+    landed = landings(steps)
+    at_once = rows_after(opened_rig, landed, set())
+    assert rows_after(opened_rig, landed, cuts) == at_once
