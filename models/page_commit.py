@@ -26,7 +26,7 @@ class RejectedRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class StagedPage:
+class ReceivedPage:
     """A page as the API sent it, with the data that identifies its request.
 
     A page that cannot be parsed has no items and an empty `scan_id`: it is `rejected` as a whole. `page` is its number
@@ -61,7 +61,7 @@ class ScopeCooldown:
 class PageCommit:
     """Values that land together, as one frame of a segment, or not at all."""
 
-    page: StagedPage | None = None
+    page: ReceivedPage | None = None
     checkpoint: Checkpoint | None = None
     outcomes: tuple[Outcome, ...] = ()
     cooldown: ScopeCooldown | None = None

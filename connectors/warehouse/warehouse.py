@@ -20,9 +20,8 @@ from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import mark_unlisted
-from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.ledger import mark_published
-from connectors.warehouse.runs.progress import checkpoints, seen
+from connectors.warehouse.runs.progress import checkpoints
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from connectors.warehouse.snapshot.ownership import Refusal, refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
@@ -32,7 +31,7 @@ from connectors.warehouse.storage.connection_worker import ConnectionWorker, Con
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
 from models.checkpoint import Checkpoint, RunKind
-from models.incremental import FULL_REFRESH_EVERY, ClosedScan
+from models.incremental import FULL_REFRESH_EVERY
 from models.page_commit import PageCommit
 from models.partition import Partition
 from models.runs import STALE_AFTER
@@ -198,20 +197,6 @@ class Warehouse:
         # The cache is read before the tables: a merge may move checkpoints from the cache to the tables in between.
         cached = self._cache.of(resource, account_ids, run_kind)
         return {**await self.read(checkpoints, resource, account_ids, run_kind), **cached}
-
-    async def seen(self, scan_id: str) -> Collection[str]:
-        """Return the ids of the items that an unfinished scan has received in merged pages."""
-        return await self.read(seen, scan_id)
-
-    async def closed_scans(self, account_ids: Sequence[str]) -> Mapping[str, ClosedScan]:
-        """Return the last closed scan of posts of each account, as far as merged."""
-        return await self.read(closed_scans, account_ids)
-
-    async def known_posts(
-        self, closed: Mapping[str, ClosedScan], *, older_than: datetime
-    ) -> Mapping[str, frozenset[str]]:
-        """Return the posts published before `older_than` that these closed scans have seen, by account."""
-        return await self.read(known_posts, closed, older_than=older_than)
 
     async def merge(self) -> MergeStats:
         """Merge everything that has landed. Return the counts of all merges since the last call."""

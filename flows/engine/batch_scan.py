@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from connectors.source.endpoints import account_scope
+from connectors.warehouse.runs import progress
+from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from flows.engine.accounts import AccountScan, ListedAccount, not_scanned
 from flows.engine.batches import Batch, BatchReport
 from flows.engine.concurrency import fail_fast_group
@@ -64,18 +66,18 @@ async def _read(run: Run, accounts: Sequence[ListedAccount]) -> AsyncIterator[Ac
     """Yield accounts with what their scans must know from the warehouse."""
     warehouse, options = run.resources.warehouse, run.scans.options
     checkpoints = await warehouse.checkpoints("media", [one.account_id for one in accounts], options.run_kind)
-    closed = await warehouse.closed_scans([one.account_id for one in accounts if "posts" in one.surfaces])
+    closed = await warehouse.read(closed_scans, [one.account_id for one in accounts if "posts" in one.surfaces])
     full = {one.account_id: why_full(closed.get(one.account_id), options.incremental) for one in accounts}
     for start in range(0, len(accounts), _KNOWN_AT_ONCE):
         some = accounts[start : start + _KNOWN_AT_ONCE]
         recent = {one.account_id: closed[one.account_id] for one in some if full[one.account_id] is None}
         older_than = run.resources.clock.now() - options.lookback
-        known = await warehouse.known_posts(recent, older_than=older_than) if recent else {}
+        known = await warehouse.read(known_posts, recent, older_than=older_than) if recent else {}
         for account in some:
             last = [media(account.account_id, surface) for surface in account.surfaces]
             own = {partition: checkpoints[partition] for partition in last if partition in checkpoints}
             unfinished = [one.scan_id for one in own.values() if one.state is ScanState.SCANNING and one.pages]
-            seen = {scan_id: frozenset(await warehouse.seen(scan_id)) for scan_id in unfinished}
+            seen = {scan_id: frozenset(await warehouse.read(progress.seen, scan_id)) for scan_id in unfinished}
             depth = Depth(full[account.account_id])
             if depth.full is None:
                 depth = Depth(None, recent[account.account_id].seq, known.get(account.account_id, frozenset()))

@@ -8,7 +8,7 @@ from functools import partial
 from connectors.source.endpoints import CATALOGUE_SCOPE, Response
 from connectors.warehouse.runs.account_ids import stored_statuses
 from connectors.warehouse.runs.closed_scans import waiting_since
-from connectors.warehouse.runs.progress import listed
+from connectors.warehouse.runs.progress import listed, seen
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.accounts import ListedAccount
 from flows.engine.run import Run
@@ -61,7 +61,7 @@ async def list_accounts(run: Run) -> Outcome:
 async def _seen(warehouse: Warehouse, last: Checkpoint | None) -> frozenset[str]:
     if last is None or last.state is not ScanState.SCANNING:
         return frozenset()
-    return frozenset(await warehouse.seen(last.scan_id))
+    return frozenset(await warehouse.read(seen, last.scan_id))
 
 
 def _account(

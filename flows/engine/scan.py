@@ -25,7 +25,7 @@ from models.checkpoint import Checkpoint, Done, Resume, RunKind, ScanState, plan
 from models.clock import Clock
 from models.incremental import LOOKBACK_WINDOW, Feed, FullReason, Incremental, Post, read_page
 from models.media_page import CursorFault
-from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown, StagedPage
+from models.page_commit import PageCommit, ReceivedPage, RejectedRecord, ScopeCooldown
 from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind, began_within
@@ -297,7 +297,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     Raises ApiError for a page that does not show how the scan continues. If its items can be read, they have landed.
     """
     page, now = response.page, run.clock.now()
-    staged = StagedPage(
+    received = ReceivedPage(
         partition=scan.partition,
         run_id=run.options.run_id,
         scan_id=scan.checkpoint.scan_id,
@@ -309,7 +309,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         unknown_fields=tuple(sorted(page.unknown_fields)),
     )
     if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
-        await _land(run, scan, page.items, PageCommit(staged))
+        await _land(run, scan, page.items, PageCommit(received))
         raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
     scan.guard.follow(response, _identities(response, run.options.mapping))
     feed = scan.feed
@@ -336,7 +336,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     if checkpoint.state is not ScanState.SCANNING and not scan.is_too_old:
         outcome = _ended(run, scan, checkpoint, response)
         outcome = replace(outcome, pages=outcome.pages + 1, items=outcome.items + page.items)
-    await _land(run, scan, page.items, PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
+    await _land(run, scan, page.items, PageCommit(received, checkpoint, (outcome,) if outcome else ()))
     scan.checkpoint, scan.feed = checkpoint, feed
     return outcome
 
@@ -478,11 +478,11 @@ def _deferred(run: ScanContext, scan: Scan, deferred: Deferred) -> Outcome:
     )
 
 
-def _unreadable_page(run: ScanContext, scan: Scan, error: Failure) -> StagedPage | None:
+def _unreadable_page(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPage | None:
     """Return the page to land if a page could not be parsed: without items, and with its body for quarantine."""
     if error.body is None:
         return None
-    return StagedPage(
+    return ReceivedPage(
         partition=scan.partition,
         run_id=run.options.run_id,
         scan_id="",

@@ -8,7 +8,7 @@ from connectors.warehouse.runs.progress import seen
 from models import incremental
 from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
 from models.incremental import FullReason, Incremental
-from models.page_commit import PageCommit, StagedPage
+from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import post_reader
 from models.runs import Outcome, OutcomeKind
 from models.schema.mapping_built_in import BUILT_IN
@@ -144,7 +144,7 @@ def next_page(before: Checkpoint, page: Page, at: datetime, reader: Reader | Non
     )
     is_recent = after.state is ScanState.RECENT
     assert is_recent == (before.known_seq is not None and cursor is not None and feed.may_stop())
-    staged = StagedPage(page.partition, after.run_id, after.scan_id, after.pages, at, None, text)
+    received = ReceivedPage(page.partition, after.run_id, after.scan_id, after.pages, at, None, text)
     # The page lands, and its scan is abandoned.
     after = after.abandon(run_id=after.run_id, at=at) if page.after == "is abandoned" else after
     where = where_of(page)
@@ -154,8 +154,8 @@ def next_page(before: Checkpoint, page: Page, at: datetime, reader: Reader | Non
     )  # fmt: skip
     next_reader = None if reader is None or read is None else Reader(reader.depth, read, feed)
     if not after.is_closed:
-        return PendingPage(PageCommit(staged, after), landed_page, after, (), next_reader)
+        return PendingPage(PageCommit(received, after), landed_page, after, (), next_reader)
     kind = OutcomeKind.RECENT if is_recent else OutcomeKind.COMPLETE
     outcome = Outcome(page.partition, after.run_id, kind, after.started_at, at)
     rows = ((after.run_id, *where, kind.value),)
-    return PendingPage(PageCommit(staged, after, (outcome,)), landed_page, after, rows, next_reader)
+    return PendingPage(PageCommit(received, after, (outcome,)), landed_page, after, rows, next_reader)

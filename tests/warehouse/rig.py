@@ -19,7 +19,7 @@ from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.storage.connection import Connection, connect
 from models.checkpoint import Checkpoint, RunKind, ScanState
-from models.page_commit import PageCommit, RejectedRecord, StagedPage
+from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
@@ -84,7 +84,7 @@ class Scan:
     ) -> PageCommit:
         cursor = None if last else f"{self.scan_id}/{self.checkpoint.pages + 1}"
         self.checkpoint = self.checkpoint.advance(run_id=self.run_id, next_cursor=cursor, items=len(items), at=when)
-        page = StagedPage(
+        page = ReceivedPage(
             partition=self.partition,
             run_id=self.run_id,
             scan_id=self.scan_id,

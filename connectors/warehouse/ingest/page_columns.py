@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of, array_of_instants
 from connectors.warehouse.ingest.landing.frames import POSITION_BITS
-from models.page_commit import StagedPage
+from models.page_commit import ReceivedPage
 
 
-def table_of_pages(pages: Sequence[tuple[int, StagedPage]]) -> Any:  # noqa: ANN401 - pyarrow has no types
+def table_of_pages(pages: Sequence[tuple[int, ReceivedPage]]) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return a table of pages, without their bodies: `seq`, the landing number, and the data of their requests."""
     of = [page for _, page in pages]
     texts: dict[str, Sequence[str | None]] = {

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from connectors.warehouse.ingest.arrays import array_of, array_of_instants
 from connectors.warehouse.ingest.split import Page
-from models.page_commit import StagedPage
+from models.page_commit import ReceivedPage
 from models.partial_json import certain_id
 from models.partition import Resource
 
@@ -139,7 +139,7 @@ def _unknown_field(resource: Resource, path: str, received_at: datetime) -> Fiel
 
 
 def read_records(
-    pages: Sequence[tuple[int, StagedPage]], account_pages: Sequence[Page], unreadable_media: Sequence[Page]
+    pages: Sequence[tuple[int, ReceivedPage]], account_pages: Sequence[Page], unreadable_media: Sequence[Page]
 ) -> Records:
     """Return accounts, rejected records and unknown fields of pages. Unreadable pages have no other records."""
     accounts: list[AccountRow] = []

@@ -15,7 +15,7 @@ from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.statements import statements
-from models.page_commit import PageCommit, StagedPage
+from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import id_in
 from models.partition import Surface, media
 from models.schema.pointer import to_keys
@@ -96,4 +96,4 @@ def _commit(
 ) -> PageCommit:
     # The scan that received it may have ended, so the page belongs to none.
     body = f'{{"items":[{payload}]}}'
-    return PageCommit(StagedPage(media(account_id, surface), run_id, "", page, seen_at, correlation_id, body))
+    return PageCommit(ReceivedPage(media(account_id, surface), run_id, "", page, seen_at, correlation_id, body))

@@ -165,7 +165,7 @@ WHERE media_metrics.account_id = r.account_id AND media_metrics.surface = r.surf
 def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     """Decode all stored payloads with the mapping, in the open transaction: items, history, children, current counts.
 
-    Ids, the times at which versions begin and end, and counts of the past do not change. Staged pages must be merged
+    Ids, the times at which versions begin and end, and counts of the past do not change. What landed must be merged
     before. Raises WarehouseUnusable when a part of the raw store is damaged or lacks a payload.
     """
     check_parts(connection, live_parts(connection))

@@ -3,7 +3,7 @@ DELETE FROM core.media WHERE rowid IN (SELECT stored FROM changed);
 
 INSERT INTO core.media BY NAME
 SELECT
-    i.account_id, i.surface, i.media_id{columns}, r.payload_hash, i.order_key AS raw_landed, r.overflow,
+    i.account_id, i.surface, i.media_id{media_columns}, r.payload_hash, i.order_key AS raw_landed, r.overflow,
     i.first_seen_at, i.changed_at AS written_at, i.order_key >> {position_bits} AS written_seq, i.changed_at,
     i.content_changed_at, NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM changed AS i JOIN decoded AS r ON r._order_key = i.last_order_key

@@ -1,2 +1,2 @@
 -- Keeps the decoded rows of a child table.
-CREATE OR REPLACE TEMP TABLE {decoded} AS {query};
+CREATE OR REPLACE TEMP TABLE {decoded} AS {rows};

@@ -2,7 +2,7 @@
 CREATE OR REPLACE TEMP TABLE decoded AS
 SELECT
     seq AS _seq, order_key AS _order_key, received_at AS _received_at, account_id, surface, {media_id} AS media_id,
-    payload_hash, overflow{columns}
+    payload_hash, overflow{decoded_columns}
 FROM media_cells
 WHERE order_key IN (SELECT order_key FROM compared);
 

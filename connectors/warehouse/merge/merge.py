@@ -4,20 +4,19 @@
 folder, whose first lines say what it writes. A statement costs a millisecond, so steps without work are left out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.ingest.layout import Cell
 from connectors.warehouse.ingest.page_columns import by_account
 from connectors.warehouse.ingest.split import texts
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
-from connectors.warehouse.merge.comparing import content_of, counts_hash, digest_of
+from connectors.warehouse.merge.column_lists import decoded_table
+from connectors.warehouse.merge.comparing import digest_of
 from connectors.warehouse.merge.prepare import Landed, prepare, read_frames
 from connectors.warehouse.merge.run_counts import MergeStats, count_changes
 from connectors.warehouse.merge.schema_evolution import alter
@@ -29,19 +28,15 @@ from connectors.warehouse.schema.field_registry import read_mapping, read_regist
 from connectors.warehouse.storage.appending import append, as_json, rows_sql, types_of
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import quoted
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import ScanState
 from models.schema.mapping import Mapping as MediaMapping
-from models.schema.table_schemas import TableSchema, history
+from models.schema.table_schemas import TableSchema
 from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns
 
-_OUTCOMES = f"""
-INSERT INTO core.run_outcomes BY NAME
-SELECT * RENAME (kind AS outcome) FROM ({rows_sql(types_of(core_outcomes, outcome="kind"))})
-"""  # noqa: S608 - declared names
+_OUTCOMES = rows_sql(types_of(core_outcomes, outcome="kind"))
 
 _LANDED = {"seq": "BIGINT", "began_seq": "BIGINT"}
 _CHECKPOINT = {name: type_ for name, type_ in types_of(ops_checkpoints).items() if name not in _LANDED}
-
 _CHECKPOINTS = rows_sql({**_LANDED, "checkpoint": _CHECKPOINT})
 
 _FACTS = "SELECT EXISTS (FROM stored_items WHERE removed_at IS NOT NULL), EXISTS (FROM ops.missing)"
@@ -49,53 +44,29 @@ _UNIDENTIFIED = "SELECT order_key FROM sightings WHERE media_id IS NULL"
 _HAS_NO_DIGEST = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
 
 
-@dataclass(frozen=True, slots=True)
-class _LastCheckpoint:
-    """A checkpoint with its landing number, and that of its scan's first page, if that is in the batch."""
-
-    seq: int
-    began_seq: int | None
-    checkpoint: Checkpoint
-
-
-def _last_checkpoints(frames: Sequence[Frame]) -> list[_LastCheckpoint]:
-    """Return the last checkpoint of each partition and run kind."""
-    began: dict[str, int] = {}
-    last: dict[object, tuple[int, Checkpoint]] = {}
-    for seq, commit, _ in frames:
-        if (checkpoint := commit.checkpoint) is not None:
-            if checkpoint.pages <= 1:
-                began.setdefault(checkpoint.scan_id, seq)
-            last[checkpoint.partition, checkpoint.run_kind] = seq, checkpoint
-    return [_LastCheckpoint(seq, began.get(checkpoint.scan_id), checkpoint) for seq, checkpoint in last.values()]
-
-
 def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
     """Merge a batch of frames (see `batches_of`) in the open transaction; return the counts of changes.
 
     The resulting rows do not depend on how the frames are divided into batches.
     """
-    if outcomes := [outcome for frame in frames for outcome in frame.commit.outcomes]:
-        connection.db.execute(_OUTCOMES, [as_json(outcomes)])
-    append(connection, ops_cooldowns, [frame.commit.cooldown for frame in frames if frame.commit.cooldown])
     landed = read_frames(frames)
-    last = _last_checkpoints(frames)
     # Frees the segments, of which the bodies are views, once the media are decoded.
     del frames
     steps = Steps(connection.db)
-    if last:
-        steps.run("last_checkpoints", as_json(last), rows=_CHECKPOINTS)
-    counts = MergeStats()
-    if landed.pages.num_rows:
-        counts = _merge_pages(connection, steps, landed, [one.checkpoint for one in last])
-    if last:
+    if landed.outcomes:
+        steps.run("outcomes", as_json(landed.outcomes), rows=_OUTCOMES)
+    append(connection, ops_cooldowns, landed.cooldowns)
+    if landed.checkpoints:
+        steps.run("last_checkpoints", as_json(landed.checkpoints), rows=_CHECKPOINTS)
+    counts = _merge_pages(connection, steps, landed) if landed.pages.num_rows else MergeStats()
+    if landed.checkpoints:
         steps.run("checkpoints")
     steps.drop()
     return counts
 
 
-def _merge_pages(connection: Connection, steps: Steps, landed: Landed, last: Sequence[Checkpoint]) -> MergeStats:  # noqa: C901 - all conditions in one place
-    closed = {checkpoint.partition.resource for checkpoint in last if checkpoint.is_closed}
+def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeStats:  # noqa: C901 - all in one place
+    closed = {one.checkpoint.partition.resource for one in landed.checkpoints if one.checkpoint.is_closed}
     steps.copy("pages", landed.pages)
     steps.run("pages")
     bind_new_warehouse(connection.db)
@@ -117,7 +88,7 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed, last: Seq
         mark_accounts_removed(connection, steps)
 
     [(has_removed, has_missing)] = connection.db.execute(_FACTS).fetchall()
-    _write_items(steps, items, mapping)
+    _write_items(steps, items)
     if has_removed:
         steps.run("returned")
 
@@ -140,7 +111,7 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed, last: Seq
             steps.run("missing")
 
     counts = count_changes(steps)
-    if any(checkpoint.state is ScanState.SCANNING for checkpoint in last):
+    if any(one.checkpoint.state is ScanState.SCANNING for one in landed.checkpoints):
         steps.run("seen")
     if closed:
         steps.run("completed_scans", newest_first=NEWEST_FIRST)
@@ -149,7 +120,7 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed, last: Seq
 
 @dataclass(frozen=True, slots=True)
 class _Items:
-    """The numbers of items that are to be written, and what the statements that write them are made of.
+    """The numbers of items that are to be written, and the lists of columns in the steps that write them.
 
     `respelled` items did not change, but their bytes did; `new_versions` are changes of content. `unidentified` has the
     texts of items without a valid id, by order key.
@@ -161,13 +132,8 @@ class _Items:
     respelled: int = 0
     new_versions: int = 0
     schemas: Sequence[TableSchema] = ()
-    cells: Mapping[str, Cell] = field(default_factory=dict)
-    media_id: str = ""
-
-
-def _decoded(schema: TableSchema) -> str:
-    """Return the table with the decoded rows of a child table."""
-    return quoted(f"decoded_{schema.table}")
+    lists: Mapping[str, str] = field(default_factory=dict)
+    lists_of_children: Sequence[Mapping[str, str]] = ()
 
 
 def _read_items(connection: Connection, steps: Steps, landed: Landed, mapping: MediaMapping) -> _Items:
@@ -190,67 +156,44 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, mapping: M
         write_registry(connection, prepared.registry, mapping)
         # Filling columns may have changed rowids.
         steps.run("stored")
+    lists = prepared.lists
     steps.arrow.put("media_cells", prepared.cells)
-    media, *children = prepared.schemas
-    for schema in children:
-        steps.run("child_cells", decoded=_decoded(schema), query=prepared.registered.children_query(schema))
-    cells, media_id = prepared.registered.layout.media.cells, prepared.media_id
-    [(compared, new, unidentified)] = steps.run("items", media_id=media_id).fetchall()
+    for child in prepared.lists_of_children:
+        steps.run("child_cells", **child)
+    [(compared, new, unidentified)] = steps.run("items", **lists).fetchall()
     changed = respelled = new_versions = 0
     if compared:
-        steps.run("decoded", media_id=media_id, columns=columns_select(media, cells))
-        for number, schema in enumerate(children):
-            steps.run(
-                "child_hashes",
-                table=quoted(schema.table),
-                decoded=_decoded(schema),
-                content=content_of(schema, mapping, "r", str(number), "r.position"),
-                counts=counts_hash(schema, mapping, "r", str(number), "r.position"),
-            )
-        [(changed, respelled, new_versions)] = steps.run(
-            "compare",
-            content=content_of(media, mapping, "r", "coalesce(c.content, 0)"),
-            counts=counts_hash(media, mapping, "r", "coalesce(c.counts, 0)"),
-        ).fetchall()
+        steps.run("decoded", **lists)
+        for child in prepared.lists_of_children:
+            steps.run("child_hashes", **child)
+        [(changed, respelled, new_versions)] = steps.run("compare", **lists).fetchall()
     without_id = steps.db.execute(_UNIDENTIFIED).fetchall() if unidentified else []
     wanted = array_of([order_key for (order_key,) in without_id], pa.int64())
-    unidentified_items = prepared.payloads.filter(pc.is_in(prepared.payloads["order_key"], wanted))
+    rejected = prepared.payloads.filter(pc.is_in(prepared.payloads["order_key"], wanted))
     if new or changed:
-        write_part(connection, steps.text("raw", media_id=media_id))
+        write_part(connection, steps.text("raw", **lists))
     # Frees the cells of children, which are rows of tables by now, and the texts.
     steps.arrow.clear()
     if new:
         steps.arrow.put("cells_by_account", by_account(prepared.cells))
-    return _Items(unidentified_items, new, changed, respelled, new_versions, prepared.schemas, cells, media_id)
+    sizes = (new, changed, respelled, new_versions)
+    return _Items(rejected, *sizes, prepared.schemas, lists, prepared.lists_of_children)
 
 
-def _write_items(steps: Steps, items: _Items, mapping: MediaMapping) -> None:
+def _write_items(steps: Steps, items: _Items) -> None:
     if items.respelled:
         _update_respelled(steps, items.schemas)
+    if items.new_versions:
+        steps.run("versions", **items.lists)
     if items.changed:
-        media, *children = items.schemas
-        names, counts = names_of(media.metrics), counts_of(media.metrics, "r")
-        if items.new_versions:
-            kept = [*(column.name for column in history(media, mapping).columns), "overflow"]
-            steps.run("versions", columns=_listed(kept, "r"))
-        nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
-        steps.run("metrics", names=names, counts=counts, nothing=nothing)
-        for schema in children:
-            if schema.lists:
-                steps.run("changed_children", table=quoted(schema.table), decoded=_decoded(schema))
-        steps.run("changed_items", columns=_listed([column.name for column in media.columns], "r"))
+        steps.run("metrics", **items.lists)
+        for child in items.lists_of_children:
+            steps.run("changed_children", **child)
+        steps.run("changed_items", **items.lists)
     if items.new:
-        media, *children = items.schemas
-        names, counts = names_of(media.metrics), counts_of(media.metrics, "r")
-        columns = columns_select(media, items.cells)
-        steps.run("new_items", media_id=items.media_id, columns=columns, names=names, counts=counts)
-        for schema in children:
-            if schema.lists:
-                steps.run("new_children", table=quoted(schema.table), decoded=_decoded(schema))
-
-
-def _listed(names: Iterable[str], row: str) -> str:
-    return "".join(f", {row}.{quoted(name)}" for name in names)
+        steps.run("new_items", **items.lists)
+        for child in items.lists_of_children:
+            steps.run("new_children", **child)
 
 
 # The rows of respelled items in a table, and their decoded values.
@@ -268,7 +211,7 @@ def _update_respelled(steps: Steps, schemas: Sequence[TableSchema]) -> None:
     }
     for schema in children:
         if schema.lists and schema.columns:
-            names[schema.table, _decoded(schema), _SAME_CHILD] = [column.name for column in schema.columns]
+            names[schema.table, decoded_table(schema), _SAME_CHILD] = [column.name for column in schema.columns]
     for (table, decoded, same), columns in names.items():
         where = {"table": quoted(table), "decoded": decoded, "same": same}
         differ = ", ".join(f"bool_or(m.{quoted(name)} IS DISTINCT FROM d.{quoted(name)})" for name in columns)

@@ -3,10 +3,10 @@ INSERT INTO core.media_metrics BY NAME
 WITH counted AS (
     SELECT
         r.account_id, r.surface, r.media_id, r._order_key AS order_key, r._received_at AS observed_at,
-        {counts} AS counts
+        {metric_values} AS counts
     FROM decoded AS r WHERE r._order_key NOT IN (SELECT order_key FROM unchanged)
     UNION ALL
-    SELECT r.account_id, r.surface, r.media_id, -1, NULL, {counts}
+    SELECT r.account_id, r.surface, r.media_id, -1, NULL, {metric_values}
     FROM core.media AS r JOIN changed AS c ON r.rowid = c.stored
 ),
 compared AS (
@@ -15,8 +15,8 @@ compared AS (
 )
 SELECT * EXCLUDE (before) FROM (
     SELECT
-        account_id, surface, media_id, observed_at, unnest({names}) AS metric, unnest(counts) AS value,
-        unnest(coalesce(counts_before, {nothing})) AS before
+        account_id, surface, media_id, observed_at, unnest({metric_names}) AS metric, unnest(counts) AS value,
+        unnest(coalesce(counts_before, {no_values})) AS before
     FROM compared WHERE order_key >= 0
 )
 WHERE value IS DISTINCT FROM before

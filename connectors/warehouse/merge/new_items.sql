@@ -8,7 +8,7 @@ WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM compared)
 
 INSERT INTO core.media BY NAME
 SELECT
-    account_id, surface, media_id{columns}, payload_hash, order_key AS raw_landed, overflow,
+    account_id, surface, media_id{decoded_columns}, payload_hash, order_key AS raw_landed, overflow,
     received_at AS first_seen_at, received_at AS written_at, seq AS written_seq, received_at AS changed_at,
     received_at AS content_changed_at
 FROM new_items;
@@ -16,9 +16,9 @@ FROM new_items;
 INSERT INTO core.media_metrics BY NAME
 SELECT * FROM (
     SELECT
-        account_id, surface, media_id, unnest({names}) AS metric, unnest({counts}) AS value,
+        account_id, surface, media_id, unnest({metric_names}) AS metric, unnest({metric_values}) AS value,
         _received_at AS observed_at
-    FROM (SELECT account_id, surface, media_id, received_at AS _received_at{columns} FROM new_items) AS r
+    FROM (SELECT account_id, surface, media_id, received_at AS _received_at{decoded_columns} FROM new_items) AS r
 )
 WHERE value IS NOT NULL;
 

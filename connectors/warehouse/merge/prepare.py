@@ -1,11 +1,12 @@
-"""Reads what landed, and decodes its items: everything that a merge decides before it writes to a table."""
+"""Reads what landed, and decodes its items: what a merge decides in Python, before it writes to a table."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
@@ -21,25 +22,45 @@ from connectors.warehouse.ingest.records import (
     read_records,
     table_of,
 )
+from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import Items, Page, split
+from connectors.warehouse.merge.column_lists import of_children, of_media
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.schema.field_registry import own_names
+from models.checkpoint import Checkpoint
+from models.page_commit import ScopeCooldown
+from models.runs import Outcome
 from models.schema.fields import Registry
-from models.schema.mapping import Mapping
+from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, table_schemas
 
 # The columns of pages that their items have too.
 _OF_PAGES = ["seq", "scan_id", "run_id", "account_id", "surface", "correlation_id", "received_at"]
 
+_RECEIVED = "SELECT order_key, received_at FROM arrived_items"
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckpoint:
+    """A checkpoint with its landing number, and that of its scan's first page, if that is in the batch."""
+
+    seq: int
+    began_seq: int | None
+    checkpoint: Checkpoint
+
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """The pages of a batch, read without the warehouse.
+    """What a batch contains, read without the warehouse.
 
-    `pages` has a row for each: `seq`, the data of its request, the number of its `items`, and whether it
-    `is_unreadable`. `arrived` has a row for each media item: `order_key`, `payload_hash` and columns of its page.
+    `checkpoints` are the last ones of their partitions. `pages` has a row for each page: `seq`, the data of its
+    request, the number of its `items`, and whether it `is_unreadable`. `arrived` has a row for each media item:
+    `order_key`, `payload_hash` and columns of its page.
     """
 
+    outcomes: Sequence[Outcome]
+    cooldowns: Sequence[ScopeCooldown]
+    checkpoints: Sequence[LastCheckpoint]
     pages: pa.Table
     media_pages: pa.Table
     accounts: pa.Table
@@ -54,16 +75,16 @@ class Landed:
 class Prepared:
     """Decoded items: their `cells` with columns of their pages, text and hash, and the schemas that they need.
 
-    `payloads` are the texts by order key, also of items that could not be decoded; `registered` are the cells as DuckDB
-    tables, with those of child tables; `media_id` is the expression of an item's id.
+    `payloads` are the texts by order key, also of items that could not be decoded; `lists` the lists of columns in the
+    steps that read or write items, and those of each child table that has lists of objects.
     """
 
     cells: pa.Table
     payloads: pa.Table
-    registered: RegisteredCells
     registry: Registry
     schemas: tuple[TableSchema, ...]
-    media_id: str
+    lists: Mapping[str, str]
+    lists_of_children: tuple[Mapping[str, str], ...]
 
 
 def read_frames(frames: Sequence[Frame]) -> Landed:
@@ -93,6 +114,9 @@ def read_frames(frames: Sequence[Frame]) -> Landed:
     arrived = of_pages(hashes["order_key"].combine_chunks(), media_pages)
     arrived = arrived.append_column("payload_hash", hashes["payload_hash"])
     return Landed(
+        [outcome for frame in frames for outcome in frame.commit.outcomes],
+        [frame.commit.cooldown for frame in frames if frame.commit.cooldown is not None],
+        _last_checkpoints(frames),
         table,
         media_pages,
         table_of(AccountRow, records.accounts),
@@ -104,45 +128,73 @@ def read_frames(frames: Sequence[Frame]) -> Landed:
     )
 
 
-def prepare(steps: Steps, landed: Landed, known: Collection[int], registry: Registry, mapping: Mapping) -> Prepared:
+def _last_checkpoints(frames: Sequence[Frame]) -> list[LastCheckpoint]:
+    """Return the last checkpoint of each partition and run kind."""
+    began: dict[str, int] = {}
+    last: dict[object, tuple[int, Checkpoint]] = {}
+    for seq, commit, _ in frames:
+        if (checkpoint := commit.checkpoint) is not None:
+            if checkpoint.pages <= 1:
+                began.setdefault(checkpoint.scan_id, seq)
+            last[checkpoint.partition, checkpoint.run_kind] = seq, checkpoint
+    return [LastCheckpoint(seq, began.get(checkpoint.scan_id), checkpoint) for seq, checkpoint in last.values()]
+
+
+def prepare(
+    steps: Steps, landed: Landed, known: Collection[int], registry: Registry, mapping: MediaMapping
+) -> Prepared:
     """Decode the items whose bytes are not stored (`known` are the order keys of the others). Writes to no table."""
     media_pages = landed.media_pages
     received = dict(zip(media_pages["seq"].to_pylist(), instants_of(media_pages["received_at"]), strict=True))
     decoder = Decoder(mapping, registry, own_names(mapping), lambda order_key: received[order_key >> POSITION_BITS])
     payloads = landed.items.decode(decoder, stored=known)
-    decoded, cells = _decoded(steps, decoder, mapping)
+    decoded, cells = settled(steps.db, steps.arrow, decoder, decoder.finish(), mapping, _RECEIVED)
     if known:
         found = steps.run("listed_again", media_id=_media_id(mapping, cells), cells=cells.media).fetchall()
         if found:
             again = landed.items.texts_of({order_key for (order_key,) in found})
             decoder.add(again["order_key"].to_pylist(), again["payload"].cast(pa.binary()).to_pylist())
             payloads = pa.concat_tables([payloads, again])
-            decoded, cells = _decoded(steps, decoder, mapping)
+            decoded, cells = settled(steps.db, steps.arrow, decoder, decoder.finish(), mapping, _RECEIVED)
+    media, *children = table_schemas(mapping, decoded.registry)
     return Prepared(
         _with_pages(decoded.media, landed, payloads),
         payloads,
-        cells,
         decoded.registry,
-        table_schemas(mapping, decoded.registry),
-        _media_id(mapping, cells),
+        (media, *children),
+        of_media(media, mapping, cells.layout.media.cells, _media_id(mapping, cells)),
+        tuple(
+            of_children(number, schema, mapping, cells.children_query(schema))
+            for number, schema in enumerate(children)
+            if schema.lists
+        ),
     )
 
 
-def _decoded(steps: Steps, decoder: Decoder, mapping: Mapping) -> tuple[Decoded, RegisteredCells]:
-    """Return the decoded cells, registered with DuckDB, after repeating until no new types are found in them."""
+def settled(
+    db: DuckDBPyConnection,
+    tables: ArrowTables,
+    decoder: Decoder,
+    decoded: Decoded,
+    mapping: MediaMapping,
+    received: str,
+    prefix: str = "",
+) -> tuple[Decoded, RegisteredCells]:
+    """Return decoded cells, registered with DuckDB, after decoding again until no new types are found in them.
+
+    `received` is a query for `received_at` by order key; `prefix` begins the names of the registered tables.
+    """
     while True:
-        decoded = decoder.finish()
-        cells = register_cells(steps.arrow, decoded)
-        if not decoded.media.num_rows:
-            return decoded, cells
+        cells = register_cells(tables, decoded, prefix)
         before = decoder.registry
-        received = "SELECT order_key, received_at FROM arrived_items"
-        decoder.learn(list(observations(steps.db, cells, mapping, received)))
+        if decoded.media.num_rows:
+            decoder.learn(list(observations(db, cells, mapping, received)))
         if decoder.registry == before:
             return decoded, cells
+        decoded = decoder.finish()
 
 
-def _media_id(mapping: Mapping, cells: RegisteredCells) -> str:
+def _media_id(mapping: MediaMapping, cells: RegisteredCells) -> str:
     return media_id_of(mapping.media_id, cells.layout.media.cells)
 
 

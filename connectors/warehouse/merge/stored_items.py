@@ -12,9 +12,10 @@ import pyarrow as pa
 import xxhash
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
-from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
+from connectors.warehouse.ingest.cells import RegisteredCells
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
+from connectors.warehouse.merge.prepare import settled
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.storage.connection import Connection
 from models.schema.fields import OwnNames, Registry
@@ -101,15 +102,9 @@ def _register(connection: Connection, tables: ArrowTables, batch: _Batch, mappin
     """Register the tables of a batch, decoded with the types that only its values show."""
     received = f"SELECT order_key, received_at FROM {tables.put('stored_payloads', batch.rows)}"  # noqa: S608 - a constant
     hashes = tables.put("stored_hashes", batch.hashes)
-    decoder, decoded = batch.decoder, batch.cells
-    while True:
-        # A merge has registered its own cells.
-        cells = register_cells(tables, decoded, "stored_")
-        before = decoder.registry
-        decoder.learn(list(observations(connection.db, cells, mapping, received)))
-        if decoder.registry == before:
-            return StoredBatch(cells, hashes)
-        decoded = decoder.finish()
+    # A merge has registered its own cells.
+    _, cells = settled(connection.db, tables, batch.decoder, batch.cells, mapping, received, "stored_")
+    return StoredBatch(cells, hashes)
 
 
 def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:

@@ -23,10 +23,10 @@ closed AS (
 SELECT * EXCLUDE (_version) FROM (
     SELECT
         c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version,
-        r._order_key AS raw_landed{columns}
+        r._order_key AS raw_landed{history_columns}
     FROM closed AS c JOIN decoded AS r ON r._order_key = c.order_key
     UNION ALL
-    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, r.raw_landed{columns}
+    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, r.raw_landed{history_columns}
     FROM closed AS c JOIN core.media AS r ON r.rowid = c.stored WHERE c.order_key = -1
 )
 ORDER BY account_id, surface, media_id, _version;

@@ -13,6 +13,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.maintenance.inspection import inspect
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.runs.progress import seen
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -204,7 +205,7 @@ async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(
         (backfill,) = (await warehouse.checkpoints("media", [ANNA], "backfill")).values()
         assert (backfill.state, backfill.cursor) == (ScanState.SCANNING, "posts-4/1")
         assert (await warehouse.checkpoints("accounts", [""]))[CATALOGUE].cursor == "catalogue-2/1"
-        assert list(await warehouse.seen("posts-4")) == ["1"]
+        assert list(await warehouse.read(seen, "posts-4")) == ["1"]
         # Its snapshot is replaced, because it names the same warehouse.
         await warehouse.publish(snapshot, at=at(401), version="next")
     query = f"SELECT media_id, caption, removed_at IS NULL FROM media WHERE account_id = '{ANNA}' ORDER BY media_id"
