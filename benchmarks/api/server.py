@@ -1,17 +1,18 @@
 """Serves the synthetic API from a separate process, with as little CPU time per request as possible.
 
     python -m benchmarks.api.server --accounts 400 --posts 250 [--day 0] [--style spaced] [--change urls]
-                                [--latency 0.05] [--per-second 10]
+                                [--latency 0.05] [--per-second 10] [--key-per-second 60] [--key-status 503]
 
-Prints the port it listens on. `GET /usage` returns its counters: requests, CPU seconds, requests refused with a 429,
-and requests that came before their Retry-After was over; it does not count itself. Only the HTTP that the candidates
-use is implemented: GET without a body, and no pipelining.
+Prints the port it listens on. `GET /usage` returns its counters: requests, CPU seconds, requests refused because of
+a limit, and requests that came before their Retry-After was over; it does not count itself. Only the HTTP that the
+candidates use is implemented: GET without a body, and no pipelining.
 """
 
 import argparse
 import asyncio
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,6 +30,31 @@ _INVALID_CURSOR = json.dumps(
 ).encode()
 
 
+# The requests that a gateway in front of the service allows the key at once.
+BURST = 10
+# As nginx refuses, but with a Retry-After for 503.
+_REFUSALS: Mapping[int, tuple[bytes, bytes, bytes]] = {
+    429: (b"429 Too Many Requests", b"", b"<html><title>429 Too Many Requests</title></html>"),
+    503: (b"503 Service Unavailable", b"Retry-After: 2\r\n", b"<html><title>503 Service Unavailable</title></html>"),
+}
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """A token bucket for all requests of the key."""
+
+    per_second: float
+    tokens: float = BURST
+    at: float = 0.0
+
+    def takes(self, now: float) -> bool:
+        self.tokens, self.at = min(BURST, self.tokens + (now - self.at) * self.per_second), now
+        if self.tokens < 1:
+            return False
+        self.tokens -= 1
+        return True
+
+
 @dataclass(slots=True)
 class _Limit:
     """The requests of an account in the current second, and the end of its Retry-After."""
@@ -39,9 +65,18 @@ class _Limit:
 
 
 class BenchServer:
-    """State shared by all connections: the API, the counters, and the rate limit of each account."""
+    """State shared by all connections: the API, the counters, and the rate limits."""
 
-    def __init__(self, api: SyntheticApi, latency: float, per_second: int | None) -> None:
+    def __init__(
+        self,
+        api: SyntheticApi,
+        latency: float,
+        per_second: int | None,
+        key_per_second: float | None = None,
+        key_status: int = 429,
+    ) -> None:
+        self._bucket = None if key_per_second is None else _Bucket(key_per_second)
+        self._refusal = _REFUSALS[key_status]
         self._api = api
         self.latency = latency
         self._per_second = per_second
@@ -56,6 +91,10 @@ class BenchServer:
         if parts.path == "/usage":
             return self._usage()
         self._requests += 1
+        if self._bucket is not None and not self._bucket.takes(time.monotonic()):
+            self._refused += 1
+            status, headers, page = self._refusal
+            return _HEAD % (status, headers, len(page)) + page
         cursor = parse_qs(parts.query).get("cursor", [None])[0]
         if parts.path == "/api/v1/accounts":
             body = self._api.catalogue(cursor)
@@ -140,10 +179,12 @@ def main() -> None:
     )
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each response")
     parser.add_argument("--per-second", type=int, help="requests per second allowed for each account")
+    parser.add_argument("--key-per-second", type=float, help=f"requests per second of the key, {BURST} at once")
+    parser.add_argument("--key-status", type=int, choices=tuple(_REFUSALS), default=429, help="status beyond them")
     parser.add_argument("--port", type=int, default=0)
     args = parser.parse_args()
     api = SyntheticApi(args.accounts, args.posts, args.day, args.style, args.change)
-    asyncio.run(serve(BenchServer(api, args.latency, args.per_second), args.port))
+    asyncio.run(serve(BenchServer(api, args.latency, args.per_second, args.key_per_second, args.key_status), args.port))
 
 
 if __name__ == "__main__":

@@ -91,6 +91,11 @@ class ApiError(Exception):
     body: Final[str | None] = field(default=None, repr=False)
 
     @property
+    def is_limit(self) -> bool:
+        """Return whether the request was refused because there were too many: 429, or 503 with Retry-After."""
+        return self.status == 429 or (self.status == 503 and self.retry_after is not None)
+
+    @property
     def failure(self) -> Failure:
         """Return the attributes as a value that does not reference the exception."""
         return Failure(**{field.name: getattr(self, field.name) for field in fields(Failure)})

@@ -88,15 +88,16 @@ async def fetch_with_retry(
     slot: Slot,
     sleep: Sleep,
     on_wait: OnWait,
+    uses_try: Callable[[ApiError], bool] = lambda _: True,
     about: Mapping[str, object] = _NOTHING,
     host: str = "",
 ) -> "Response":
     """Request one page, with the waits and retries that the policy and the scope's budget allow.
 
     Every request is made inside `slot()`, every wait is a `sleep`. `failures` counts the failures of this page so far,
-    by disposition, and is updated. `on_wait` is awaited for each new cooldown before the wait for it begins, so that
-    the cooldown can be stored and survives a kill. Log records name `host` and have the fields of `about`. The caller
-    must not send concurrent requests of one scope.
+    by disposition, and is updated; an error for which `uses_try` is false is not counted. `on_wait` is awaited for
+    each new cooldown before the wait for it begins, so that the cooldown can be stored and survives a kill. Log records
+    name `host` and have the fields of `about`. The caller must not send concurrent requests of one scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
@@ -113,7 +114,7 @@ async def fetch_with_retry(
                 return await send(request)
         except ApiError as error:
             last = error.failure
-            failures[last.disposition] += 1
+            failures[last.disposition] += uses_try(error)
             verdict = decide(error, failures[last.disposition], policy, random)
             if isinstance(verdict, GiveUp):
                 if verdict.cooldown is not None:

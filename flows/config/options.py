@@ -45,6 +45,7 @@ class ExpertOptions(BaseModel):
     # Not a Path, which would turn s3://bucket into s3:/bucket.
     snapshot: str | None = setting("snapshot")
     concurrency: int | None = setting("concurrency")
+    requests_per_second: float | None = setting("requests_per_second")
     page_size: int | None = setting("page_size")
     max_wait: float | None = setting("max_wait")
     busy_wait: float | None = setting("busy_wait")

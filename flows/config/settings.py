@@ -154,6 +154,12 @@ class Settings(BaseModel):
         " warehouse's folder.",
     )
     concurrency: int = Field(16, ge=1, le=256, description="Maximum number of concurrent requests for media.")
+    requests_per_second: float | None = Field(
+        None,
+        gt=0,
+        le=10_000,
+        description="Requests per second that a run sends at most; by default it finds out what the service allows.",
+    )
     page_size: int = Field(50, ge=1, le=50, description="Records per page.")
     max_wait: float = Field(
         3600,

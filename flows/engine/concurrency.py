@@ -1,12 +1,15 @@
-"""Concurrency: slots for requests, slots for open scans, and groups of tasks that fail together."""
+"""Concurrency: slots for requests and open scans, the rate of requests, and groups of tasks that fail together."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
 
+from connectors.source.request_rate import RequestRate
 from connectors.warehouse.storage.errors import WarehouseError
+from models.clock import Clock
 
 # A waiting scan costs about 25 kB. Beyond this number, waiting scans keep their slots, so that no new scan begins.
 _MOST_RELEASED = 20_000
@@ -14,6 +17,9 @@ _MOST_RELEASED = 20_000
 # Open scans per request in flight: while one lands its page, another sends a request, and short scans share the
 # requests evenly, so that a run does not end with a few scans in flight. More would only cost memory.
 _OPEN = 4
+
+# A shorter sleep would not advance a clock.
+_LEAST_SLEEP = 1e-6
 
 # A scan with this many more pages goes first: otherwise a long one would remain at the end, alone.
 _LONG = 8
@@ -57,6 +63,30 @@ class RequestSlots:
                 granted.set_result(None)
                 return
         self._free += 1
+
+
+class Pacer:
+    """Spaces the requests of a process by `rate`, which its answers change."""
+
+    def __init__(self, rate: RequestRate | None = None) -> None:
+        self.rate = rate or RequestRate()
+        self._sent_at = -math.inf
+        self._turn = asyncio.Lock()
+
+    async def turn(self, clock: Clock, sleep: Callable[[float], Awaitable[None]], check: Callable[[], None]) -> None:
+        """Wait until a request may be sent. `check` is called before each sleep and at the end; it may raise."""
+        async with self._turn:
+            while True:
+                check()
+                now = clock.monotonic()
+                per_second = self.rate.per_second(now)
+                interval = 1 / per_second if per_second else 0.0
+                wait = self._sent_at + interval - now
+                if wait < _LEAST_SLEEP:
+                    # A sleep that was too long makes the next one shorter, but a pause does not allow a burst.
+                    self._sent_at = max(self._sent_at + interval, now - interval)
+                    return
+                await sleep(wait)
 
 
 class Slots:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.snapshot_bucket import open_snapshot_bucket
 from connectors.source.base_url import normalized
+from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -238,4 +239,5 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
             scan_expired=settings.scan_expired,
             mapping=settings.media_mapping(),
             base_url=normalized(address),
+            rate=RequestRate(settings.requests_per_second, AT_FIRST),
         )

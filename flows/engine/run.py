@@ -10,6 +10,7 @@ from functools import partial
 
 from connectors.buckets.snapshot_bucket import SnapshotBucket
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.request_rate import RequestRate
 from connectors.source.retry import BackoffPolicy, Send
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.run_counts import RunCounts, of_runs
@@ -24,7 +25,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.accounts import ListedAccount, ScanAccount, scan_account
 from flows.engine.batches import AccountBatcher
-from flows.engine.concurrency import Slots
+from flows.engine.concurrency import Pacer, Slots
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import ScanContext, ScanOptions
 from flows.engine.steady_clock import SteadyClock, steady_clock
@@ -46,7 +47,8 @@ class RunResources:
 
     `base_url` is the service's address, as normalized by `connectors.source.base_url.normalized`; None: the warehouse
     is not bound to a service. `max_wait` is in seconds. `scan_account` scans accounts in this process or on workers.
-    `bucket` is where the snapshot is published in addition to its file on this machine.
+    `bucket` is where the snapshot is published in addition to its file on this machine. `rate` is that of the first
+    request.
     """
 
     send: Send
@@ -63,6 +65,7 @@ class RunResources:
     mapping: Mapping = BUILT_IN
     scan_account: ScanAccount = scan_account
     bucket: SnapshotBucket | None = None
+    rate: RequestRate = field(default_factory=RequestRate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +271,7 @@ async def _scans(
         resources.new_id,
         resources.slots,
         progress,
+        pacer=Pacer(resources.rate),
     )
 
 

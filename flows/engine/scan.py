@@ -16,7 +16,7 @@ from connectors.source.errors import ApiError, Deferred, Disposition, Failure, c
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
-from flows.engine.concurrency import Slots
+from flows.engine.concurrency import Pacer, Slots
 from flows.engine.stopping import RequestsSpent, RunStopped, StopSignal
 from flows.reporting.progress import Progress
 from flows.reporting.words import count
@@ -88,6 +88,13 @@ class ScanContext:
     stop: StopSignal = field(default_factory=StopSignal)
     stop_media: StopSignal = field(default_factory=StopSignal)
     bounds: Callable[[float], None] = _no_bounds
+    pacer: Pacer = field(default_factory=Pacer)
+
+    def answered(self, scope: str, *, limited: bool) -> None:
+        """Adapt the rate of requests to an answer."""
+        now = self.clock.monotonic()
+        self.pacer.rate = self.pacer.rate.observe(scope, limited=limited, now=now)
+        self.progress.allowed = self.pacer.rate.allowed if self.pacer.rate.is_limited(now) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,16 +241,25 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
     options = run.options
     stop = run.stop if scan.partition == CATALOGUE else run.stop_media
 
+    def check() -> None:
+        stop.check()
+        run.bounds(0.0)
+        if options.max_requests is not None and run.progress.requests >= options.max_requests:
+            raise RequestsSpent
+
     @asynccontextmanager
     async def slot() -> AsyncIterator[None]:
         async with run.slots.requests.one(scan.checkpoint.pages) if scan.in_slots else nullcontext():
-            stop.check()
-            run.bounds(0.0)
-            if options.max_requests is not None and run.progress.requests >= options.max_requests:
-                raise RequestsSpent
+            await run.pacer.turn(run.clock, partial(stop.sleep, run.clock), check)
             run.progress.requests += 1
             run.progress.retries += bool(scan.failures)
-            yield
+            try:
+                yield
+            except ApiError as error:
+                if error.is_limit or error.disposition is not Disposition.RETRY:
+                    run.answered(budget.scope, limited=error.is_limit)
+                raise
+            run.answered(budget.scope, limited=False)
 
     async def sleep(seconds: float) -> None:
         stop.check()
@@ -262,6 +278,7 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             slot=slot,
             sleep=sleep,
             on_wait=partial(_start_cooldown, run),
+            uses_try=lambda error: not (error.is_limit and run.pacer.rate.is_limited(run.clock.monotonic())),
             about=scan.about,
             host=options.host,
         )

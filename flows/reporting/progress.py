@@ -10,7 +10,8 @@ class Progress:
 
     `accounts_done` are the accounts whose scans have ended, `waiting` the scans that sleep before their next request,
     `restarted` the scans that began again because their cursor was refused. `requests` includes `retries`. `cooldowns`
-    has the end of each rate-limit scope's cooldown (API 4).
+    has the end of each rate-limit scope's cooldown (API 4). `allowed` are the requests per second that the service
+    allows, if it limits all of them.
     """
 
     run_id: str | None = None
@@ -24,6 +25,7 @@ class Progress:
     restarted: int = 0
     waiting: int = 0
     cooldowns: dict[str, datetime] = field(default_factory=dict)
+    allowed: float | None = None
 
     def add(self, other: "Progress") -> None:
         """Add the accounts, pages and requests of scans elsewhere."""

@@ -1,6 +1,6 @@
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -67,7 +67,10 @@ class World:
         self.cooldowns.append((scope, resume_after))
 
     async def fetch_with_retry(
-        self, wait: RateLimitBudget | None = None, policy: BackoffPolicy | None = None
+        self,
+        wait: RateLimitBudget | None = None,
+        policy: BackoffPolicy | None = None,
+        uses_try: Callable[[ApiError], bool] = lambda _: True,
     ) -> Response:
         return await fetch_with_retry(
             self.send,
@@ -80,6 +83,7 @@ class World:
             slot=self.slot,
             sleep=self.sleep,
             on_wait=self.on_wait,
+            uses_try=uses_try,
             host="api.example:8443",
         )
 
@@ -173,6 +177,14 @@ async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_coun
     assert world.sent_at() == [0.0, 7.25, 14.5]
     # The last cooldown applies to the scope's other requests.
     assert len(world.cooldowns) == 3
+
+
+async def test_refusals_that_use_up_no_try_are_waited_for_in_full_and_do_not_lengthen_waits() -> None:
+    world = World(*[refusal(503, retry_after="7")] * 8, *[refusal(429)] * 3, PAGE)
+    policy = BackoffPolicy(tries=3)
+    assert await world.fetch_with_retry(policy=policy, uses_try=lambda error: not error.is_limit) is PAGE
+    assert [seconds for what, seconds in world.book if what == "sleep"] == [7.0] * 8 + [1.0] * 3
+    assert not refusal(503).is_limit
 
 
 async def test_rate_limits_do_not_count_as_attempts() -> None:

@@ -388,7 +388,8 @@ async def test_a_warehouse_that_fails_in_a_batch_is_raised_as_itself(tmp_path: P
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
-    limited = Refusal(429, "rate_limited", retry_after=50)
+    # Not a limit: if all accounts are limited, the run sends fewer requests.
+    limited = Refusal(500, "api_internal_error", retry_after=50)
     service = FakeApi(accounts=30, failure=lambda r: limited if account_of(r) is not None else None, clock=StillClock())
     async with asyncio.timeout(30), open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
         run = asyncio.create_task(run_sync(request(tmp_path), resources))

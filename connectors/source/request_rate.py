@@ -1,0 +1,145 @@
+"""Decides how many requests per second a run sends when the service, or a gateway before it, limits the whole key.
+
+API 4 only has limits of one account or the catalogue; other limits are found out from what is refused.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+# Limits of several scopes within these seconds may be limits of the key.
+_MOMENT: Final = 1.0
+
+# Without limits, or without pages, for these seconds, the run keeps no rate.
+_EXPIRY: Final = 60.0
+
+# The longest time between two requests while all are refused.
+_SLOWEST: Final = 5.0
+
+# The rate is found again after these seconds and pages at the earliest, so that it is measured over enough of them.
+_SETTLED: Final = 0.5
+_ENOUGH: Final = 5
+
+# How fast the rate rises, in doublings per second: at first, and at least. Each time it is found, it rises slower.
+_FAST: Final = 4.0
+_SLOW: Final = 1 / 16
+_SLOWER: Final = 4.0
+
+# The run sends this part of what was served: while the rate rises to it again, the service can make up for a burst.
+_MARGIN: Final = 0.95
+
+# If more than a twentieth was refused, the rate falls to 0.7 at most: what is measured after pauses is too much.
+_MANY: Final = 0.05
+_FALL: Final = 0.7
+
+# A gap between two answers counts as this many intervals of the rate at most; in the rest nothing was to be sent.
+_LONGEST_GAP: Final = 4.0
+
+# If more than a quarter is refused three times in a row, the rate is not the reason.
+_USELESS: Final = 0.25
+_MOST_USELESS: Final = 3
+
+# The pages for which a run that knows no limit sends at most `at_first` requests per second.
+_FIRST: Final = 32
+
+AT_FIRST: Final = 1000.0
+"""The requests per second with which a run begins, so that few have been sent when the first is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRate:
+    """The requests per second that a run sends, and what it has observed. Times are monotonic seconds.
+
+    `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
+    which the service served when it was last found, `base` and `doublings` are the rate then and how it rises. `pages`
+    and `refused` count since then, `busy` are the seconds in which requests were sent, `rising` counts pages since the
+    last limit. `recent` are the pages of the last second: time and scope. `useless` counts how often in a row a lower
+    rate did not help.
+    """
+
+    fixed: float | None = None
+    at_first: float | None = None
+    allowed: float | None = None
+    base: float | None = None
+    doublings: float = _FAST
+    found_at: float = -math.inf
+    pages: int = 0
+    refused: int = 0
+    busy: float = 0.0
+    rising: int = 0
+    useless: int = 0
+    resting_until: float = -math.inf
+    answered_at: float = -math.inf
+    served_at: float = -math.inf
+    limited_at: float = -math.inf
+    limited_scope: str = ""
+    recent: tuple[tuple[float, str], ...] = ()
+
+    def per_second(self, now: float) -> float | None:
+        """Return the requests per second to send, or None: as many as there are."""
+        if self.fixed is not None:
+            return self.fixed
+        if not self.is_limited(now):
+            return self.at_first if self.base is None and self.pages < _FIRST else None
+        refused_for = min(self.answered_at - self.served_at, _SLOWEST)
+        return min(self.risen, 1 / refused_for) if refused_for > 0 else self.risen
+
+    def is_limited(self, now: float) -> bool:
+        """Return whether the service limits all requests, and serves some of them."""
+        return self.base is not None and now - min(self.limited_at, self.served_at) <= _EXPIRY
+
+    @property
+    def risen(self) -> float:
+        """Return the rate that the service allowed and the pages since then have raised."""
+        # The rate rises with each page and not with time, so that it stays where it is while nothing is sent.
+        return (self.base or 0.0) + math.log(2) * self.doublings * self.rising
+
+    def observe(self, scope: str, *, limited: bool, now: float) -> Self:
+        """Return the rate after an answer to a request of a rate-limit scope: a limit, or not."""
+        recent = tuple(page for page in self.recent if now - page[0] <= _MOMENT)
+        was_limited = self.is_limited(now)
+        gap = min(now - self.answered_at, _LONGEST_GAP / self.risen) if was_limited else 0.0
+        seen = replace(self, answered_at=now, recent=recent, busy=self.busy + gap)
+        if not limited:
+            recent = (*recent, (now, scope))
+            return replace(seen, served_at=now, recent=recent, pages=self.pages + 1, rising=self.rising + 1)
+        if scope == self.limited_scope or _may_be_own_limit(scope, recent, 1 if was_limited else 2):
+            return seen
+        seen = replace(seen, limited_at=now, limited_scope=scope, refused=self.refused + 1)
+        if was_limited:
+            return replace(seen, **_lowered(seen, now))
+        if now - self.limited_at <= _MOMENT and recent and now >= self.resting_until:
+            return replace(seen, **_found(max(1.0, len(recent) / _MOMENT), _FAST, now))
+        return seen
+
+    def times(self, factor: float) -> Self:
+        """Return the rate of several processes that send as much as this one, or the share of one of them."""
+        rates: dict[str, Any] = {name: getattr(self, name) for name in ("fixed", "at_first", "allowed", "base")}
+        return replace(self, **{name: rate and rate * factor for name, rate in rates.items()})
+
+
+def _may_be_own_limit(scope: str, recent: Collection[tuple[float, str]], factor: int) -> bool:
+    """Return whether a limit may be that of a scope alone: no other was served `factor` times as much in a moment."""
+    pages = Counter(scope for _, scope in recent)
+    return pages[scope] > 1 and factor * pages[scope] >= max(pages.values())
+
+
+def _lowered(rate: RequestRate, now: float) -> dict[str, Any]:
+    """Return the changes after one more limit."""
+    if now - rate.found_at < _SETTLED or rate.pages < _ENOUGH:
+        return {"base": rate.risen, "rising": 0}
+    share = rate.refused / (rate.refused + rate.pages)
+    useless = rate.useless + 1 if share > _USELESS else 0
+    if useless >= _MOST_USELESS:
+        return {"base": None, "allowed": None, "resting_until": now + _EXPIRY}
+    allowed = rate.pages / rate.busy
+    base = min(rate.risen * (_FALL if share > _MANY else 1), _MARGIN * allowed)
+    return {**_found(base, max(rate.doublings / _SLOWER, _SLOW), now), "allowed": allowed, "useless": useless}
+
+
+def _found(base: float, doublings: float, now: float) -> dict[str, Any]:
+    """Return the changes when a rate is found."""
+    counts = {"pages": 0, "refused": 0, "busy": 0.0, "rising": 0, "useless": 0}
+    return {"base": base, "doublings": doublings, "found_at": now, **counts}

@@ -1,0 +1,176 @@
+"""The rate of requests against limits of the whole key and of single accounts, on a virtual clock."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from connectors.source.request_rate import AT_FIRST, RequestRate
+from flows.engine.concurrency import Pacer, RequestSlots
+from tests.simulation.loop import VirtualLoop, run_process
+
+Limit = Callable[[float], bool]
+
+
+@dataclass
+class Bucket:
+    per_second: float
+    burst: float
+    tokens: float = 0.0
+    at: float = -1e9
+
+    def __call__(self, now: float) -> bool:
+        self.tokens, self.at = min(self.burst, self.tokens + (now - self.at) * self.per_second), now
+        admitted = self.tokens >= 1
+        self.tokens -= admitted
+        return admitted
+
+
+@dataclass
+class Window:
+    """A sliding window; with `seconds` of the latency it is a limit of the requests in flight."""
+
+    requests: int
+    seconds: float
+    served: list[float] = field(default_factory=list)
+
+    def __call__(self, now: float) -> bool:
+        self.served = [at for at in self.served if at > now - self.seconds]
+        admitted = len(self.served) < self.requests
+        self.served += [now] * admitted
+        return admitted
+
+
+@dataclass
+class Run:
+    """A run with 16 requests in flight, in which an account that is refused waits for a second."""
+
+    limits: tuple[Limit, ...]
+    accounts: int = 60
+    pages: int = 5
+    latency: float = 0.004
+    limited: range = range(10_000)
+    own: Callable[[], Limit] | None = None
+    rate: RequestRate = field(default_factory=lambda: RequestRate(at_first=AT_FIRST))
+    refused: int = 0
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        loop = VirtualLoop(0.0, Random(1))
+        loop.most_steps = 10_000_000
+        self._random, self._pacer, self._slots = Random(1), Pacer(self.rate), RequestSlots(16)
+        self._clock = SimpleNamespace(monotonic=loop.time)
+        run_process(loop, self._scan_all())
+        self.rate, self.seconds = self._pacer.rate, loop.time()
+        loop.close()
+
+    @property
+    def refused_share(self) -> float:
+        return self.refused / (self.accounts * self.pages)
+
+    async def _scan_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self.accounts):
+                group.create_task(self._scan(number))
+
+    async def _scan(self, number: int) -> None:
+        limits = self.limits if self.own is None else (self.own(),)
+        left = self.pages
+        while left:
+            async with self._slots.one(0):
+                await self._pacer.turn(self._clock, asyncio.sleep, lambda: None)
+                await asyncio.sleep(self._random.random() * self.latency)
+                served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
+                await asyncio.sleep(self._random.random() * self.latency)
+                now = self._clock.monotonic()
+                self._pacer.rate = self._pacer.rate.observe(str(number), limited=not served, now=now)
+            if served:
+                left -= 1
+            else:
+                self.refused += 1
+                await asyncio.sleep(1 + 0.1 * self._random.random())
+
+
+def bucket() -> Bucket:
+    return Bucket(60, 10)
+
+
+@pytest.mark.parametrize(
+    ("limits", "options", "least", "refused", "slower"),
+    [
+        ((bucket(),), {}, 290 / 60, 0.05, 1.3),
+        ((bucket(),), {"pages": 30}, 1790 / 60, 0.05, 1.1),
+        ((bucket(),), {"pages": 30, "latency": 0.1}, 1790 / 60, 0.05, 1.1),
+        ((bucket(),), {"accounts": 2000, "pages": 1}, 1990 / 60, 0.05, 1.1),
+        ((bucket(),), {"accounts": 4, "pages": 200}, 790 / 60, 0.1, 1.6),
+        ((Bucket(200, 50),), {"pages": 50}, 2950 / 200, 0.05, 1.1),
+        ((Bucket(5, 5),), {"pages": 10}, 595 / 5, 0.1, 1.1),
+        ((Window(60, 1),), {"pages": 20}, 19, 0.05, 1.3),
+        ((Window(100, 10),), {"pages": 20}, 110, 0.1, 1.5),
+        ((Window(8, 0.1),), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),
+        ((Bucket(100, 20), bucket()), {"pages": 20}, 1190 / 60, 0.05, 1.1),
+        ((bucket(), Window(300, 10)), {"pages": 30}, 60, 0.05, 1.4),
+    ],
+)
+def test_few_requests_are_refused_by_a_limit_of_the_key(
+    limits: tuple[Limit, ...], options: dict[str, Any], least: float, refused: float, slower: float
+) -> None:
+    run = Run(limits, **options)
+    assert run.refused_share <= refused
+    assert run.seconds <= slower * least
+
+
+@pytest.mark.parametrize(
+    ("limited", "own"),
+    [
+        (range(0), None),
+        (range(3, 4), lambda: Bucket(10, 1)),
+        # All of them at the same time, as the API limits accounts.
+        (range(60), lambda: Window(10, 1)),
+    ],
+)
+def test_limits_of_accounts_do_not_slow_the_others(limited: range, own: Callable[[], Limit] | None) -> None:
+    run = Run((), pages=20, limited=limited, own=own, rate=RequestRate())
+    assert (run.rate.base, run.rate.allowed, run.rate.per_second(run.seconds)) == (None, None, None)
+
+
+def limited(rate: RequestRate, *answers: tuple[str, float]) -> RequestRate:
+    for scope, now in answers:
+        rate = rate.observe(scope, limited=True, now=now)
+    return rate
+
+
+def test_a_rate_is_kept_from_the_limits_of_two_scopes_in_a_moment_until_there_are_none_for_a_minute() -> None:
+    rate = RequestRate()
+    for number in range(50):
+        rate = rate.observe(f"account {number}", limited=False, now=number / 50)
+    assert limited(rate, ("a", 1.0), ("a", 1.1)).per_second(1.1) is None, "one account alone"
+    assert limited(rate, ("a", 1.0), ("b", 2.1)).per_second(2.1) is None, "not in the same moment"
+    rate = limited(rate, ("a", 1.0), ("b", 1.0))
+    # As many as were served in the last second, and then one per time in which all have been refused.
+    assert rate.per_second(1.0) == pytest.approx(50)
+    assert limited(rate, ("c", 3.0)).per_second(3.0) == pytest.approx(1 / 2.02)
+    assert limited(rate, ("c", 20.0)).per_second(20.0) == 1 / 5
+    assert rate.observe("c", limited=False, now=1.1).per_second(1.1) == pytest.approx(50, abs=5)
+    assert rate.per_second(60.9) is not None
+    assert rate.per_second(61.1) is None
+
+
+def test_a_rate_that_does_not_help_is_given_up() -> None:
+    """Half of the accounts are refused, however slow the run is."""
+    rate, bases = RequestRate(), list[float | None]()
+    for number in range(400):
+        rate = rate.observe(f"account {number}", limited=number % 2 == 0, now=number / 100)
+        bases.append(rate.base)
+    assert bases[10] is not None
+    assert bases[-1] is None
+
+
+def test_a_fixed_rate_is_kept_whatever_is_refused() -> None:
+    rate = limited(RequestRate(fixed=7).observe("a", limited=False, now=0.0), ("b", 0.0), ("c", 0.0))
+    assert (rate.per_second(0.0), rate.is_limited(0.0)) == (7, True)
+    assert rate.times(0.5).per_second(0.0) == 3.5
