@@ -159,10 +159,8 @@ def child_table(field: Field, mapping: Mapping) -> str | None:
     return CHILDREN if field.path in mapping.children else field.table
 
 
-def table_schemas(mapping: Mapping, registry: Registry) -> tuple[TableSchema, ...]:
-    """Return the schemas of `media`, of `media_children`, and of a table for every other list of objects found."""
-    columns = _column_schemas(MEDIA, mapping.columns, mapping.media_id, registry)
-    media = TableSchema(MEDIA, columns, metrics=_metrics(mapping, columns, registry))
+def child_lists(mapping: Mapping, registry: Registry) -> dict[str, list[str]]:
+    """Return the child tables and the paths of the lists of objects that fill each, one after another."""
     lists: dict[str, list[str]] = {CHILDREN: []}
     for field in sorted(registry.values(), key=lambda f: f.ordinal):
         if field.resource == MEDIA and JsonType.ROWS in field.json_types:
@@ -170,11 +168,18 @@ def table_schemas(mapping: Mapping, registry: Registry) -> tuple[TableSchema, ..
             if table is not None:
                 lists.setdefault(table, []).append(field.path)
     lists[CHILDREN].sort(key=mapping.children.index)
+    return lists
+
+
+def table_schemas(mapping: Mapping, registry: Registry) -> tuple[TableSchema, ...]:
+    """Return the schemas of `media`, of `media_children`, and of a table for every other list of objects found."""
+    columns = _column_schemas(MEDIA, mapping.columns, mapping.media_id, registry)
+    media = TableSchema(MEDIA, columns, metrics=_metrics(mapping, columns, registry))
     child_mapping = {CHILDREN: mapping.child_columns}
     return (
         media,
         *(
             TableSchema(table, _column_schemas(table, child_mapping.get(table, ()), (), registry), tuple(paths))
-            for table, paths in lists.items()
+            for table, paths in child_lists(mapping, registry).items()
         ),
     )

@@ -3,17 +3,17 @@
 from array import array
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from models.schema.times import FIRST, FREQUENT_SECONDS, LAST, time_of
+from models.schema.times import FIRST, FREQUENT_SECONDS, LAST, is_instant, time_of
 
 # The type codes of `array.array`.
-_NUMBERS = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
+_NUMBERS = {pa.int32(): "i", pa.int64(): "q"}
 
 # Types of values that are joined without a conversion.
 _BYTES = {bytes, msgspec.Raw}
@@ -51,6 +51,11 @@ def times_of(values: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     return array_of([None if at is None else _microseconds(at) for at in times], pa.int64()).cast(_TIME)
 
 
+def are_instants(texts: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
+    """Return whether all texts of an array are times with a zone, as `is_instant` says."""
+    return _frequent_times(texts) is not None or all(map(is_instant, texts.drop_null().to_pylist()))
+
+
 def _frequent_times(values: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return the same without Python's lock, if pyarrow reads all values as `time_of` does; otherwise None."""
     if pa.types.is_integer(values.type):
@@ -75,16 +80,12 @@ def _bits(flags: Iterable[bool]) -> Any:  # noqa: ANN401 - pyarrow has no types
     return pa.py_buffer(int(digits[::-1] or "0", 2).to_bytes((len(digits) + 7) // 8, "little"))
 
 
-def _offsets(lengths: Iterable[int]) -> Any:  # noqa: ANN401 - pyarrow has no types
-    return pa.py_buffer(array("i", accumulate(lengths, initial=0)))
-
-
 def _bytes(value: str | bytes | None) -> bytes:
     return value.encode() if isinstance(value, str) else value or b""
 
 
 def array_of(values: Sequence[Any], arrow_type: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return an Arrow array of this type: integers, doubles, booleans, text, bytes, or lists of these.
+    """Return an Arrow array of this type: integers, booleans, text or bytes.
 
     None becomes null. Raises OverflowError for integers out of the type's range, TypeError for values of another type.
     """
@@ -92,17 +93,13 @@ def array_of(values: Sequence[Any], arrow_type: Any) -> Any:  # noqa: ANN401 - p
         # Arrow warns on standard error about an empty `array.array`, whose buffer is not aligned.
         return pa.nulls(0, arrow_type)
     validity = _bits(value is not None for value in values) if None in values else None
-    children: list[Any] | None = None
     if arrow_type in _NUMBERS:
         numbers = values if validity is None else [0 if value is None else value for value in values]
         buffers = [pa.py_buffer(array(_NUMBERS[arrow_type], numbers))]
     elif pa.types.is_boolean(arrow_type):
         buffers = [_bits(bool(value) for value in values)]
-    elif pa.types.is_list(arrow_type):
-        lists = [value or () for value in values]
-        buffers = [_offsets(map(len, lists))]
-        children = [array_of(list(chain.from_iterable(lists)), arrow_type.value_type)]
     else:
         texts = values if {*map(type, values)} <= _BYTES else [_bytes(value) for value in values]
-        buffers = [_offsets(map(len, texts)), pa.py_buffer(b"".join(texts))]
-    return pa.Array.from_buffers(arrow_type, len(values), [validity, *buffers], children=children)
+        offsets = array("i", accumulate(map(len, texts), initial=0))
+        buffers = [pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(arrow_type, len(values), [validity, *buffers])

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.layout import NO_ELEMENT, Cell, CellTable, Layout, arrow_type
+from connectors.warehouse.ingest.arrays import are_instants, array_of
+from connectors.warehouse.ingest.layout import NO_ELEMENT, SQL_TIME, Cell, CellTable, Layout, arrow_type
 from connectors.warehouse.ingest.normalizer import number_text
-from models.schema.json_types import EXACT
+from models.schema.json_types import EXACT, JsonType
 from models.schema.pointer import to_keys
 
 _BRACE = ord("{")
@@ -26,13 +26,13 @@ def read(raw: Sequence[bytes], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow
     if lines.count(b"\n") > len(raw):
         # The reader expects one item per line. Within JSON strings line breaks are escaped, so others are whitespace.
         lines = b"\n".join([*(bytes(one).replace(b"\n", b" ") for one in raw), b""])
-    if not layout.schema.names or not _are_objects(lines, raw):
+    if not layout.media.expected or not _are_objects(lines, raw):
         return None
     try:
-        nested = _read_lines(lines, layout.schema).to_struct_array()
+        nested = _read_lines(lines, pa.schema(layout.media.expected)).to_struct_array()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    return None if _is_misread(nested) else nested
+    return None if _is_misread(nested, layout) else nested
 
 
 def _are_objects(lines: bytes, raw: Sequence[bytes]) -> bool:
@@ -56,17 +56,40 @@ def _read_lines(lines: bytes, schema: Any) -> Any:  # noqa: ANN401 - pyarrow has
     return batch
 
 
-def _is_misread(array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
-    """Return whether a double may be an imprecise integer, or a list is not empty although all lists so far were."""
+def _is_misread(nested: Any, layout: Layout) -> bool:  # noqa: ANN401 - pyarrow has no types
+    """Return whether a value is not what its field has had so far, although Arrow can read it as if it was."""
+    if _has_elements(nested) or not _are_expected(nested, layout.media):
+        return True
+    lists = ((table, _lists_of_objects(nested, path)) for path, table in layout.tables.items())
+    return not all(_are_expected(pc.list_flatten(one), table) for table, one in lists if one is not None)
+
+
+def _has_elements(array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
+    """Return whether a list is not empty although all lists so far were."""
     if pa.types.is_struct(array.type):
-        return any(map(_is_misread, array.flatten()))
-    if pa.types.is_list(array.type):
-        elements = pc.list_flatten(array)
-        return bool(elements.null_count < len(elements)) if array.type == NO_ELEMENT else _is_misread(elements)
-    if not pa.types.is_float64(array.type):
+        return any(map(_has_elements, array.flatten()))
+    if not pa.types.is_list(array.type):
         return False
-    largest = pc.max(pc.abs(array)).as_py()
-    return largest is not None and largest >= EXACT
+    elements = pc.list_flatten(array)
+    return elements.null_count < len(elements) if array.type == NO_ELEMENT else _has_elements(elements)
+
+
+def _are_expected(objects: Any, table: CellTable) -> bool:  # noqa: ANN401 - pyarrow has no types
+    return all(_is_expected(cell, _at(objects, to_keys(cell.path))) for cell in table.cells.values())
+
+
+def _is_expected(cell: Cell, array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
+    if array is None:
+        return True
+    values = pc.list_flatten(array) if pa.types.is_list(array.type) else array
+    if pa.types.is_string(values.type):
+        return cell.type != SQL_TIME or are_instants(values)
+    is_double = pa.types.is_float64(values.type)
+    if not is_double and (not cell.type.startswith("BIGINT") or {JsonType.LONG, JsonType.LONGS} & {*cell.json_types}):
+        return True
+    largest = max(abs(each.as_py() or 0) for each in pc.min_max(values).values())
+    # A double of 2^53 may be an imprecise integer.
+    return largest < EXACT or (largest == EXACT and not is_double)
 
 
 def cells_of(nested: Any, order_keys: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -82,8 +105,7 @@ def element_cells_of(nested: Any, order_keys: Any, table: CellTable) -> Iterator
     """
     before = none = array_of([0] * len(nested), pa.int32())
     for path in table.lists:
-        lists = _at(nested, to_keys(path))
-        if lists is None or not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
+        if (lists := _lists_of_objects(nested, path)) is None:
             continue
         parents = pc.list_parent_indices(lists)
         elements = pc.list_flatten(lists)
@@ -93,6 +115,12 @@ def element_cells_of(nested: Any, order_keys: Any, table: CellTable) -> Iterator
         before = pc.add(before, lengths)
         own = {"order_key": pc.take(order_keys, parents), "position": pc.cast(positions, pa.int32())}
         yield pa.table({**own, **_cells(elements, table)}).filter(pc.is_valid(elements))
+
+
+def _lists_of_objects(nested: Any, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    lists = _at(nested, to_keys(path))
+    is_one = lists is not None and pa.types.is_list(lists.type) and pa.types.is_struct(lists.type.value_type)
+    return lists if is_one else None
 
 
 def _cells(nested: Any, table: CellTable) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no types

@@ -1,6 +1,6 @@
-"""Decoded cells as DuckDB tables: finds values that decoding does not report, and reads the rows of child tables."""
+"""Decoded cells as DuckDB tables: finds facts about the mapping, and reads the rows of child tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.storage.connection import value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.fields import FieldObservation, Registry
-from models.schema.mapping import ColumnMapping
+from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import CHILDREN, TableSchema
 
@@ -50,20 +50,26 @@ def register_cells(tables: ArrowTables, decoded: Decoded, prefix: str = "") -> R
     return RegisteredCells(decoded.layout, decoded.registry, {table: quoted(name) for table, name in names.items()})
 
 
-def _met(
-    db: DuckDBPyConnection,
-    name: str,
-    cells: CellTable,
-    mapped: Sequence[ColumnMapping],
-    ids: Sequence[str],
-    received: str,
+def observations(
+    db: DuckDBPyConnection, cells: RegisteredCells, mapping: MediaMapping, received: str
 ) -> Iterator[FieldObservation]:
-    wanted = checks(cells, mapped, ids)
-    if not wanted:
-        return
+    """Yield the facts about the mapping that the cells show, when they were first received.
+
+    `received` is a query for `received_at` by order key.
+    """
+    media, children = cells.layout.media, cells.layout.children[CHILDREN]
+    of_media = checks(media.cells, mapping.columns, mapping.media_id)
+    yield from _observations(db, cells.media, media, of_media, received)
+    of_children = checks(children.cells, mapping.child_columns, ())
+    yield from _observations(db, cells.names[CHILDREN], children, of_children, received)
+
+
+def _observations(
+    db: DuckDBPyConnection, name: str, cells: CellTable, wanted: Mapping[tuple[str, JsonType], str], received: str
+) -> Iterator[FieldObservation]:
     # Conditions are rarely true, and the join costs more than evaluating them.
     any_met = " OR ".join(f"({condition})" for condition in wanted.values())
-    if not value(db, f"SELECT EXISTS (FROM {name} WHERE {any_met})"):
+    if not wanted or not value(db, f"SELECT EXISTS (FROM {name} WHERE {any_met})"):
         return
     tests = ", ".join(f"min(received_at) FILTER ({condition})" for condition in wanted.values())
     query = f"SELECT {tests} FROM {name} JOIN ({received}) USING (order_key)"  # noqa: S608
@@ -71,17 +77,3 @@ def _met(
     for (path, json_type), at in zip(wanted, row, strict=True):
         if at is not None:
             yield FieldObservation(cells.resource, path, json_type, at)
-
-
-def observations(
-    db: DuckDBPyConnection, cells: RegisteredCells, mapping: MediaMapping, received: str
-) -> Iterator[FieldObservation]:
-    """Yield observations that decoding does not report, from the values of the cells.
-
-    `received` is a query for `received_at` by order key.
-    """
-    layout = cells.layout
-    yield from _met(db, cells.media, layout.media, mapping.columns, mapping.media_id, received)
-    for table in layout.children.values():
-        mapped = mapping.child_columns if table.resource == CHILDREN else ()
-        yield from _met(db, cells.names[table.resource], table, mapped, (), received)

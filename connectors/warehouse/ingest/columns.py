@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from connectors.warehouse.ingest.layout import Cell, CellTable
+from connectors.warehouse.ingest.layout import Cell
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import EXACT, LISTS, JsonType
 from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, Metric, TableSchema
-from models.schema.times import WITH_ZONE
 
 _COUNT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+(\\.0+)?') THEN TRY_CAST({0} AS BIGINT) END"
 
@@ -119,58 +118,27 @@ def counts_of(metrics: Sequence[Metric], row: str) -> str:
     return f"[{', '.join(counts)}]::BIGINT[]"
 
 
-def _is_open(json_type: JsonType, cell: Cell) -> bool:
-    return json_type not in cell.json_types
+def checks(
+    cells: Mapping[str, Cell], mapped: Sequence[ColumnMapping], ids: Sequence[str]
+) -> Mapping[tuple[str, JsonType], str]:
+    """Return conditions on a row of cells, by path and JSON type: if one is true, the path has a value of that type.
 
-
-def _instants(cells: CellTable) -> dict[tuple[str, JsonType], str]:
+    These are facts about the mapping: a value that is ignored because the mapping prefers another one, and a value that
+    its mapped column cannot store. Those that are in the registry already are not checked.
+    """
     found = {}
-    for cell in cells.cells.values():
-        if cell.type == READING_TYPES[Reading.TIMESTAMP]:
-            is_instant = f"{cell.time} IS NOT NULL AND regexp_full_match({cell.name}, {literal(WITH_ZONE)})"
-            found[cell.path, JsonType.TEXT] = f"{cell.name} IS NOT NULL AND NOT ({is_instant})"
-    return found
-
-
-def _of_mapping(
-    columns: Sequence[Sequence[str]], mapped: Sequence[ColumnMapping], cells: CellTable
-) -> dict[tuple[str, JsonType], str]:
-    found = {}
-    for paths in columns:
-        here = [cells.cells[path] for path in paths if path in cells.cells]
+    for paths in (ids, *(column.paths for column in mapped)):
+        here = [cells[path] for path in paths if path in cells]
         for number, cell in enumerate(here):
             # Paths within the cell's own object do not count as another value.
             others = [other for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
-            if others and _is_open(JsonType.SHADOWED, cell):
+            if others and JsonType.SHADOWED not in cell.json_types:
                 before = " OR ".join(f"({_is_there(other)})" for other in others)
                 found[cell.path, JsonType.SHADOWED] = f"{_is_value(cell)} AND ({before})"
     for column in mapped:
-        if column.reading is Reading.TEXT:
-            continue
-        for cell in (cells.cells[path] for path in column.paths if path in cells.cells):
-            if _is_open(JsonType.UNREADABLE, cell) and (column.reading, cell.type) not in _AS_IT_IS:
-                found[cell.path, JsonType.UNREADABLE] = (
-                    f"{_is_value(cell)} AND {_reading(cell, column.reading)} IS NULL"
-                )
+        for cell in (cells[path] for path in column.paths if path in cells):
+            is_read = column.reading is Reading.TEXT or (column.reading, cell.type) in _AS_IT_IS
+            if not is_read and JsonType.UNREADABLE not in cell.json_types:
+                unreadable = f"{_is_value(cell)} AND {_reading(cell, column.reading)} IS NULL"
+                found[cell.path, JsonType.UNREADABLE] = unreadable
     return found
-
-
-def _long(cells: CellTable) -> dict[tuple[str, JsonType], str]:
-    found = {}
-    for cell in cells.cells.values():
-        if cell.type == "BIGINT" and _is_open(JsonType.LONG, cell):
-            found[cell.path, JsonType.LONG] = f"{cell.name} NOT BETWEEN -{EXACT} AND {EXACT}"
-        elif cell.type == "BIGINT[]" and _is_open(JsonType.LONGS, cell):
-            found[cell.path, JsonType.LONGS] = f"list_min({cell.name}) < -{EXACT} OR list_max({cell.name}) > {EXACT}"
-    return found
-
-
-def checks(cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> Mapping[tuple[str, JsonType], str]:
-    """Return conditions on a row of cells, by path and JSON type: if one is true, the path has a value of that type.
-
-    Decoders do not report these types: a text that is not a timestamp at a path where all values so far were; a value
-    that its mapped column cannot store; a value that is ignored because the mapping prefers another one; an integer
-    that a double cannot represent. Types that are in the registry already are not checked.
-    """
-    candidates = [ids, *(column.paths for column in mapped)]
-    return {**_instants(cells), **_of_mapping(candidates, mapped, cells), **_long(cells)}

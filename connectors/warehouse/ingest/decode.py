@@ -121,8 +121,8 @@ class Decoder:
         return with_times(pa.concat_tables([*chain.from_iterable(found), rewritten]), table)
 
     def _repeat(self) -> None:
-        """Decode items again if a cell has another type now than in the layout with which they were decoded."""
-        while stale := [chunk for chunk in self._chunks if not _holds(chunk.layout, self._layout)]:
+        """Decode items again if a cell has another type now than in the layout with which they were read."""
+        while stale := [chunk for chunk in self._chunks if _is_stale(chunk.layout, self._layout)]:
             self._chunks = [chunk for chunk in self._chunks if chunk not in stale]
             for chunk in stale:
                 self.add(chunk.order_keys.to_pylist(), chunk.raw)
@@ -136,19 +136,10 @@ def with_times(found: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow h
     return found
 
 
-def _holds(earlier: Layout, later: Layout) -> bool:
-    """Return whether items that were decoded with an earlier layout are valid in a later one."""
-    if earlier is later:
-        return True
-    pairs = [(earlier.media, later.media)]
-    pairs += [(table, later.children[name]) for name, table in earlier.children.items()]
-    return all(_fits(before, path, cell.type) for before, after in pairs for path, cell in after.cells.items())
+def _is_stale(earlier: Layout, later: Layout) -> bool:
+    """Return whether items that were read with an earlier layout have other cells in a later one.
 
-
-def _fits(before: CellTable, path: str, json_type: str) -> bool:
-    if path not in before.cells:
-        # A field that was unknown before does not occur in items decoded before. A known field without a cell, such as
-        # a list that was always empty, may occur.
-        return path not in before.known
-    was = before.cells[path].type
-    return was == json_type or (was in ("BIGINT", "BOOLEAN", "DOUBLE") and json_type == "VARCHAR")
+    They have no values of fields that were unknown then.
+    """
+    pairs = [(earlier.media, later.media), *((table, later.children[name]) for name, table in earlier.children.items())]
+    return any(before.type_of(path) != after.type_of(path) for before, after in pairs for path in before.known)

@@ -3,7 +3,7 @@
 A cell contains the value at one path, or at one path of a list element. Table columns are read from cells.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,9 @@ from models.schema.json_types import JsonType, Keys, column_type
 from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.pointer import to_keys
-from models.schema.table_schemas import CHILDREN, child_table
+from models.schema.table_schemas import CHILDREN, child_lists
 
-_SQL_TIME = READING_TYPES[Reading.TIMESTAMP]
+SQL_TIME = READING_TYPES[Reading.TIMESTAMP]
 
 _ARROW: Mapping[str, Any] = {
     "BOOLEAN": pa.bool_(),
@@ -24,7 +24,7 @@ _ARROW: Mapping[str, Any] = {
     "DOUBLE": pa.float64(),
     "VARCHAR": pa.string(),
     # As text, because the values may turn out to be no times.
-    _SQL_TIME: pa.string(),
+    SQL_TIME: pa.string(),
 }
 
 # The type of lists that have been empty so far; no cell has it. With a list of nulls, pyarrow creates invalid arrays.
@@ -64,49 +64,43 @@ class Cell:
 class CellTable:
     """The cells of media items, or of the elements of the lists that fill a child table (`lists`, in order).
 
-    `expected` are the Arrow fields of an item or an element as it is received; items with other fields are rewritten.
-    `known` are the paths of all fields, including those without cells.
+    `known` are the paths of all fields, including those without cells. `expected` are the Arrow fields of an item or an
+    element as it is received; items with other fields are rewritten, to have those in `rewritten`.
     """
 
     resource: str
     cells: Mapping[str, Cell]
     known: frozenset[str]
-    lists: tuple[str, ...]
-    expected: tuple[Any, ...]
+    lists: Sequence[str]
+    expected: Sequence[Any]
 
     @property
-    def fields(self) -> Sequence[Any]:
+    def rewritten(self) -> Sequence[Any]:
         """The Arrow fields of the cells."""
         return [pa.field(cell.name, arrow_type(cell.type)) for cell in self.cells.values()]
+
+    def type_of(self, path: str) -> str | None:
+        """Return the DuckDB type of the cells at a path; None if it has none."""
+        cell = self.cells.get(path)
+        return None if cell is None else cell.type
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The cells of media items, and of each child table; `tables` are these by the path of a list that fills them.
-
-    `schema` is the Arrow schema of items as they were received.
-    """
+    """The cells of media items, and of each child table; `tables` are these by the path of a list that fills them."""
 
     media: CellTable
     children: Mapping[str, CellTable]
     tables: Mapping[str, CellTable]
-    schema: Any
 
     @property
     def rewritten(self) -> Any:  # noqa: ANN401 - pyarrow has no types
         """The Arrow schema of rewritten items: a field for each cell, and a list for each child table."""
         children = [
-            pa.field(name, pa.list_(pa.struct([pa.field("position", pa.int32()), *table.fields])))
+            pa.field(name, pa.list_(pa.struct([pa.field("position", pa.int32()), *table.rewritten])))
             for name, table in self.children.items()
         ]
-        return pa.schema([pa.field("overflow", pa.string()), *self.media.fields, *children])
-
-
-def _needed(field: Field, candidates: Collection[str]) -> str | None:
-    """Return the type of a field's cells; None when neither a column nor the mapping reads them."""
-    if field.path == AND_MORE or not (field.ordinal < MOST_COLUMNS or field.path in candidates):
-        return None
-    return column_type(field.json_types)
+        return pa.schema([pa.field("overflow", pa.string()), *self.media.rewritten, *children])
 
 
 def _cells(fields: Sequence[Field], mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> dict[str, Cell]:
@@ -114,67 +108,62 @@ def _cells(fields: Sequence[Field], mapped: Sequence[ColumnMapping], ids: Sequen
     times = {path for column in mapped if column.reading is Reading.TIMESTAMP for path in column.paths}
     cells = {}
     for field in fields:
-        if (json_type := _needed(field, read)) is not None:
-            json_types = tuple(sorted(field.json_types, key=field.json_types.__getitem__))
-            is_time = json_type == _SQL_TIME or (field.path in times and not json_type.endswith("[]"))
-            time = f"t{field.ordinal}" if is_time else None
-            cells[field.path] = Cell(f"c{field.ordinal}", field.path, json_types, json_type, time)
+        sql_type = column_type(field.json_types)
+        if sql_type is None or not (field.ordinal < MOST_COLUMNS or field.path in read):
+            continue
+        json_types = tuple(sorted(field.json_types, key=field.json_types.__getitem__))
+        is_time = sql_type == SQL_TIME or (field.path in times and not sql_type.endswith("[]"))
+        time = f"t{field.ordinal}" if is_time else None
+        cells[field.path] = Cell(f"c{field.ordinal}", field.path, json_types, sql_type, time)
     return cells
 
 
-def _tree(fields: Sequence[Field], cells: Mapping[str, Cell], rows: Mapping[str, CellTable]) -> tuple[Any, ...]:
+def _expected(fields: Sequence[Field], cells: Mapping[str, Cell], tables: Mapping[str, CellTable]) -> Sequence[Any]:
     """Return the Arrow fields of an object with these fields."""
-    inner: dict[Keys, list[Field]] = {}
+    inner: dict[Keys, list[tuple[Keys, Field]]] = {}
     for field in fields:
-        if field.path != AND_MORE:
-            keys = to_keys(field.path)
-            inner.setdefault(keys[:-1], []).append(field)
+        keys = to_keys(field.path)
+        inner.setdefault(keys[:-1], []).append((keys, field))
 
     def build(above: Keys) -> list[Any]:
-        return [
-            pa.field(to_keys(field.path)[-1], json_type)
-            for field in inner.get(above, ())
-            if (json_type := _expected(field, to_keys(field.path))) is not None
-        ]
+        return [pa.field(keys[-1], expected(keys, field)) for keys, field in inner.get(above, ())]
 
-    def _expected(field: Field, keys: Keys) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def expected(keys: Keys, field: Field) -> Any:  # noqa: ANN401 - pyarrow has no types
         if (cell := cells.get(field.path)) is not None:
             if cell.type == "VARCHAR":
                 return next((_AS_TEXT[json_type] for json_type in cell.json_types if json_type in _AS_TEXT), pa.null())
             return arrow_type(cell.type) if cell.type != "VARCHAR[]" or JsonType.TEXTS in cell.json_types else pa.null()
         if JsonType.OBJECT in field.json_types:
             return pa.struct(build(keys))
-        if field.path in rows:
-            return pa.list_(pa.struct(rows[field.path].expected))
+        if field.path in tables:
+            return pa.list_(pa.struct(tables[field.path].expected))
         # Items with values that have no cell are rewritten, with these as overflow.
         return NO_ELEMENT if JsonType.EMPTY_LIST in field.json_types else pa.null()
 
-    return tuple(build(()))
+    return build(())
 
 
 def layout(mapping: MediaMapping, registry: Registry) -> Layout:
     """Return the layout for the fields of the registry and the paths of the mapping."""
-    of: dict[str, list[Field]] = {MEDIA: []}
+    fields: dict[str, list[Field]] = {MEDIA: []}
     for field in sorted(registry.values(), key=lambda field: field.ordinal):
-        of.setdefault(field.resource, []).append(field)
-    lists: dict[str, list[str]] = {CHILDREN: []}
-    for field in of[MEDIA]:
-        if JsonType.ROWS in field.json_types and (table := child_table(field, mapping)) is not None:
-            lists.setdefault(table, []).append(field.path)
-    lists[CHILDREN].sort(key=mapping.children.index)
+        if field.path != AND_MORE:
+            fields.setdefault(field.resource, []).append(field)
     children = {}
-    for table, paths in lists.items():
-        fields = of.get(table, [])
-        cells = _cells(fields, mapping.child_columns if table == CHILDREN else (), ())
-        children[table] = CellTable(
-            table, cells, frozenset(field.path for field in fields), tuple(paths), _tree(fields, cells, {})
-        )
-    cells = _cells(of[MEDIA], mapping.columns, mapping.media_id)
+    for table, lists in child_lists(mapping, registry).items():
+        cells = _cells(fields.get(table, ()), mapping.child_columns if table == CHILDREN else (), ())
+        children[table] = _table(table, fields.get(table, ()), cells, lists, {})
     tables = {path: table for table in children.values() for path in table.lists}
-    expected = _tree(of[MEDIA], cells, tables)
-    return Layout(
-        CellTable(MEDIA, cells, frozenset(field.path for field in of[MEDIA]), (), expected),
-        children,
-        tables,
-        pa.schema(expected),
-    )
+    cells = _cells(fields[MEDIA], mapping.columns, mapping.media_id)
+    return Layout(_table(MEDIA, fields[MEDIA], cells, (), tables), children, tables)
+
+
+def _table(
+    resource: str,
+    fields: Sequence[Field],
+    cells: Mapping[str, Cell],
+    lists: Sequence[str],
+    tables: Mapping[str, CellTable],
+) -> CellTable:
+    known = frozenset(field.path for field in fields)
+    return CellTable(resource, cells, known, lists, _expected(fields, cells, tables))

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import xxhash
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import RegisteredCells
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
+from connectors.warehouse.ingest.split import hash_of
 from connectors.warehouse.merge.prepare import settled
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.storage.connection import Connection
@@ -65,7 +65,7 @@ def _decode(rows: Any, mapping: Mapping, registry: Registry, own: OwnNames) -> _
     order_keys, payloads = rows["order_key"].to_pylist(), rows["payload"].cast(pa.binary()).to_pylist()
     decoder = Decoder(mapping, registry, own, partial(_received_at, rows["received_at"], order_keys))
     decoder.add(order_keys, payloads)
-    hashes = array_of(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
+    hashes = array_of(list(map(hash_of, payloads)), pa.binary())
     table = pa.table({"order_key": rows["order_key"], "payload_hash": hashes})
     return _Batch(rows, registry, decoder, decoder.finish(), table)
 
