@@ -5,18 +5,27 @@ from collections.abc import Iterable, Mapping
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.ingest.layout import Cell
 from connectors.warehouse.merge.comparing import content_of, counts_hash
-from connectors.warehouse.storage.quoting import quoted
+from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, history
+
+_SAME_CHILD = (
+    "m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id AND m.position = d.position"
+)
 
 
 def of_media(media: TableSchema, mapping: MediaMapping, cells: Mapping[str, Cell], media_id: str) -> Mapping[str, str]:
     """Return the lists for the steps that read or write items; `media_id` is the expression of an item's id."""
+    names = [column.name for column in media.columns]
     kept = [column.name for column in history(media, mapping).columns]
     return {
+        "table": quoted(media.table),
+        "decoded": "decoded",
+        "same": "m.rowid = r.stored",
+        "differing": _differing([*names, "overflow", "payload_hash"]),
         "media_id": media_id,
         "decoded_columns": columns_select(media, cells),
-        "media_columns": _of_row(column.name for column in media.columns),
+        "media_columns": _of_row(names),
         "history_columns": _of_row([*kept, "overflow"]),
         "content": content_of(media, mapping, "r", "coalesce(c.content, 0)"),
         "counts": counts_hash(media, mapping, "r", "coalesce(c.counts, 0)"),
@@ -30,17 +39,21 @@ def of_children(number: int, schema: TableSchema, mapping: MediaMapping, rows: s
     """Return those for a child table, the one of this number; `rows` is a query for its decoded rows."""
     return {
         "table": quoted(schema.table),
-        "decoded": decoded_table(schema),
+        "decoded": quoted(f"decoded_{schema.table}"),
+        "same": _SAME_CHILD,
+        "differing": _differing(["position", *(column.name for column in schema.columns)]),
         "rows": rows,
         "content": content_of(schema, mapping, "r", str(number), "r.position"),
         "counts": counts_hash(schema, mapping, "r", str(number), "r.position"),
     }
 
 
-def decoded_table(schema: TableSchema) -> str:
-    """Return the name of the table with the decoded rows of a child table."""
-    return quoted(f"decoded_{schema.table}")
-
-
 def _of_row(names: Iterable[str]) -> str:
     return "".join(f", r.{quoted(name)}" for name in names)
+
+
+def _differing(names: Iterable[str]) -> str:
+    """Return expressions of the assignments to columns that differ between `m` and `d` in any row, otherwise NULL."""
+    columns = map(quoted, names)
+    found = ((f"bool_or(m.{one} IS DISTINCT FROM d.{one})", literal(f"{one} = d.{one}")) for one in columns)
+    return ", ".join(f"CASE WHEN {differs} THEN {assignment} END" for differs, assignment in found)

@@ -15,7 +15,6 @@ from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.page_columns import by_account
 from connectors.warehouse.ingest.split import texts
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
-from connectors.warehouse.merge.column_lists import decoded_table
 from connectors.warehouse.merge.comparing import digest_of
 from connectors.warehouse.merge.prepare import Landed, prepare, read_frames
 from connectors.warehouse.merge.run_counts import MergeStats, count_changes
@@ -27,10 +26,8 @@ from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
 from connectors.warehouse.storage.appending import append, as_json, rows_sql, types_of
 from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.quoting import quoted
 from models.checkpoint import ScanState
 from models.schema.mapping import Mapping as MediaMapping
-from models.schema.table_schemas import TableSchema
 from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns
 
 _OUTCOMES = rows_sql(types_of(core_outcomes, outcome="kind"))
@@ -131,7 +128,6 @@ class _Items:
     changed: int = 0
     respelled: int = 0
     new_versions: int = 0
-    schemas: Sequence[TableSchema] = ()
     lists: Mapping[str, str] = field(default_factory=dict)
     lists_of_children: Sequence[Mapping[str, str]] = ()
 
@@ -176,13 +172,12 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, mapping: M
     steps.arrow.clear()
     if new:
         steps.arrow.put("cells_by_account", by_account(prepared.cells))
-    sizes = (new, changed, respelled, new_versions)
-    return _Items(rejected, *sizes, prepared.schemas, lists, prepared.lists_of_children)
+    return _Items(rejected, new, changed, respelled, new_versions, lists, prepared.lists_of_children)
 
 
 def _write_items(steps: Steps, items: _Items) -> None:
     if items.respelled:
-        _update_respelled(steps, items.schemas)
+        _update_respelled(steps, items)
     if items.new_versions:
         steps.run("versions", **items.lists)
     if items.changed:
@@ -196,26 +191,9 @@ def _write_items(steps: Steps, items: _Items) -> None:
             steps.run("new_children", **child)
 
 
-# The rows of respelled items in a table, and their decoded values.
-_SAME_ITEM = "m.rowid = r.stored"
-_SAME_CHILD = (
-    "m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id AND m.position = d.position"
-)
-
-
-def _update_respelled(steps: Steps, schemas: Sequence[TableSchema]) -> None:
+def _update_respelled(steps: Steps, items: _Items) -> None:
     """Update only the columns whose values differ: usually these are the signed URLs."""
-    media, *children = schemas
-    names = {
-        (media.table, "decoded", _SAME_ITEM): [*(column.name for column in media.columns), "overflow", "payload_hash"]
-    }
-    for schema in children:
-        if schema.lists and schema.columns:
-            names[schema.table, decoded_table(schema), _SAME_CHILD] = [column.name for column in schema.columns]
-    for (table, decoded, same), columns in names.items():
-        where = {"table": quoted(table), "decoded": decoded, "same": same}
-        differ = ", ".join(f"bool_or(m.{quoted(name)} IS DISTINCT FROM d.{quoted(name)})" for name in columns)
-        [(found,)] = steps.run("respelled_columns", differ=differ, **where).fetchall()
-        newest = [quoted(name) for name, differs in zip(columns, found, strict=True) if differs]
-        if newest:
-            steps.run("respelled", values=", ".join(f"{name} = d.{name}" for name in newest), **where)
+    for table in (items.lists, *items.lists_of_children):
+        [(assignments,)] = steps.run("respelled_columns", **table).fetchall()
+        if assignments:
+            steps.run("respelled", assignments=", ".join(assignments), **table)

@@ -1,9 +1,12 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
+from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.run_counts import MergeStats
 from models.page_commit import PageCommit
@@ -246,3 +249,26 @@ UNION ALL SELECT table_name FROM duckdb_tables() WHERE temporary
     for number, items in enumerate(days):
         rig.scan(POSTS, f"scan-{number}", number, items)
         assert rig.rows(left) == []
+
+
+class Counted:
+    """A connection that counts the statements of a merge."""
+
+    def __init__(self, db: DuckDBPyConnection) -> None:
+        self.db = db
+        self.statements = 0
+
+    def execute(self, query: str, *parameters: object) -> DuckDBPyConnection:
+        self.statements += len(self.db.extract_statements(query))
+        return self.db.execute(query, *parameters)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.db, name)
+
+
+def test_a_merge_of_what_is_stored_runs_few_statements(rig: Rig) -> None:
+    rig.scan(POSTS, "p1", 0, [{"id": "1", "caption": "one"}])
+    counted = Counted(rig.connection.db)
+    rig.connection = replace(rig.connection, db=cast("DuckDBPyConnection", counted))
+    assert rig.scan(POSTS, "p2", 24, [{"id": "1", "caption": "one"}]).untouched
+    assert counted.statements <= 45
