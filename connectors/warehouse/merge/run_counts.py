@@ -28,11 +28,6 @@ class MergeStats:
     def __add__(self, other: "MergeStats") -> "MergeStats":
         return MergeStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
-    @property
-    def untouched(self) -> bool:
-        """Whether no media item was added, changed, returned or removed."""
-        return not (self.added or self.changed or self.returned or self.removed or self.expired)
-
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:

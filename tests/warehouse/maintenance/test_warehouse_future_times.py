@@ -17,6 +17,7 @@ from connectors.warehouse.maintenance.future_times import (
     repair,
     repair_future_times,
 )
+from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import ledger, progress
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit, ScopeCooldown
@@ -108,7 +109,7 @@ def test_a_removal_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(ri
     rig.scan(POSTS, "b", YEAR, [])
     repaired(rig, 24)
     assert rig.rows("SELECT DISTINCT missing_since FROM ops.missing") == [(at(24),)]
-    assert rig.scan(POSTS, "c", 24.5, []).untouched
+    assert rig.scan(POSTS, "c", 24.5, []) == MergeStats()
     assert rig.scan(POSTS, "d", 25.1, []).removed == 2
 
 

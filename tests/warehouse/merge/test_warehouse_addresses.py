@@ -6,6 +6,7 @@ import pytest
 
 from connectors.warehouse.ingest import arrow_json
 from connectors.warehouse.ingest.layout import Layout
+from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from models.schema.fields import MOST_COLUMNS
 from models.schema.mapping_built_in import BUILT_IN
@@ -36,7 +37,7 @@ def test_the_newest_address_is_kept_without_a_new_version(rig: Rig) -> None:
     rig.scan(POSTS, "first", 0, [item("a")])
     before = hashes(rig)
     counts = rig.scan(POSTS, "second", 24, [item("b")])
-    assert counts.untouched
+    assert counts == MergeStats()
     assert rig.row(SHOWN) == (*urls("b"), "Brot")
     assert child_urls(rig) == ["https://cdn/2.jpg?sig=b"]
     assert hashes(rig) != before
@@ -82,7 +83,7 @@ def test_after_a_rebuild_the_next_scan_brings_the_newest_address_again(rig: Rig)
     rig.scan(POSTS, "first", 0, [item("a")])
     rig.scan(POSTS, "second", 24, [item("b")])
     rig.rebuild()
-    assert rig.scan(POSTS, "third", 48, [item("b")]).untouched
+    assert rig.scan(POSTS, "third", 48, [item("b")]) == MergeStats()
     assert rig.row(SHOWN) == (*urls("b"), "Brot")
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from models.partition import CATALOGUE, Partition
@@ -30,7 +31,7 @@ def last_seen(rig: Rig, folder: Path) -> dict[str, Row]:
 
 def test_the_second_scan_that_misses_an_item_removes_it_as_of_the_first(rig: Rig, tmp_path: Path) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2), posts(3))
-    assert rig.scan(POSTS, "b", 24, posts(1, 3)).untouched
+    assert rig.scan(POSTS, "b", 24, posts(1, 3)) == MergeStats()
     assert rig.rows("SELECT media_id, missing_since, last_seen_at FROM ops.missing") == [("2", end(24), at(2 / 60))]
     missed = last_seen(rig, tmp_path)
     assert missed["2"] == (at(2 / 60), None)
@@ -40,7 +41,7 @@ def test_the_second_scan_that_misses_an_item_removes_it_as_of_the_first(rig: Rig
     assert rig.rows(GONE) == [("2", end(24), "removed")]
     assert rig.value("SELECT count(*) FROM ops.missing") == 0
     assert last_seen(rig, tmp_path)["2"] == (at(2 / 60), end(24))
-    assert rig.scan(POSTS, "d", 72, posts(1, 3)).untouched
+    assert rig.scan(POSTS, "d", 72, posts(1, 3)) == MergeStats()
     assert rig.rows(GONE) == [("2", end(24), "removed")]
 
 
@@ -96,7 +97,7 @@ def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
 def test_an_unfinished_scan_that_is_merged_with_a_closed_one_misses_nothing(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2))
     rig.land(Scan(POSTS, "b", at(24)).page(posts(1), at(24)), Scan(STORIES, "c", at(24)).page([], at(24), last=True))
-    assert rig.merge().untouched
+    assert rig.merge() == MergeStats()
     assert rig.rows("FROM ops.missing") == []
 
 
@@ -159,7 +160,7 @@ def test_the_age_of_a_story_without_a_time_counts_from_its_first_sighting(rig: R
 def test_an_item_that_any_scan_sees_again_must_be_missed_twice_again(rig: Rig, *, last: bool) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
     rig.scan(POSTS, "b", 24, posts(1))
-    assert rig.scan(POSTS, "c", 48, posts(1, 2, 3, 4), last=last).untouched
+    assert rig.scan(POSTS, "c", 48, posts(1, 2, 3, 4), last=last) == MergeStats()
     assert rig.value("SELECT count(*) FROM ops.missing") == 0
     assert rig.scan(POSTS, "d", 72, posts(1)).removed == 0
     assert rig.scan(POSTS, "e", 96, posts(1)).removed == 3
@@ -172,7 +173,7 @@ def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig, partition: Par
     rig.scan(partition, "a", 0, posts(1, 2, 3))
     rig.scan(partition, "b", 1, [])
     for number in range(3):
-        assert rig.scan(partition, f"again-{number}", 1.1 + number / 100, []).untouched
+        assert rig.scan(partition, f"again-{number}", 1.1 + number / 100, []) == MergeStats()
     assert rig.rows("SELECT DISTINCT missing_since FROM ops.missing") == [(end(1),)]
     assert rig.scan(partition, "c", 1 + 61 / 60, []).removed == 3
     assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
@@ -183,15 +184,15 @@ def test_the_second_scan_must_begin_an_hour_later(rig: Rig) -> None:
     rig.scan(POSTS, "b", 1, [])
     slow = Scan(POSTS, "slow", at(1.1))
     rig.land(slow.page([], at(1.1)), slow.page([], at(9), last=True))
-    assert rig.merge().untouched
+    assert rig.merge() == MergeStats()
 
 
 def test_a_second_scan_that_seems_earlier_confirms_nothing(rig: Rig) -> None:
     """The clock was ahead when the posts were first missed, and is now right."""
     rig.scan(POSTS, "a", 0, posts(1, 2))
     rig.scan(POSTS, "ahead", 9000, [])
-    assert rig.scan(POSTS, "b", 1, []).untouched
-    assert rig.scan(POSTS, "c", 1.5, []).untouched
+    assert rig.scan(POSTS, "b", 1, []) == MergeStats()
+    assert rig.scan(POSTS, "c", 1.5, []) == MergeStats()
     assert rig.scan(POSTS, "d", 3, []).removed == 2
     assert rig.rows(GONE) == [("1", end(1), "removed"), ("2", end(1), "removed")]
 
