@@ -147,10 +147,15 @@ async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cool
             return [refused("API", error)]
         page = response.page
         accounts = page.accounts if isinstance(page, AccountPage) else ()
-        some = f"{count(page.items, 'account')}{' or more' if page.next_cursor else ''}"
+        some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
         found = [
             Finding("API", "ok", f"answers, and the key reaches {some} (correlation id {response.correlation_id})")
         ]
+        if page.rejected:
+            text = f"{len(page.rejected)} of {count(page.items, 'record')} on the first page are malformed"
+            fix = "contact the service's support; `gramhouse quarantine` shows them after a sync"
+            verdict = "bad" if 2 * len(page.rejected) > page.items else "note"
+            found.append(Finding("accounts", verdict, f"{text}: {page.rejected[0].reason}. Fix: {fix}."))
         asked = next(
             (one for one in accounts if one.status == "active" and account_scope(one.id) not in cooldowns.until), None
         )

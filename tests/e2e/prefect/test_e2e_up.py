@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ class Up:
     service: SandboxProcess
     port: int
     process: subprocess.Popen[str] | None = None
+    shown: list[str] = field(default_factory=list)
 
     @property
     def home(self) -> Path:
@@ -55,8 +56,8 @@ class Up:
     def log(self) -> Path:
         return self.operator.folder / "up.log"
 
-    def begin(self) -> list[str]:
-        """Start `gramhouse up`; return its output up to the line that says how to stop it."""
+    def begin(self) -> None:
+        """Start `gramhouse up`; `shown` is its output up to the line that says how to stop it."""
         with self.log.open("wb") as log:
             self.process = process = subprocess.Popen(
                 [sys.executable, "-m", "flows.cli", "up", "--port", str(self.port)],
@@ -68,7 +69,7 @@ class Up:
             )
         wait_until(lambda: process.poll() is not None or STOP in self.log.read_text(), "gramhouse up")
         assert process.poll() is None, self.log.read_text()
-        return self.log.read_text().partition(STOP)[0].splitlines()
+        self.shown = self.log.read_text().partition(STOP)[0].splitlines()
 
     def end(self, number: signal.Signals) -> int:
         assert self.process is not None
@@ -159,13 +160,28 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         }
         made = Up(Operator(folder, env), service, free_port())
         try:
+            made.begin()
             yield made
         finally:
             made.kill()
 
 
+@pytest.fixture(scope="module")
+def nightly(up: Up) -> str:
+    """The id of a scheduled run that has completed."""
+    now = datetime.now(UTC)
+    deployment = up.deployments()["nightly"]["id"]
+    # A scheduled run with yesterday's start time, so it is due now.
+    window = {"start_time": str(now - timedelta(hours=25)), "end_time": str(now), "min_runs": 1, "max_runs": 1}
+    up.ask(f"/deployments/{deployment}/schedule", window)
+    due = up.runs_of("nightly")[0]
+    assert due["auto_scheduled"]
+    assert up.ended(str(due["id"]))["state_type"] == "COMPLETED"
+    return str(due["id"])
+
+
 def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
-    output = up.begin()
+    output = up.shown
     assert f"http://127.0.0.1:{up.port}" in output[0]
     assert [line.split()[0] for line in output[1:5]] == ["nightly", "stories", "backfill", "publish"]
     assert f"{HOUR:02}:15 Europe/Berlin" in output[1]
@@ -212,19 +228,12 @@ def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
     assert (first.astimezone(ZONE).hour, first.minute) == (HOUR, 15)
 
 
-def test_a_scheduled_run_starts_and_lands_pages(up: Up) -> None:
-    now = datetime.now(UTC)
-    nightly = up.deployments()["nightly"]["id"]
-    # A scheduled run with yesterday's start time, so it is due now.
-    window = {"start_time": str(now - timedelta(hours=25)), "end_time": str(now), "min_runs": 1, "max_runs": 1}
-    up.ask(f"/deployments/{nightly}/schedule", window)
-    due = up.runs_of("nightly")[0]
-    assert due["auto_scheduled"]
-    wait_until(lambda: up.run(due["id"])["state_type"] in {"COMPLETED", "FAILED", "CRASHED"}, "the nightly run")
-    assert up.run(due["id"])["state_type"] == "COMPLETED"
+@pytest.mark.usefixtures("nightly")
+def test_a_scheduled_run_lands_pages(up: Up) -> None:
     assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
 
 
+@pytest.mark.usefixtures("nightly")
 def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up) -> None:
     address = f"http://127.0.0.1:{up.port}/gramhouse/report"
     wanted = {"artifacts": {"key": {"any_": ["gramhouse-run"]}}}
@@ -235,8 +244,8 @@ def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up) -> Non
         assert answer.read() == next(up.operator.folder.rglob("report.html")).read_bytes()
 
 
-def test_a_run_can_be_read(up: Up) -> None:
-    [run] = [each for each in up.runs_of("nightly") if each["state_type"] == "COMPLETED"]
+def test_a_run_can_be_read(up: Up, nightly: str) -> None:
+    run = up.run(nightly)
     assert run["name"].startswith("nightly ")
     assert "4 accounts listed" in run["state"]["message"]
     steps = up.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
@@ -250,12 +259,13 @@ def test_a_run_can_be_read(up: Up) -> None:
     assert page["data"].startswith("## Complete")
 
 
-def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged(up: Up) -> None:
-    [ended] = [each["id"] for each in up.runs_of("nightly") if each["state_type"] == "COMPLETED"]
+@pytest.mark.long
+def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged(up: Up, nightly: str) -> None:
+    wait_until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
     lost = up.runs_of("nightly")[-1]["id"]
     up.ask(f"/flow_runs/{lost}/set_state", {"state": {"type": "RUNNING"}, "force": True})
     # Prefect knows the states of both, but not their events: those of scheduled runs arrive up to 15 minutes late.
-    for run in (ended, lost):
+    for run in (nightly, lost):
         heartbeat = {
             "id": str(uuid4()),
             "occurred": str(datetime.now(UTC) - timedelta(seconds=175)),
@@ -276,8 +286,8 @@ def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged
         return bool(up.run(lost)["state_type"] == "CRASHED")
 
     wait_until(crashed, "the automation", pause=1)
-    assert up.run(ended)["state_type"] == "COMPLETED"
-    assert up.states(ended) == ["Running", "Completed"]
+    assert up.run(nightly)["state_type"] == "COMPLETED"
+    assert up.states(nightly) == ["Running", "Completed"]
 
 
 def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
@@ -302,6 +312,7 @@ def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
     assert up.operator.inside(last) == [("interrupted", "Stopped by a signal.")]
 
 
+@pytest.mark.long
 def test_a_killed_run_is_started_again_and_resumes(up: Up) -> None:
     run = up.under_way("stories")
     up.service.faults()
@@ -328,6 +339,7 @@ def test_a_run_that_crashes_again_soon_is_not_started_for_ever(up: Up) -> None:
     assert (up.run(run)["state_name"], up.run(run)["run_count"]) == ("Crashed", 2)
 
 
+@pytest.mark.long
 def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> None:
     up.service.faults({"action": {"kind": "error", "code": "api_internal_error"}, "operation": "accounts"})
     before = datetime.now(UTC)
@@ -408,6 +420,7 @@ def test_runs_are_resumed_after_a_power_failure(up: Up) -> None:
         assert names.count("Interrupted") == 1
 
 
+@pytest.mark.long
 def test_after_a_kill_nothing_is_left_and_the_run_is_resumed(up: Up) -> None:
     assert up.process is not None
     run = up.under_way("nightly")
@@ -418,6 +431,9 @@ def test_after_a_kill_nothing_is_left_and_the_run_is_resumed(up: Up) -> None:
     up.service.faults()
     up.begin()
     assert up.ended(run)["state_type"] == "COMPLETED"
+
+
+def test_no_file_of_prefect_contains_the_key(up: Up) -> None:
     up.kill()
     for path in up.home.rglob("*"):
         if path.is_file():

@@ -14,16 +14,24 @@ import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.faults import Fault
-from connectors.sandbox.http.keys import NO_SCOPE_KEY
+from connectors.sandbox.http.keys import DEMO_KEY, NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
 from connectors.warehouse.storage.holder import hold
 from tests.cli_runner import Cli
+from tests.odd_api.api import OddApi
+from tests.odd_api.faults import Action, Rule
 
 
 @contextmanager
-def served(monkeypatch: pytest.MonkeyPatch, key: str, **settings: Any) -> Iterator[Sandbox]:  # noqa: ANN401
-    sandbox = Sandbox(SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings)))
+def served(
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    *rules: Rule,
+    **settings: Any,  # noqa: ANN401
+) -> Iterator[Sandbox]:
+    chosen = SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings))
+    sandbox = OddApi(chosen, rules) if rules else Sandbox(chosen)
     with in_thread(sandbox) as url:
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
         monkeypatch.setenv("GRAMHOUSE_API_KEY", key)
@@ -46,6 +54,16 @@ def test_a_key_without_the_scope_is_found_before_the_nightly_run(run_cli: Cli, m
     assert code == 1
     assert "api_scope_denied" in line
     assert "automations:read" in line
+
+
+@pytest.mark.parametrize(("accounts", "code", "verdict"), [(4, 0, "note"), (0, 1, "bad")])
+def test_malformed_accounts_are_not_counted_as_reached(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, accounts: int, code: int, verdict: str
+) -> None:
+    with served(monkeypatch, DEMO_KEY, Rule(Action("malformed_account")), accounts=accounts):
+        found = _found(run_cli, code)
+    assert f"the key reaches {accounts} accounts" in found["API"][1]
+    assert (found["accounts"][0], f"1 of {accounts + 1} record" in found["accounts"][1]) == (verdict, True)
 
 
 @pytest.mark.parametrize("key", ["sandbox-demo-key", " sandbox-demo-key\r\n", "\ufeffsandbox-demo-key\n"])
