@@ -177,18 +177,31 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: SandboxProcess, 
 @pytest.mark.parametrize(
     ("patch", "env", "why"),
     [
-        ("task.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run has"),
-        (
+        pytest.param("task.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run", id="another version"),
+        pytest.param(
             "import types; task.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
             {},
             "has Python 3.10, and the run has 3.",
+            id="another Python",
+            marks=pytest.mark.long,
         ),
-        ("", {"GRAMHOUSE_API_KEY": "another-key"}, "has an API key with the fingerprint"),
-        ("", {"GRAMHOUSE_BASE_URL": "http://127.0.0.1:9"}, "has the address http://127.0.0.1:9, and the run has"),
-        ("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: "),
-        ("vars(task).pop('run_task', None)", {}, "cannot run the tasks of gramhouse"),
+        pytest.param("", {"GRAMHOUSE_API_KEY": "another-key"}, "has an API key with the fingerprint", id="another key"),
+        pytest.param(
+            "",
+            {"GRAMHOUSE_BASE_URL": "http://127.0.0.1:9"},
+            "has the address http://127.0.0.1:9, and the run has",
+            id="another address",
+            marks=pytest.mark.long,
+        ),
+        pytest.param("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: ", id="no key", marks=pytest.mark.long),
+        pytest.param(
+            "vars(task).pop('run_task', None)",
+            {},
+            "cannot run the tasks of gramhouse",
+            id="without the function",
+            marks=pytest.mark.long,
+        ),
     ],
-    ids=["another version", "another Python", "another key", "another address", "no key", "without the function"],
 )
 def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
     there: Operator, many: SandboxProcess, cluster: Cluster, patch: str, env: dict[str, str], why: str

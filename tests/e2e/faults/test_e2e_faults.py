@@ -79,6 +79,7 @@ def test_a_failing_account_does_not_affect_others(operator: Operator, service: S
     assert_matches_api(operator, service)
 
 
+@pytest.mark.long
 def test_a_cursor_loop_fails_only_its_partition(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     service.faults({"action": "cycle_cursors", "account_id": one, "surface": "posts"})
@@ -90,6 +91,7 @@ def test_a_cursor_loop_fails_only_its_partition(operator: Operator, service: San
     assert_matches_api(operator, service)
 
 
+@pytest.mark.long
 def test_a_malformed_account_goes_to_quarantine_and_its_page_lands(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": "malformed_account", "operation": "accounts", "first_page": True})
     operator.sync()
@@ -101,6 +103,7 @@ def test_a_malformed_account_goes_to_quarantine_and_its_page_lands(operator: Ope
     assert operator.ask("SELECT count(*) FROM quarantine") == [(1,)]
 
 
+@pytest.mark.long
 def test_fields_the_contract_does_not_know_are_recorded(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": "extra_item_field", "operation": "accounts"}, {"action": "extra_page_field"})
     operator.sync()
@@ -109,6 +112,7 @@ def test_fields_the_contract_does_not_know_are_recorded(operator: Operator, serv
     assert_matches_api(operator, service)
 
 
+@pytest.mark.long
 def test_an_unpaired_surrogate_in_a_caption_does_not_reject_the_item(
     operator: Operator, service: SandboxProcess
 ) -> None:
@@ -120,6 +124,7 @@ def test_an_unpaired_surrogate_in_a_caption_does_not_reject_the_item(
     assert_matches_api(operator, service)
 
 
+@pytest.mark.long
 def test_a_redirect_is_not_followed(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": {"kind": "redirect", "url": "https://elsewhere.example/login"}})
     message = operator.run("sync", code=1)

@@ -52,7 +52,7 @@ def test_a_removed_warehouse_is_created_again(operator: Operator, service: Sandb
     assert_matches_api(operator, service)
 
 
-@pytest.mark.parametrize("command", ["sync", "publish"])
+@pytest.mark.parametrize("command", ["sync", pytest.param("publish", marks=pytest.mark.long)])
 def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service: SandboxProcess, command: str) -> None:
     operator.sync()
     service.forget()
@@ -80,7 +80,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
 
 
-@pytest.mark.parametrize("newer", ["sync --accept-removals", "compact"])
+@pytest.mark.parametrize("newer", ["sync --accept-removals", pytest.param("compact", marks=pytest.mark.long)])
 def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
     operator: Operator, service: SandboxProcess, newer: str
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
     assert_matches_api(operator, service)
 
 
-@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: SandboxProcess, *, cut: bool) -> None:
     operator.sync()
     (part,) = operator.folder.glob("raw/*/media/*.parquet")
@@ -130,6 +130,7 @@ def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Sandb
     assert_matches_api(operator, service)
 
 
+@pytest.mark.long
 def test_copies_of_a_warehouse_that_share_a_raw_store_lose_no_part(operator: Operator, service: SandboxProcess) -> None:
     operator.env["GRAMHOUSE_RAW"] = str(operator.folder / "raw")
     operator.sync()

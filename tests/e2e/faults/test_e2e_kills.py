@@ -100,6 +100,7 @@ def test_each_run_counts_its_own_landed_items(operator: Operator, service: Sandb
     assert operator.ask(f"SELECT {sums} FROM runs WHERE run_id IN (?, ?)", ids) == [tuple(message.values())]
 
 
+@pytest.mark.long
 def test_publish_credits_landed_pages_to_the_killed_run(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     text = operator.run("status", code=3).stdout
@@ -147,6 +148,7 @@ def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operat
     assert_matches_api(operator, service)
 
 
+@pytest.mark.long
 def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     last = {frame.partition: frame.commit.checkpoint for frame in operator.landed() if frame.commit.checkpoint}

@@ -51,6 +51,7 @@ def test_without_an_api_it_runs_directly_and_reports_it(operator: Operator) -> N
     assert "PREFECT_API_URL is not set" in operator.run("sync").stderr
 
 
+@pytest.mark.long
 def test_a_signal_ends_a_tracked_run_politely(
     operator: Operator, service: SandboxProcess, api: str, home: Path
 ) -> None:

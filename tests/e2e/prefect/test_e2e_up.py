@@ -290,6 +290,7 @@ def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged
     assert up.states(nightly) == ["Running", "Completed"]
 
 
+@pytest.mark.long
 def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
     name = next(a["ig_username"] for a in up.service.accounts() if a["status"] == "active")
     options = {"accounts": [name], "surfaces": ["posts"], "expert": {"reason": "a test"}}
@@ -301,6 +302,7 @@ def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
     wrong.value.close()
 
 
+@pytest.mark.long
 def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
     first = up.under_way("stories")
     second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 0}}}))
@@ -378,7 +380,8 @@ def test_a_wrong_key_is_not_retried(up: Up) -> None:
     up.service.faults()
 
 
-def test_sigterm_ends_all_processes_and_interrupts_the_run(up: Up) -> None:
+@pytest.mark.long
+def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
     up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
     run = up.under_way("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 600}}})
     began = time.monotonic()
@@ -433,8 +436,12 @@ def test_after_a_kill_nothing_is_left_and_the_run_is_resumed(up: Up) -> None:
     assert up.ended(run)["state_type"] == "COMPLETED"
 
 
-def test_no_file_of_prefect_contains_the_key(up: Up) -> None:
-    up.kill()
+@pytest.mark.usefixtures("nightly")
+def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: Up) -> None:
+    began = time.monotonic()
+    assert up.end(signal.SIGTERM) == 0
+    assert time.monotonic() - began < 20
+    assert up.children() == []
     for path in up.home.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path
