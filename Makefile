@@ -125,6 +125,7 @@ bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with p
 	$(BENCH).network.distance
 	$(BENCH).network.in_flight
 	$(BENCH).network.limits
+	$(BENCH).network.limits --key
 	$(BENCH).sync.shapes
 	$(BENCH).warehouse.upkeep
 	$(BENCH).warehouse.queries

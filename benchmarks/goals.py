@@ -131,6 +131,10 @@ GOALS = (
         "too_early",
         0,
     ),
+    Goal("limited key, 429: requests refused, of those served", "key-limit-15k", "429_refused_share", 0.05),
+    Goal("limited key, 429: time over the least of the limit", "key-limit-15k", "429_seconds_over_bound", 1.3),
+    Goal("limited key, 503: requests refused, of those served", "key-limit-15k", "503_refused_share", 0.05),
+    Goal("limited key, 503: time over the least of the limit", "key-limit-15k", "503_seconds_over_bound", 1.3),
 )
 
 

@@ -4,8 +4,9 @@
                                 [--latency 0.05] [--per-second 10] [--key-per-second 60] [--key-status 503]
 
 Prints the port it listens on. `GET /usage` returns its counters: requests, CPU seconds, requests refused because of
-a limit, and requests that came before their Retry-After was over; it does not count itself. Only the HTTP that the
-candidates use is implemented: GET without a body, and no pipelining.
+a limit, requests that came before their Retry-After was over, and the seconds from the first to the last request since
+it was asked before; it does not count itself. Only the HTTP that the candidates use is implemented: GET without a body,
+and no pipelining.
 """
 
 import argparse
@@ -84,6 +85,7 @@ class BenchServer:
         self._requests = 0
         self._refused = 0
         self._too_early = 0
+        self._sent: list[float] = []
 
     def respond(self, target: str) -> bytes:
         """Return the response to a request for this target, headers included."""
@@ -91,6 +93,7 @@ class BenchServer:
         if parts.path == "/usage":
             return self._usage()
         self._requests += 1
+        self._sent[1:] = [time.monotonic()]
         if self._bucket is not None and not self._bucket.takes(time.monotonic()):
             self._refused += 1
             status, headers, page = self._refusal
@@ -113,7 +116,9 @@ class BenchServer:
             "cpu_seconds": time.process_time(),
             "refused": self._refused,
             "too_early": self._too_early,
+            "requesting": self._sent[-1] - self._sent[0] if self._sent else 0.0,
         }
+        self._sent.clear()
         body = json.dumps(usage).encode()
         return _HEAD % (b"200 OK", b"", len(body)) + body
 

@@ -18,12 +18,16 @@ _DIRECT = build_opener(ProxyHandler({}))
 
 @dataclass(frozen=True, slots=True)
 class ServerUsage:
-    """Counters of a server since its start: requests, CPU seconds, rate-limited requests; see benchmarks.api.server."""
+    """Counters of a server since its start: requests, CPU seconds, rate-limited requests; see benchmarks.api.server.
+
+    `requesting` are the seconds from the first to the last request since the counters were fetched before.
+    """
 
     requests: int
     cpu_seconds: float
     refused: int
     too_early: int
+    requesting: float
 
     def __sub__(self, before: "ServerUsage") -> "ServerUsage":
         return ServerUsage(
@@ -31,6 +35,7 @@ class ServerUsage:
             self.cpu_seconds - before.cpu_seconds,
             self.refused - before.refused,
             self.too_early - before.too_early,
+            self.requesting,
         )
 
 
@@ -56,12 +61,16 @@ def start_server(
     change: Change = Change.DAILY,
     latency: float = 0.0,
     per_second: int | None = None,
+    key_per_second: int | None = None,
+    key_status: int = 429,
 ) -> Iterator[ServerProcess]:
     """Serve `accounts` accounts with `posts` posts each until the block exits; see benchmarks.api.server."""
     command = [sys.executable, "-m", "benchmarks.api.server", "--accounts", str(accounts), "--posts", str(posts)]
     command += ["--day", str(day), "--style", style, "--change", change, "--latency", str(latency)]
     if per_second is not None:
         command += ["--per-second", str(per_second)]
+    if key_per_second is not None:
+        command += ["--key-per-second", str(key_per_second), "--key-status", str(key_status)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             if server.stdout is None or not (port := server.stdout.readline().strip()):

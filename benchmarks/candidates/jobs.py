@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from benchmarks.api.server_process import ROOT, ServerProcess
@@ -126,6 +126,4 @@ def measure_job(job: Job, server: ServerProcess | None = None, *, items: int | N
     if server is None or before is None:
         return Sample(result.wall, result.cpu, result.peak_mb)
     cost = server.usage() - before
-    return Sample(
-        result.wall, result.cpu, result.peak_mb, cost.requests, cost.cpu_seconds, cost.refused, cost.too_early
-    )
+    return Sample(result.wall, result.cpu, result.peak_mb, cost.requests, *astuple(cost)[1:])

@@ -23,6 +23,7 @@ from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample, measure_interleaved, median_sample
 from connectors.source.endpoints import ApiRequest, Response, account_scope, read_response
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.request_rate import RequestRate
 from connectors.warehouse.warehouse import open_warehouse
 from flows.clock import SystemClock, new_id
 from flows.engine.accounts import AccountScan, ListedAccount
@@ -46,7 +47,7 @@ async def _results(api: SyntheticApi) -> list[bytes]:
     results = []
     while left:
         some, left = left[:_ACCOUNTS_OF_A_TASK], left[_ACCOUNTS_OF_A_TASK:]
-        task = Task(clock.now(), clock.monotonic(), options, DEFAULT_PATHS, 16, None, some)
+        task = Task(clock.now(), clock.monotonic(), options, DEFAULT_PATHS, 16, None, some, RequestRate())
         scanned = await scan_task(
             task, send, clock=clock, random=float, new_id=new_id, report=lambda *_: None, is_wanted=lambda: True
         )

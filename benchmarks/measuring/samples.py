@@ -7,7 +7,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One process: seconds, megabytes, and the server's side: pages, CPU seconds, requests refused with a 429."""
+    """One process: seconds, megabytes, and the server's side: pages, CPU seconds, refused requests."""
 
     wall: float
     cpu: float = 0.0
@@ -16,6 +16,7 @@ class Sample:
     server_cpu: float = 0.0
     refused: int = 0
     too_early: int = 0
+    requesting: float = 0.0
 
 
 Samples = Mapping[str, Sequence[Sample]]

@@ -1,13 +1,20 @@
-"""A server with a rate limit for each account: is a request sent too early, and what do the waits cost.
+"""Servers with a rate limit for each account, or for the whole key: what is refused, and what do the waits cost.
 
     python -m benchmarks.network.limits [--accounts 40] [--posts 2500] [--per-second 10] [--rounds 3]
+    python -m benchmarks.network.limits --key [--accounts 60] [--posts 250] [--per-second 60] [--rounds 3]
 
-The server responds with 429 and `Retry-After: 1` if an account's pages are requested more than `--per-second` times in
-a second, and counts requests that come before that wait is over. Other accounts must not wait meanwhile.
+Without `--key` the server responds with 429 and `Retry-After: 1` if the pages of an account are requested more than
+`--per-second` times in a second, and counts requests that come before that wait is over. Other accounts must not wait
+meanwhile.
+
+With `--key` it has a token bucket for all requests, of `--per-second` and a burst of 10, like gateways in front of an
+API. Beyond it, one server responds with 429 without Retry-After, the other one with 503 and `Retry-After: 2`.
 """
 
+from contextlib import ExitStack
 from functools import partial
 
+from benchmarks.api.server import BURST
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.api.synthetic_api import PAGE_SIZE
 from benchmarks.candidates.jobs import RunFolder, gramhouse, measure_job
@@ -34,31 +41,48 @@ def figures(samples: Samples, seconds: float) -> dict[str, float]:
     }
 
 
+def key_figures(samples: Samples, per_second: int) -> dict[str, float]:
+    """Return the share of refused requests, and the time from the first to the last request, over the bound; no IO."""
+    pages = median_sample(samples["unlimited"]).pages
+    found = {"bound_seconds": (pages - BURST) / per_second}
+    for status in ("429", "503"):
+        limited = median_sample(samples[status])
+        found[f"{status}_refused_share"] = limited.refused / (limited.pages - limited.refused)
+        found[f"{status}_seconds_over_bound"] = limited.requesting / found["bound_seconds"]
+    return found
+
+
 def main() -> None:
     """Run the benchmark and save the result."""
-    parser = create_parser(__doc__, accounts=40, posts=2500)
-    parser.add_argument("--per-second", type=int, default=10)
+    parser = create_parser(__doc__)
+    parser.add_argument("--per-second", type=int)
+    parser.add_argument("--key", action="store_true", help="limit all requests together")
+    parser.set_defaults(accounts=None, posts=None)
     args = parser.parse_args()
-    accounts, posts = args.accounts, args.posts
+    defaults = (60, 250, 60) if args.key else (40, 2500, 10)
+    given = (args.accounts, args.posts, args.per_second)
+    accounts, posts, per_second = (one or default for one, default in zip(given, defaults, strict=True))
     items = accounts * posts
-    with (
-        temporary_folder(args) as folder,
-        start_server(accounts, posts) as unlimited,
-        start_server(accounts, posts, per_second=args.per_second) as limited,
-    ):
+    servers = {"unlimited": start_server(accounts, posts)}
+    if args.key:
+        for status in (429, 503):
+            servers[str(status)] = start_server(accounts, posts, key_per_second=per_second, key_status=status)
+    else:
+        servers["limited"] = start_server(accounts, posts, per_second=per_second)
+    with temporary_folder(args) as folder, ExitStack() as stack:
 
         def sync(name: str, server: ServerProcess, round_number: int) -> Sample:
             job = gramhouse(server.url, RunFolder(folder / f"{name}-{round_number}"), args.in_flight)
             return measure_job(job, server, items=accounts + items)
 
-        candidates = {
-            name: partial(sync, name, server) for name, server in (("unlimited", unlimited), ("limited", limited))
-        }
+        candidates = {name: partial(sync, name, stack.enter_context(server)) for name, server in servers.items()}
         samples = measure_interleaved(candidates, args.rounds, log)
-    size = {"accounts": accounts, "posts": posts, "items": items, "per_second": args.per_second}
-    description = f"{accounts:,} accounts x {posts:,} posts, at most {args.per_second} pages of each per second"
-    ratios = figures(samples, bound(posts, args.per_second))
-    save_result(Result(f"limits-{size_name(items)}", description, size, samples, ratios), args.results)
+    size = {"accounts": accounts, "posts": posts, "items": items, "per_second": per_second}
+    of_what = "all" if args.key else "each"
+    description = f"{accounts:,} accounts x {posts:,} posts, at most {per_second} pages of {of_what} per second"
+    ratios = key_figures(samples, per_second) if args.key else figures(samples, bound(posts, per_second))
+    name = f"{'key-limit' if args.key else 'limits'}-{size_name(items)}"
+    save_result(Result(name, description, size, samples, ratios), args.results)
 
 
 if __name__ == "__main__":

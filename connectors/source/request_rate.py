@@ -65,10 +65,10 @@ class RequestRate:
     base: float | None = None
     doublings: float = _FAST
     found_at: float = -math.inf
-    pages: int = 0
-    refused: int = 0
+    pages: float = 0
+    refused: float = 0
     busy: float = 0.0
-    rising: int = 0
+    rising: float = 0
     useless: int = 0
     resting_until: float = -math.inf
     answered_at: float = -math.inf
@@ -116,8 +116,9 @@ class RequestRate:
 
     def times(self, factor: float) -> Self:
         """Return the rate of several processes that send as much as this one, or the share of one of them."""
-        rates: dict[str, Any] = {name: getattr(self, name) for name in ("fixed", "at_first", "allowed", "base")}
-        return replace(self, **{name: rate and rate * factor for name, rate in rates.items()})
+        scaled = ("fixed", "at_first", "allowed", "base", "pages", "refused", "rising")
+        values: dict[str, Any] = {name: getattr(self, name) for name in scaled}
+        return replace(self, **{name: value and value * factor for name, value in values.items()})
 
 
 def _may_be_own_limit(scope: str, recent: Collection[tuple[float, str]], factor: int) -> bool:
@@ -131,7 +132,7 @@ def _lowered(rate: RequestRate, now: float) -> dict[str, Any]:
     if now - rate.found_at < _SETTLED or rate.pages < _ENOUGH:
         return {"base": rate.risen, "rising": 0}
     share = rate.refused / (rate.refused + rate.pages)
-    useless = rate.useless + 1 if share > _USELESS else 0
+    useless = rate.useless + 1 if share > _USELESS and rate.fixed is None else 0
     if useless >= _MOST_USELESS:
         return {"base": None, "allowed": None, "resting_until": now + _EXPIRY}
     allowed = rate.pages / rate.busy

@@ -1,7 +1,7 @@
 """Closes a run: checks that each partition has its outcome, finds what a person should know, and reports."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from connectors.source.errors import Failure
@@ -19,7 +19,7 @@ from flows.engine.run import Run
 from flows.engine.upkeep import Published, delete_old, upload_refusal
 from flows.reporting.notices import notices
 from flows.reporting.run_report import NO_DATA, NOT_REPLACED, Data, RunReport, read_data
-from flows.reporting.words import count
+from flows.reporting.words import count, per_second, span
 from models.incremental import OVERDUE
 from models.runs import OutcomeKind, RunState, RunWarning, Tally, run_state
 
@@ -122,7 +122,7 @@ async def _data(run: Run, report: RunReport) -> Data:
 async def _warn(run: Run, missing: RunWarning | None, outcomes: Tally) -> None:
     """Write all warnings of a run to the ledger."""
     warehouse = run.resources.warehouse
-    found = [missing, _nothing_scanned(run, outcomes)]
+    found = [missing, _nothing_scanned(run, outcomes), *_limited(run)]
     if run.request.selection is None:
         found.append(await warehouse.read(one_field_changes_most, run.run_id, accounts=run.batcher.listed))
     found += [await warehouse.read(values_not_cast), await _not_replaced(run), await _full_overdue(run)]
@@ -140,6 +140,31 @@ def _nothing_scanned(run: Run, outcomes: Tally) -> RunWarning | None:
     return RunWarning(
         "nothing_scanned", run.batcher.listed, f"Nothing was scanned: the token of {which}.", fix, makes_partial=True
     )
+
+
+def _limited(run: Run) -> Iterator[RunWarning]:
+    """Yield warnings if the service limited all requests: the rate, and that the run took too long because of it."""
+    allowed, fixed = run.scans.pacer.rate.allowed, run.resources.rate.fixed
+    if allowed is None:
+        return
+    rate, refused = per_second(allowed), count(run.progress.refused, "request")
+    if fixed is None:
+        detail, hint = f"The service allows {rate}; pace kept ({refused} refused).", None
+    else:
+        detail = f"The service allows {rate}, and GRAMHOUSE_REQUESTS_PER_SECOND is {fixed:g} ({refused} refused)."
+        hint = "Lower the setting, or remove it, so that runs find out what the service allows."
+    yield RunWarning("requests_per_second", round(allowed), detail, hint)
+    schedule, next_run = run.request.schedule, run.progress.next_run
+    if schedule is not None and next_run is not None and run.clock.now() > next_run:
+        every, took = next_run - run.beginning.at, run.clock.monotonic() - run.beginning.monotonic
+        detail = (
+            f"The run took {span(took)}, longer than the {span(every.total_seconds())} between two runs of"
+            f" {schedule.setting}, because the service allows {rate}."
+        )
+        hint = (
+            f"Ask the service for more, set GRAMHOUSE_SYNC_MODE=incremental, or make {schedule.setting} less frequent."
+        )
+        yield RunWarning("longer_than_schedule", 1, detail, hint)
 
 
 async def _not_replaced(run: Run) -> RunWarning | None:

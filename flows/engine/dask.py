@@ -180,7 +180,8 @@ class DaskScans:
         topic, options = f"{self._topic}/{next(self._numbers)}", replace(run.options, max_requests=None)
         now, monotonic, accounts = run.clock.now(), run.clock.monotonic(), [job.account for job in jobs]
         of_scope = {job.account.budget.scope: job for job in jobs}
-        task = Task(now, monotonic, options, self._paths, self._concurrency, share, accounts)
+        rate = run.pacer.rate.times(1 / self._threads)
+        task = Task(now, monotonic, options, self._paths, self._concurrency, share, accounts, rate)
         self._client.subscribe_topic(topic, partial(self._on_event, run, of_scope))
         call = pickle.dumps(_Call(self._terms, topic, pickle.dumps(task)))
         future = self._client.submit(pickle.loads, call, pure=False)
@@ -215,6 +216,8 @@ class DaskScans:
         """Land the commits of a result; its cooldowns were events, which arrived before it."""
         await asyncio.gather(*(run.land(commit) for commit in scanned.commits))
         run.progress.add(scanned.progress)
+        if scanned.rate.answered_at > run.pacer.rate.answered_at:
+            run.adopt(scanned.rate.times(self._threads))
         for commit in scanned.commits:
             for outcome in commit.outcomes:
                 of_scope[account_scope(outcome.partition.account_id)].report(outcome)

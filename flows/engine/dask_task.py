@@ -20,13 +20,14 @@ import pyarrow as pa
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
 from connectors.source.errors import Failure
+from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Send
 from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.config.settings import Settings, load
 from flows.engine.accounts import AccountScan, scan_account
-from flows.engine.concurrency import Slots, fail_fast_group
+from flows.engine.concurrency import Pacer, Slots, fail_fast_group
 from flows.engine.scan import ScanContext, ScanOptions
 from flows.reporting.progress import Progress
 from models.clock import Clock
@@ -51,7 +52,10 @@ _CHECK_EVERY = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The accounts that a task scans, and how. `sent_at` and `monotonic` are the run's clock. It has no API key."""
+    """The accounts that a task scans, and how. `sent_at` and `monotonic` are the run's clock. It has no API key.
+
+    `rate` is its share of the run's requests per second.
+    """
 
     sent_at: datetime
     monotonic: float
@@ -60,18 +64,20 @@ class Task:
     concurrency: int
     most_requests: int | None
     accounts: list[AccountScan]
+    rate: RequestRate
 
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
     """What a task returns: what the run lands, and the accounts that are left, each with the seconds that it waits.
 
-    `stops_run` and `stops_media` are errors that end the run or its media scans.
+    `rate` has what it was refused. `stops_run` and `stops_media` are errors that end the run or its media scans.
     """
 
     commits: list[PageCommit]
     left: list[tuple[AccountScan, float]]
     progress: Progress
+    rate: RequestRate
     stops_run: Failure | None = None
     stops_media: Failure | None = None
 
@@ -180,6 +186,7 @@ async def scan_task(
         Slots.for_requests(task.concurrency),
         results.progress,
         bounds=results.bounds,
+        pacer=Pacer(task.rate),
     )
 
     async def scan(account: AccountScan) -> None:
@@ -193,7 +200,8 @@ async def scan_task(
     async with fail_fast_group() as group:
         for account in task.accounts:
             group.create_task(scan(account))
-    return Scanned(results.commits, left, results.progress, run.stop.failure, run.stop_media.failure)
+    stopped_by = (run.stop.failure, run.stop_media.failure)
+    return Scanned(results.commits, left, results.progress, run.pacer.rate, *stopped_by)
 
 
 def terms_of(settings: Settings, salt: str) -> dict[str, str]:

@@ -21,10 +21,12 @@ from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.release import release
+from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, set_by
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.reporting.notices import notices
+from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
 from models.clock import Clock
 
@@ -86,9 +88,12 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
         return request
     if isinstance(options, BackfillOptions):
         return replace(request, selection=options.selection(), reason=options.reason)
+    surfaces = in_order(options.surfaces)
+    name = "stories" if surfaces == ("stories",) else "nightly"
     return replace(
         request,
-        surfaces=in_order(options.surfaces),
+        surfaces=surfaces,
+        schedule=Schedule(f"{PREFIX}{name.upper()}", getattr(settings, name), settings.time_zone),
         accept_removals=options.accept_removals,
         rebind=options.rebind,
         mode=options.mode or settings.sync_mode,

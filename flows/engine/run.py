@@ -168,6 +168,8 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
     beginning = Beginning(now, began, resumed, waits, mapping_pending=is_pending)
     scans = await _scans(request, resources, run_id, beginning, progress)
     progress.run_id = run_id
+    if request.schedule is not None:
+        progress.next_run = now + request.schedule.interval(now)
     recording_run = recorded(
         request.snapshot,
         request.kind,

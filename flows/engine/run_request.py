@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from flows.reporting.schedules import Schedule
 from models.checkpoint import RunKind
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.partition import SURFACES, Surface
@@ -29,7 +30,7 @@ class RunRequest:
 
     A sync with `mode` incremental scans posts down to known ones older than `lookback`, and in full every
     `full_refresh_every`; these full scans take at most `full_refresh_budget` requests per run. A backfill is always
-    full. After `max_requests` requests a sync defers the rest.
+    full. After `max_requests` requests a sync defers the rest. `schedule` is the one of such syncs.
     """
 
     snapshot: Path
@@ -48,6 +49,7 @@ class RunRequest:
     full_refresh_every: timedelta = FULL_REFRESH_EVERY
     full_refresh_budget: int | None = None
     max_requests: int | None = None
+    schedule: Schedule | None = None
 
     @property
     def kind(self) -> RunKind:

@@ -15,6 +15,7 @@ from connectors.source.endpoints import ApiRequest, Response, accounts_request, 
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.request_rate import RequestRate
 from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
 from flows.engine.concurrency import Pacer, Slots
 from flows.engine.stopping import RequestsSpent, RunStopped, StopSignal
@@ -92,9 +93,13 @@ class ScanContext:
 
     def answered(self, scope: str, *, limited: bool) -> None:
         """Adapt the rate of requests to an answer."""
-        now = self.clock.monotonic()
-        self.pacer.rate = self.pacer.rate.observe(scope, limited=limited, now=now)
-        self.progress.allowed = self.pacer.rate.allowed if self.pacer.rate.is_limited(now) else None
+        self.progress.refused += limited
+        self.adopt(self.pacer.rate.observe(scope, limited=limited, now=self.clock.monotonic()))
+
+    def adopt(self, rate: RequestRate) -> None:
+        """Send requests at this rate from now on."""
+        self.pacer.rate = rate
+        self.progress.allowed = rate.allowed if rate.is_limited(self.clock.monotonic()) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """Estimates the remaining time of a run from the accounts that are still to be scanned."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from rich.progress import Progress as RichProgress
 
 from flows.reporting.progress import Progress
-from flows.reporting.words import count, span
+from flows.reporting.words import count, moment, per_second, span
 
 # The rate is measured over this many seconds: long enough for a stable rate, short enough to follow changes.
 _WINDOW: Final = 60.0
@@ -31,7 +31,9 @@ class Pace:
 
 
 def outlook(progress: Progress, now: datetime, seconds_left: float | None) -> Iterator[str]:
-    """Yield, as text, the end of the active cooldowns and the estimated remaining time, if there are any."""
+    """Yield, as text, a limit of the service, the end of active cooldowns, and the estimated remaining time, if any."""
+    if progress.allowed is not None:
+        yield f"the service allows {per_second(progress.allowed)}; pace kept"
     # A copy, because the run updates them in another thread.
     cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
     if cooldowns:
@@ -43,3 +45,6 @@ def outlook(progress: Progress, now: datetime, seconds_left: float | None) -> It
             seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
     if seconds_left is not None:
         yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
+        next_run = progress.next_run
+        if progress.allowed is not None and next_run and next_run < now + timedelta(seconds=seconds_left):
+            yield f"longer than its schedule allows: the next run is due at {moment(next_run)} UTC"

@@ -10,8 +10,8 @@ class Progress:
 
     `accounts_done` are the accounts whose scans have ended, `waiting` the scans that sleep before their next request,
     `restarted` the scans that began again because their cursor was refused. `requests` includes `retries`. `cooldowns`
-    has the end of each rate-limit scope's cooldown (API 4). `allowed` are the requests per second that the service
-    allows, if it limits all of them.
+    has the end of each rate-limit scope's cooldown (API 4). `refused` are the requests that a limit refused, `allowed`
+    those per second that the service allows, if it limits all of them. `next_run` is when its schedule has another run.
     """
 
     run_id: str | None = None
@@ -25,9 +25,11 @@ class Progress:
     restarted: int = 0
     waiting: int = 0
     cooldowns: dict[str, datetime] = field(default_factory=dict)
+    refused: int = 0
     allowed: float | None = None
+    next_run: datetime | None = None
 
     def add(self, other: "Progress") -> None:
         """Add the accounts, pages and requests of scans elsewhere."""
-        for name in ("accounts_done", "pages", "items", "requests", "retries", "restarted"):
+        for name in ("accounts_done", "pages", "items", "requests", "retries", "restarted", "refused"):
             setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -1,8 +1,9 @@
 """The times of the schedules, and the longest time between two scans of the stories."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -20,6 +21,20 @@ _DAYS_OF_A_YEAR = 366
 def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
     """Yield the times at which a schedule fires, in its time zone, beginning with the first one after `after`."""
     return CronSim(expression, after.astimezone(ZoneInfo(time_zone)))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule: the setting that it comes from, its cron expression, and its time zone."""
+
+    setting: str
+    expression: str
+    time_zone: str
+
+    def interval(self, after: datetime) -> timedelta:
+        """Return the time between the first two runs after a time."""
+        first, second = islice(fires(self.expression, self.time_zone, after), 2)
+        return second - first
 
 
 def _spans(time_zone: str, now: datetime) -> Iterator[tuple[datetime, datetime]]:

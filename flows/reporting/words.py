@@ -25,6 +25,11 @@ def span(seconds: float) -> str:
     return " ".join(shown[:2]) or "0 s"
 
 
+def per_second(requests: float) -> str:
+    """Return an estimated rate as text: `about 60 requests/s`, `about 0.5 requests/s`."""
+    return f"about {requests:.1f} requests/s" if requests < 10 else f"about {requests:,.0f} requests/s"
+
+
 def moment(at: datetime | None, *, seconds: bool = False) -> str:
     """Return a time to the minute or to the second, UTC; empty for None."""
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")

@@ -112,6 +112,9 @@ def test_the_figures_of_each_scenario() -> None:
     found = distance.figures({"floor": one, "gramhouse": two, "empty": one}, 3)
     assert found["wall_over_bound"] == 0.5
     assert limits.figures({"unlimited": one, "limited": two}, 1)["wall_over_bound"] == 1
+    limited = [Sample(9, pages=84, refused=4, requesting=1.5)]
+    found = limits.key_figures({"unlimited": [Sample(1, pages=70)], "429": limited, "503": limited}, 60)
+    assert (found["429_refused_share"], found["503_seconds_over_bound"]) == (0.05, 1.5)
     by_shape = {f"{shape}: {name}": one for shape in ("few large", "many small") for name, one in FETCHED.items()}
     assert shapes.figures(by_shape, {"few large": 1, "many small": 2})["small_page_over_large"] == 1
     upkeep_samples = {"copy of the warehouse": one, "publish": two, "compact": one}

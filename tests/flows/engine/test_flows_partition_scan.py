@@ -354,7 +354,8 @@ async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_ca
     def failure(request: ApiRequest) -> Refusal | None:
         account = account_of(request)
         if account is not None and account <= 30:
-            return Refusal(429, "rate_limited", retry_after=50)
+            # Not a limit: if all accounts are limited, the run sends fewer requests.
+            return Refusal(500, "api_internal_error", retry_after=50)
         return Refusal(401, "api_unauthorized") if account == 31 else None
 
     service = FakeApi(accounts=200, failure=failure, clock=StillClock())

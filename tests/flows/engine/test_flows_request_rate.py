@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,12 @@ import pytest
 
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from flows.engine.concurrency import Pacer, RequestSlots
+from flows.pipeline import run_sync
+from flows.reporting.findings import Severity, findings
+from flows.reporting.schedules import Schedule
+from models.runs import RunState
+from tests.clocks import VirtualClock
+from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, request
 from tests.simulation.loop import VirtualLoop, run_process
 
 Limit = Callable[[float], bool]
@@ -136,6 +143,24 @@ def test_few_requests_are_refused_by_a_limit_of_the_key(
 def test_limits_of_accounts_do_not_slow_the_others(limited: range, own: Callable[[], Limit] | None) -> None:
     run = Run((), pages=20, limited=limited, own=own, rate=RequestRate())
     assert (run.rate.base, run.rate.allowed, run.rate.per_second(run.seconds)) == (None, None, None)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("both_ways")
+@pytest.mark.parametrize("fixed", [None, 2.0])
+async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path, fixed: float | None) -> None:
+    clock, gateway, refused = VirtualClock(), Bucket(1, 3), Refusal(503, "rate_limiter_unavailable", retry_after=2)
+    service = FakeApi(accounts=20, posts=5, clock=clock, failure=lambda _: None if gateway(clock.passed) else refused)
+    every_minute = Schedule("GRAMHOUSE_NIGHTLY", "* * * * *", "UTC")
+    async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
+        report = await run_sync(replace(request(tmp_path), schedule=every_minute), resources)
+    assert report.state is RunState.COMPLETE, "each account alone would use up its tries"
+    found = {finding.code: finding for finding in findings(report)}
+    rate, schedule = found["requests_per_second"], found["longer_than_schedule"]
+    assert rate.severity is (Severity.WARNING if fixed else Severity.INFORMATION)
+    assert rate.text.startswith("The service allows about ")
+    assert ("GRAMHOUSE_REQUESTS_PER_SECOND is 2" if fixed else "; pace kept") in rate.text
+    assert "longer than the 1 min between two runs of GRAMHOUSE_NIGHTLY" in schedule.text
 
 
 def limited(rate: RequestRate, *answers: tuple[str, float]) -> RequestRate:

@@ -38,4 +38,12 @@ def test_cooldowns_and_time_left_in_words() -> None:
     assert list(outlook(progress, START, 20)) == words
     progress.waiting = 1
     assert list(outlook(progress, START, 20))[1] == "about 5 min left", "a scan that waits is not over before its wait"
+    progress = Progress(catalogue_complete=True, allowed=59.6, next_run=START + timedelta(hours=1))
+    assert list(outlook(progress, START, 3000)) == [
+        "the service allows about 60 requests/s; pace kept",
+        "about 50 min left",
+    ]
+    assert list(outlook(progress, START, 4000))[-1] == (
+        "longer than its schedule allows: the next run is due at 2026-03-01 03:15 UTC"
+    )
     assert line(progress, 1, words).endswith(f" · 1 s · {words[0]} · {words[1]}")
