@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.page_columns import by_account
+from connectors.warehouse.ingest.records import AccountRow, FieldRow, RejectedRow, UnreadableRow, table_of
 from connectors.warehouse.ingest.split import texts
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
 from connectors.warehouse.merge.comparing import digest_of
@@ -75,11 +76,12 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
     if closed:
         steps.run("scans")
 
-    if landed.unknown_fields.num_rows:
-        steps.copy("unknown_fields", landed.unknown_fields)
+    records = landed.records
+    if records.unknown_fields:
+        steps.copy("unknown_fields", table_of(FieldRow, records.unknown_fields))
         steps.run("unknown_fields")
-    if landed.accounts.num_rows:
-        steps.copy("account_items", landed.accounts)
+    if records.accounts:
+        steps.copy("account_items", table_of(AccountRow, records.accounts))
         steps.run("accounts")
     if "accounts" in closed:
         mark_accounts_removed(connection, steps)
@@ -89,10 +91,10 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
     if has_removed:
         steps.run("returned")
 
-    if items.unidentified.num_rows or landed.rejected.num_rows or landed.unreadable.num_rows:
+    if items.unidentified.num_rows or records.rejected or records.unreadable:
         steps.copy("unidentified_items", items.unidentified)
-        steps.copy("rejected_records", landed.rejected)
-        steps.copy("unreadable", landed.unreadable)
+        steps.copy("rejected_records", table_of(RejectedRow, records.rejected))
+        steps.copy("unreadable", table_of(UnreadableRow, records.unreadable))
         digest = digest_of(mapping)
         if value(connection.db, _HAS_NO_DIGEST):
             steps.run("quarantine_digests", digest=digest)

@@ -14,14 +14,7 @@ from connectors.warehouse.ingest.columns import media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.landing.frames import POSITION_BITS, Frame
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages, table_of_pages
-from connectors.warehouse.ingest.records import (
-    AccountRow,
-    FieldRow,
-    RejectedRow,
-    UnreadableRow,
-    read_records,
-    table_of,
-)
+from connectors.warehouse.ingest.records import Records, read_records
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import Items, Page, split
 from connectors.warehouse.merge.column_lists import of_children, of_media
@@ -63,10 +56,7 @@ class Landed:
     checkpoints: Sequence[LastCheckpoint]
     pages: pa.Table
     media_pages: pa.Table
-    accounts: pa.Table
-    rejected: pa.Table
-    unreadable: pa.Table
-    unknown_fields: pa.Table
+    records: Records
     items: Items
     arrived: pa.Table
 
@@ -119,10 +109,7 @@ def read_frames(frames: Sequence[Frame]) -> Landed:
         _last_checkpoints(frames),
         table,
         media_pages,
-        table_of(AccountRow, records.accounts),
-        table_of(RejectedRow, records.rejected),
-        table_of(UnreadableRow, records.unreadable),
-        table_of(FieldRow, records.unknown_fields),
+        records,
         items,
         arrived,
     )
