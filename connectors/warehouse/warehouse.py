@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.batches import read_merged
-from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
 from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.maintenance.compact import remove_left_over
 from connectors.warehouse.maintenance.opening import opened_store
@@ -84,7 +83,6 @@ class Warehouse:
         self._merging = workers.merging
         self._segments = segments
         self._backlog = Backlog(merge_bytes)
-        self._cache = CheckpointCache()
         self._merged = MergeStats()
         self._arrived: list[tuple[PageCommit, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
@@ -111,9 +109,7 @@ class Warehouse:
                 except Exception as error:  # noqa: BLE001 - passed to the waiting callers below
                     failure = error
                 else:
-                    self._cache.add(landings, after=after)
-                    size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
-                    self._backlog.add(after + len(landings), size)
+                    self._backlog.add(after, landings)
                     if self._backlog.merge_is_due and self._merge_under_way is None:
                         self._merge_under_way = asyncio.create_task(self._merge_landed())
                 for _, durable in batch:
@@ -138,7 +134,6 @@ class Warehouse:
     async def _merge_landed(self) -> None:
         last, counts = await self._merging.do(self._merge)
         self._merged += counts
-        self._cache.forget(last)
         self._backlog.forget(last)
         if self._log_bytes() >= _LOG_BYTES:
             # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
@@ -194,9 +189,9 @@ class Warehouse:
         self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
     ) -> Mapping[Partition, Checkpoint]:
         """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one."""
-        # The cache is read before the tables: a merge may move checkpoints from the cache to the tables in between.
-        cached = self._cache.of(resource, account_ids, run_kind)
-        return {**await self.read(checkpoints, resource, account_ids, run_kind), **cached}
+        # The backlog is read before the tables: a merge may move checkpoints from it to the tables in between.
+        landed = self._backlog.checkpoints(resource, account_ids, run_kind)
+        return {**await self.read(checkpoints, resource, account_ids, run_kind), **landed}
 
     async def merge(self) -> MergeStats:
         """Merge everything that has landed. Return the counts of all merges since the last call."""

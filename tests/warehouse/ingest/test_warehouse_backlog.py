@@ -3,8 +3,15 @@
 import pytest
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
+from models.page_commit import PageCommit, ReceivedPage
+from tests.warehouse.rig import POSTS, T0
 
 MB = 1024 * 1024
+
+
+def add(backlog: Backlog, last: int, size: int) -> None:
+    """Add a page of this size."""
+    backlog.add(last - 1, [PageCommit(ReceivedPage(POSTS, "run-1", "scan", 1, T0, None, "x" * size))])
 
 
 def test_only_the_first_merge_is_small() -> None:
@@ -12,7 +19,7 @@ def test_only_the_first_merge_is_small() -> None:
     sizes = []
     waiting = 0
     for last in range(1, 101):
-        backlog.add(last, MB)
+        add(backlog, last, MB)
         waiting += 1
         if backlog.merge_is_due:
             backlog.forget(last)
@@ -25,31 +32,31 @@ def test_only_the_first_merge_is_small() -> None:
 def test_the_first_merge_begins_early_but_never_later_than_others(merge_bytes: int, enough: int) -> None:
     backlog = Backlog(merge_bytes)
     assert not backlog.merge_is_due
-    backlog.add(1, enough - 1)
+    add(backlog, 1, enough - 1)
     assert not backlog.merge_is_due
-    backlog.add(2, 1)
+    add(backlog, 2, 1)
     assert backlog.merge_is_due
 
 
 def test_as_much_may_land_during_the_first_merge_as_during_others() -> None:
     backlog = Backlog(16 * MB)
-    backlog.add(1, 18 * MB - 1)
+    add(backlog, 1, 18 * MB - 1)
     assert not backlog.landing_must_wait
-    backlog.add(2, 1)
+    add(backlog, 2, 1)
     assert backlog.landing_must_wait
     backlog.forget(1)
-    backlog.add(3, 32 * MB - 2)
+    add(backlog, 3, 32 * MB - 2)
     assert not backlog.landing_must_wait
-    backlog.add(4, 1)
+    add(backlog, 4, 1)
     assert backlog.landing_must_wait
 
 
 def test_pages_landed_during_a_merge_wait_for_the_next_merge() -> None:
     backlog = Backlog(10)
-    backlog.add(3, 4)
-    backlog.add(7, 6)
+    add(backlog, 3, 4)
+    add(backlog, 7, 6)
     assert backlog.merge_is_due
-    backlog.add(9, 13)
+    add(backlog, 9, 13)
     assert backlog.landing_must_wait
     backlog.forget(7)
     assert backlog.merge_is_due

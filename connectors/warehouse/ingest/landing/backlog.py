@@ -1,6 +1,11 @@
-"""The amount of landed data that is not merged; decides when to merge and when to pause landing."""
+"""What has landed and is not merged: decides when to merge and when to pause landing, and has the last checkpoints."""
 
 from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+
+from models.checkpoint import Checkpoint, RunKind
+from models.page_commit import PageCommit
+from models.partition import Partition
 
 # The size in bytes of a session's first merge, smaller than others so that the merging thread does not idle at first.
 # Many small merges cost more than a few large ones: if the server is fast, even a second small merge is a loss.
@@ -8,28 +13,45 @@ _FIRST = 2 * 1024 * 1024
 
 
 class Backlog:
-    """The sizes of landed page commits that are not merged, in the order of landing. Not thread-safe; no IO."""
+    """Landed page commits that are not merged, in the order of landing. Not thread-safe; no IO."""
 
     def __init__(self, merge_bytes: int) -> None:
         """Begin with an empty backlog; a merge is worthwhile from `merge_bytes` of pages on."""
         self._merge_bytes = merge_bytes
-        self._waiting: deque[tuple[int, int]] = deque()
+        self._sizes: deque[tuple[int, int]] = deque()
         self._bytes = 0
         self._enough = min(_FIRST, merge_bytes)
+        self._checkpoints: dict[tuple[Partition, RunKind], tuple[int, Checkpoint]] = {}
 
-    def add(self, last: int, size: int) -> None:
-        """Add page commits that landed together: `last` is the last one's number, `size` the bytes of all pages."""
-        self._waiting.append((last, size))
+    def add(self, after: int, commits: Sequence[PageCommit]) -> None:
+        """Add page commits that landed together; they are numbered from `after` + 1."""
+        size = sum(len(commit.page.body) for commit in commits if commit.page is not None)
+        self._sizes.append((after + len(commits), size))
         self._bytes += size
+        for seq, commit in enumerate(commits, after + 1):
+            if (checkpoint := commit.checkpoint) is not None:
+                self._checkpoints[checkpoint.partition, checkpoint.run_kind] = seq, checkpoint
 
     def forget(self, last: int) -> None:
         """Remove the page commits up to this number, because they are merged."""
         before = self._bytes
-        while self._waiting and self._waiting[0][0] <= last:
-            self._bytes -= self._waiting.popleft()[1]
+        while self._sizes and self._sizes[0][0] <= last:
+            self._bytes -= self._sizes.popleft()[1]
         # A smaller merge, as at the beginning of a run, does not count as the first one.
         if before - self._bytes >= self._enough:
             self._enough = self._merge_bytes
+        self._checkpoints = {key: found for key, found in self._checkpoints.items() if found[0] > last}
+
+    def checkpoints(
+        self, resource: str, account_ids: Collection[str], run_kind: RunKind
+    ) -> Mapping[Partition, Checkpoint]:
+        """Return the last checkpoint of each of these accounts' partitions that has one in the backlog."""
+        wanted = set(account_ids)
+        return {
+            partition: checkpoint
+            for (partition, its_run_kind), (_, checkpoint) in self._checkpoints.items()
+            if its_run_kind == run_kind and partition.resource == resource and partition.account_id in wanted
+        }
 
     @property
     def merge_is_due(self) -> bool:
