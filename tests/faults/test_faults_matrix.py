@@ -20,8 +20,9 @@ from tests.faults.matrix import (
     covering,
     pairs,
 )
+from tests.faults.replies import Reply
 from tests.faults.runs import HOUR, ApiConnection, open_test_warehouse, sync
-from tests.faults.world import NOW
+from tests.faults.world import NOW, Where
 
 COVERING = {str(cell) for cell in covering(NOT_ON_A_SOCKET)}
 CELLS = [
@@ -49,6 +50,41 @@ async def _run_cell(cell: Cell, ready: PreparedWarehouse) -> None:
 def test_a_fault_has_its_expected_effect_and_the_next_run_is_exact(cell: Cell, prepare: Prepare) -> None:
     with asyncio.Runner(loop_factory=AdvanceableLoop) as runner:
         runner.run(_run_cell(cell, prepare(cell.moment)))
+
+
+class _Gateway(FakeApi):
+    """Two requests at once, and one each second, pass a gateway in front of the API; it refuses all others."""
+
+    tokens, at = 2.0, 0.0
+    refusal = Reply()
+
+    def _reply(self, where: Where, cursor: str | None) -> Reply:
+        now = self.now().timestamp()
+        self.tokens, self.at = min(2.0, self.tokens + now - self.at), now
+        if self.tokens < 1:
+            return self.refusal
+        self.tokens -= 1
+        return super()._reply(where, cursor)
+
+
+async def _run_behind_gateway(refusal: Reply, ready: PreparedWarehouse) -> None:
+    api = _Gateway(NOW, ready.clock.now)
+    api.refusal = refusal
+    async with open_test_warehouse(ready.folder) as warehouse:
+        found = await sync(warehouse, ready.folder, ready.clock, ApiConnection(api))
+    ready.model.sync(api.served)
+    found.assert_agrees(ready.model)
+    assert {outcome.kind for outcome in found.outcomes.values()} == {"complete", "skipped"}
+    assert any(one.reply is refusal for one in api.served)
+
+
+@pytest.mark.parametrize(("status", "wait"), [(429, None), (429, "3"), (503, "3")])
+def test_a_limit_of_the_whole_key_delays_the_run_and_no_scan_fails(
+    status: int, wait: str | None, prepare: Prepare
+) -> None:
+    refusal = Reply(status, b"<html>", {"retry-after": wait} if wait else {})
+    with asyncio.Runner(loop_factory=AdvanceableLoop) as runner:
+        runner.run(_run_behind_gateway(refusal, prepare(MOMENTS[0])))
 
 
 def test_the_matrix_has_the_size_stated_in_the_docs() -> None:

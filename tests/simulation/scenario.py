@@ -45,6 +45,7 @@ class Day:
     """One process: the hours since the last one, its faults, and where it is killed, if it is.
 
     `advance` is by how many days the sandbox advances before it; at the requests `day_changes`, it advances during it.
+    `key_limit` is that of a gateway in front of it for all requests, which refuses with `key_status`.
     """
 
     hours: float = 24.0
@@ -53,6 +54,8 @@ class Day:
     day_changes: tuple[int, ...] = ()
     catalogue_limit: RateLimit | None = None
     account_limit: RateLimit | None = None
+    key_limit: RateLimit | None = None
+    key_status: int = 429
     forgets_cursors: bool = False
     crash: Crash | None = None
     page_size: int = 3
@@ -195,7 +198,23 @@ def generate_scenario(seed: int, days: int = 8) -> Scenario:
         shape=random.choice((*SHAPES, "graph", "mixed")),
     )
     scenario = Scenario(seed, world, tuple(_day(random) for _ in range(days)))
+    if seed % 5 == 4:
+        scenario = replace(
+            scenario,
+            days=tuple(
+                _with_key_limit(Random(f"gramhouse key {seed} {number}"), day)
+                for number, day in enumerate(scenario.days)
+            ),
+        )
     return _with_recent_scans(scenario) if seed % 2 else scenario
+
+
+def _with_key_limit(random: Random, day: Day) -> Day:
+    """Add a limit of the whole key to two of three days."""
+    if random.random() < 1 / 3:
+        return day
+    limit = RateLimit(random.randint(1, 6), random.choice((0.5, 2.0, 10.0, 70.0)))
+    return replace(day, key_limit=limit, key_status=random.choice((429, 503)))
 
 
 def _with_recent_scans(scenario: Scenario) -> Scenario:

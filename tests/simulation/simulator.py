@@ -272,9 +272,7 @@ class Simulator:
     async def _process(self, loop: VirtualLoop, number: int, day: Day, random: Random) -> RunReport:
         clock = ProcessClock(loop)
         ids = count(1)
-        transport = SimulatedTransport(
-            self.sandbox, random, self._log, slowest=day.latency, day_changes=day.day_changes
-        )
+        transport = SimulatedTransport(self.sandbox, random, self._log, day, loop.time)
         client = ApiClient(
             "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=transport, max_body_bytes=MOST_BYTES
         )

@@ -14,8 +14,11 @@ from tests.simulation.simulator import simulate
 @pytest.mark.parametrize(
     ("seed", "days", "recent"),
     [
-        (0, 3, 0),
+        # With limits of the whole key.
+        (14, 3, 0),
         (3, 5, 1),
+        pytest.param(0, 3, 0, marks=pytest.mark.long),
+        pytest.param(9, 5, 0, marks=pytest.mark.long),
         pytest.param(2, 3, 0, marks=pytest.mark.long),
         pytest.param(105, 5, 1, marks=pytest.mark.long),
     ],
@@ -49,7 +52,7 @@ def test_an_injected_bug_is_found_within_few_seeds(name: str, monkeypatch: pytes
     assert any(simulate(generate_scenario(seed, 5 if seed % 2 else 3)).violation for seed in range(first, first + 3))
 
 
-_FLAGS = ("day_changes", "backfill", "forgets_cursors", "account_limit")
+_FLAGS = ("day_changes", "backfill", "forgets_cursors", "account_limit", "key_limit")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """An HTTP transport that calls the sandbox's ASGI application without sockets and logs every request and response."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from random import Random
 from urllib.parse import parse_qs, unquote
 
@@ -9,7 +9,11 @@ import aiohttp
 import httpx
 
 from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.limits import RateLimiter
 from tests.simulation.events import CATALOGUE, Event, Partition, RequestCancelled, RequestSent, ResponseReceived
+from tests.simulation.scenario import Day
+
+_KEY = "key"
 
 
 class _Stream(httpx.AsyncByteStream):
@@ -36,16 +40,18 @@ def asked(request: httpx.Request) -> tuple[Partition, str | None]:
 class SimulatedTransport(httpx.AsyncBaseTransport):
     """Connects a client to the sandbox with random latency in both directions.
 
-    At the requests `day_changes`, the sandbox advances to the next day.
+    At the requests `day_changes`, the sandbox advances to the next day. A gateway limits all requests of a `day`.
     """
 
     def __init__(
-        self, sandbox: Sandbox, random: Random, log: list[Event], *, slowest: float, day_changes: Sequence[int]
+        self, sandbox: Sandbox, random: Random, log: list[Event], day: Day, clock: Callable[[], float]
     ) -> None:
+        self._gateway = RateLimiter({_KEY: day.key_limit}, clock)
+        self._gateway_status = day.key_status
         self._sandbox = sandbox
         self._random = random
-        self._slowest = slowest
-        self._turns = day_changes
+        self._slowest = day.latency
+        self._turns = day.day_changes
         self._log = log
         self._sent = 0
 
@@ -69,6 +75,9 @@ class SimulatedTransport(httpx.AsyncBaseTransport):
         return httpx.Response(status, headers=headers, stream=_Stream(body, whole=whole))
 
     async def _ask(self, request: httpx.Request) -> tuple[int, dict[str, str], bytes, bool]:
+        if (wait := self._gateway.admit(_KEY, "", 0)) is not None:
+            until = {"retry-after": str(wait)} if self._gateway_status == 503 else {}
+            return self._gateway_status, until, b"<html>Too many requests</html>", True
         path, _, query = request.url.raw_path.partition(b"?")
         scope = {
             "type": "http",
