@@ -31,12 +31,14 @@ def _existing(connection: Connection) -> dict[str, dict[str, str]]:
     return tables
 
 
+def _types_before(field: Field, known: Registry) -> Collection[JsonType]:
+    before = known.get((field.resource, field.path))
+    return before.json_types.keys() if before is not None else ()
+
+
 def _in_store(field: Field | None, known: Registry) -> bool:
     """Return whether stored items may have values of the field. They have none if it was found for the first time."""
-    if field is None:
-        return True
-    before = known.get((field.resource, field.path))
-    return before is not None and bool(before.json_types.keys() - {JsonType.NULL})
+    return field is None or any(json_type is not JsonType.NULL for json_type in _types_before(field, known))
 
 
 def _alter_columns(
@@ -59,15 +61,6 @@ def _alter_columns(
     return filled
 
 
-def _alter_history(
-    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
-) -> Sequence[ColumnSchema]:
-    """Do the same for the history, and drop columns that are no longer content, for example because of media URLs."""
-    for name in there.keys() - {*core_superseded.column_names, *(column.name for column in schema.columns)}:
-        connection.db.execute(f"ALTER TABLE core.{schema.table} DROP COLUMN {quoted(name)}")
-    return _alter_columns(connection, schema, there, known)
-
-
 def create_children(connection: Connection, schema: TableSchema) -> None:
     """Create a child table, or replace it by an empty one."""
     columns = "".join(f", {quoted(column.name)} {column.type}" for column in schema.columns)
@@ -82,25 +75,19 @@ def _alter_children(
 ) -> bool:
     """Alter a child table to match its schema; return whether it was replaced and must be filled from stored items."""
     lists = [registry[MEDIA, path] for path in schema.lists]
-    new_lists = [field for field in lists if JsonType.ROWS not in _json_types_before(field, known)]
-    new_columns = [column for column in schema.columns if there is None or column.name not in there]
-    widened = [
-        column for column in schema.columns if there is not None and there.get(column.name, column.type) != column.type
-    ]
-    in_store = any(_in_store(field, known) for field in new_lists) or any(
-        _in_store(column.field, known) for column in new_columns
+    new = [column for column in schema.columns if there is None or column.name not in there]
+    is_widened = there is not None and any(there.get(one.name, one.type) != one.type for one in schema.columns)
+    must_fill = (
+        is_widened
+        or any(_in_store(one, known) for one in lists if JsonType.ROWS not in _types_before(one, known))
+        or any(_in_store(column.field, known) for column in new)
     )
-    if widened or in_store or there is None:
+    if must_fill or there is None:
         create_children(connection, schema)
-        return bool(widened or in_store)
-    for column in new_columns:
+        return must_fill
+    for column in new:
         connection.db.execute(f"ALTER TABLE core.{quoted(schema.table)} ADD COLUMN {quoted(column.name)} {column.type}")
     return False
-
-
-def _json_types_before(field: Field, known: Registry) -> Collection[JsonType]:
-    before = known.get((field.resource, field.path))
-    return before.json_types.keys() if before is not None else ()
 
 
 def insert_children(
@@ -156,7 +143,11 @@ def alter(
     media, *children = table_schemas
     versions = history(media, mapping)
     of_media = _alter_columns(connection, media, tables[media.table], known)
-    of_versions = _alter_history(connection, versions, tables[versions.table], known)
+    of_versions = _alter_columns(connection, versions, tables[versions.table], known)
+    content = {*core_superseded.column_names, *(column.name for column in versions.columns)}
+    # Columns that are no longer content, for example because of media URLs.
+    for name in tables[versions.table].keys() - content:
+        connection.db.execute(f"ALTER TABLE core.{versions.table} DROP COLUMN {quoted(name)}")
     emptied = [
         schema for schema in children if _alter_children(connection, schema, tables.get(schema.table), known, registry)
     ]
