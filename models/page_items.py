@@ -1,5 +1,6 @@
 """Ids and times of the items of a page, read when it lands."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -9,6 +10,7 @@ import msgspec
 from pydantic_core import from_json, to_json
 
 from models.incremental import Post
+from models.schema.json_types import number_text
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.mapping import Reading
 from models.schema.pointer import to_keys
@@ -16,13 +18,21 @@ from models.schema.times import time_of
 
 
 def id_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> str | None:
-    """Return the first id at these paths of keys, a string or a number, as text; None if there is no id."""
+    """Return the first id at these paths of keys, as text; None if there is no id.
+
+    An id is a text, a number or a boolean. Texts that begin like an object or a list are not ids, because a merge finds
+    objects and lists as text where a path also has other values.
+    """
     for keys in paths:
         value: Any = item
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
-        if value not in (None, "") and not isinstance(value, (dict, list)):
-            return str(value)
+        if isinstance(value, float):
+            value = number_text(value)
+        elif isinstance(value, (bool, int)):
+            value = json.dumps(value)
+        if isinstance(value, str) and value and not value.startswith(("{", "[")):
+            return value
     return None
 
 

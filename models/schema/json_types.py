@@ -165,6 +165,11 @@ EXACT = 2**53
 _BIGINT = range(-(2**63), 2**63)
 
 
+def number_text(value: float) -> str:
+    """Return a number's text, the same for equal numbers: whole numbers below 2^53 have no fraction."""
+    return str(int(value)) if abs(value) < EXACT and value == int(value) else repr(value)
+
+
 def _integer(value: int) -> JsonType:
     if -EXACT <= value <= EXACT:
         return JsonType.INTEGER

@@ -13,8 +13,7 @@ import pyarrow.json as pj
 
 from connectors.warehouse.ingest.arrays import are_instants, array_of
 from connectors.warehouse.ingest.layout import NO_ELEMENT, SQL_TIME, Cell, CellTable, Layout, arrow_type
-from connectors.warehouse.ingest.normalizer import number_text
-from models.schema.json_types import EXACT, JsonType
+from models.schema.json_types import EXACT, JsonType, number_text
 from models.schema.pointer import to_keys
 
 _BRACE = ord("{")

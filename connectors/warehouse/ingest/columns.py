@@ -88,7 +88,7 @@ def columns_select(schema: TableSchema, cells: Mapping[str, Cell]) -> str:
 
 
 def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
-    """Return the expression of an item's id: the first of these paths whose value is a valid id."""
+    """Return the expression of an item's id, as `id_in` finds it: the first of these paths with a valid id."""
     texts = [text_of(cells[path].name, cells[path].type) for path in paths if path in cells]
     # Objects, lists and empty text are not valid ids.
     found = [f"CASE WHEN left({text}, 1) NOT IN ('', '{{', '[') THEN {text} END" for text in texts]

@@ -85,21 +85,16 @@ class Decoder:
         parsed = [normalizer.parse(order_key, bytes(one)) for order_key, one in zip(order_keys, raw, strict=True)]
         found = [(item, self._at(item.order_key)) for item in parsed if item is not None]
         self._refused += [item for item, _ in found]
-        self.learn(chain.from_iterable(normalizer.observations(item, at) for item, at in found))
+        self._learn(chain.from_iterable(normalizer.observations(item, at) for item, at in found))
         tables = self._layout.tables
-        self.learn(chain.from_iterable(normalizer.element_observations(item, tables, at) for item, at in found))
+        self._learn(chain.from_iterable(normalizer.element_observations(item, tables, at) for item, at in found))
 
-    def learn(self, met: Iterable[FieldObservation]) -> None:
+    def _learn(self, met: Iterable[FieldObservation]) -> None:
         """Add observations to the registry; the layout follows from it."""
         before = self._registry
         self._registry = register(before, met, self._own)
         if self._registry != before:
             self._layout = layout(self._mapping, self._registry)
-
-    @property
-    def registry(self) -> Registry:
-        """The registry with all fields found so far."""
-        return self._registry
 
     def finish(self) -> Decoded:
         """Return all cells in the last layout."""
@@ -123,7 +118,7 @@ class Decoder:
     def _repeat(self) -> None:
         """Decode items again if a cell has another type now than in the layout with which they were read."""
         while stale := [chunk for chunk in self._chunks if _is_stale(chunk.layout, self._layout)]:
-            self._chunks = [chunk for chunk in self._chunks if chunk not in stale]
+            self._chunks = [chunk for chunk in self._chunks if not _is_stale(chunk.layout, self._layout)]
             for chunk in stale:
                 self.add(chunk.order_keys.to_pylist(), chunk.raw)
 

@@ -13,7 +13,7 @@ from itertools import chain
 
 from connectors.warehouse.ingest.layout import CellTable, Layout
 from models.schema.fields import MEDIA, FieldObservation
-from models.schema.json_types import EXACT, Found, Json, JsonType, WideNumber, values_of
+from models.schema.json_types import Found, Json, JsonType, WideNumber, number_text, values_of
 from models.schema.pointer import to_pointer
 
 # Integers of this many digits or more are kept as text: Python refuses to convert more than 4,300 digits.
@@ -161,11 +161,6 @@ def _without_cell(values: Values, table: CellTable) -> dict[str, Json]:
         for path, found in values.items()
         if path not in table.cells and not found.json_types <= _NO_VALUE
     }
-
-
-def number_text(value: float) -> str:
-    """Return a number's text, the same for equal numbers: whole numbers below 2^53 have no fraction."""
-    return str(int(value)) if abs(value) < EXACT and value == int(value) else repr(value)
 
 
 def _canonical(value: Json) -> str:

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
 from connectors.warehouse.ingest.columns import media_id_of
-from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.decode import Decoder
 from connectors.warehouse.ingest.landing.frames import POSITION_BITS, Frame
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages, table_of_pages
 from connectors.warehouse.ingest.records import Records, read_records
-from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import Items, Page, split
 from connectors.warehouse.merge.column_lists import of_children, of_media
 from connectors.warehouse.merge.steps import Steps
@@ -23,7 +21,7 @@ from connectors.warehouse.schema.field_registry import own_names
 from models.checkpoint import Checkpoint
 from models.page_commit import ScopeCooldown
 from models.runs import Outcome
-from models.schema.fields import Registry
+from models.schema.fields import Registry, register
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, table_schemas
 
@@ -133,21 +131,26 @@ def prepare(
     """Decode the items whose bytes are not stored (`known` are the order keys of the others). Writes to no table."""
     media_pages = landed.media_pages
     received = dict(zip(media_pages["seq"].to_pylist(), instants_of(media_pages["received_at"]), strict=True))
-    decoder = Decoder(mapping, registry, own_names(mapping), lambda order_key: received[order_key >> POSITION_BITS])
+    own = own_names(mapping)
+    decoder = Decoder(mapping, registry, own, lambda order_key: received[order_key >> POSITION_BITS])
     payloads = landed.items.decode(decoder, stored=known)
-    decoded, cells = settled(steps.db, steps.arrow, decoder, decoder.finish(), mapping, _RECEIVED)
+    decoded = decoder.finish()
+    cells = register_cells(steps.arrow, decoded)
     if known:
         found = steps.run("listed_again", media_id=_media_id(mapping, cells), cells=cells.media).fetchall()
         if found:
             again = landed.items.texts_of({order_key for (order_key,) in found})
             decoder.add(again["order_key"].to_pylist(), again["payload"].cast(pa.binary()).to_pylist())
             payloads = pa.concat_tables([payloads, again])
-            decoded, cells = settled(steps.db, steps.arrow, decoder, decoder.finish(), mapping, _RECEIVED)
-    media, *children = table_schemas(mapping, decoded.registry)
+            decoded = decoder.finish()
+            cells = register_cells(steps.arrow, decoded)
+    seen = observations(steps.db, cells, mapping, _RECEIVED) if decoded.media.num_rows else ()
+    registry = register(decoded.registry, seen, own)
+    media, *children = table_schemas(mapping, registry)
     return Prepared(
         _with_pages(decoded.media, landed, payloads),
         payloads,
-        decoded.registry,
+        registry,
         (media, *children),
         of_media(media, mapping, cells.layout.media.cells, _media_id(mapping, cells)),
         tuple(
@@ -156,29 +159,6 @@ def prepare(
             if schema.lists
         ),
     )
-
-
-def settled(
-    db: DuckDBPyConnection,
-    tables: ArrowTables,
-    decoder: Decoder,
-    decoded: Decoded,
-    mapping: MediaMapping,
-    received: str,
-    prefix: str = "",
-) -> tuple[Decoded, RegisteredCells]:
-    """Return decoded cells, registered with DuckDB, after decoding again until no new types are found in them.
-
-    `received` is a query for `received_at` by order key; `prefix` begins the names of the registered tables.
-    """
-    while True:
-        cells = register_cells(tables, decoded, prefix)
-        before = decoder.registry
-        if decoded.media.num_rows:
-            decoder.learn(list(observations(db, cells, mapping, received)))
-        if decoder.registry == before:
-            return decoded, cells
-        decoded = decoder.finish()
 
 
 def _media_id(mapping: MediaMapping, cells: RegisteredCells) -> str:

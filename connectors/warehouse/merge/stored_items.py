@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -11,14 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
-from connectors.warehouse.ingest.cells import RegisteredCells
+from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import hash_of
-from connectors.warehouse.merge.prepare import settled
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.storage.connection import Connection
-from models.schema.fields import OwnNames, Registry
+from models.schema.fields import OwnNames, Registry, register
 from models.schema.mapping import Mapping
 
 
@@ -47,12 +46,11 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A batch as read from the raw store, its decoder, which began with the registry `known`, its cells and hashes."""
+    """A batch as read from the raw store, decoded with a registry that began as `known`, and its hashes."""
 
     rows: Any
     known: Registry
-    decoder: Decoder
-    cells: Decoded
+    decoded: Decoded
     hashes: Any
 
 
@@ -67,7 +65,7 @@ def _decode(rows: Any, mapping: Mapping, registry: Registry, own: OwnNames) -> _
     decoder.add(order_keys, payloads)
     hashes = array_of(list(map(hash_of, payloads)), pa.binary())
     table = pa.table({"order_key": rows["order_key"], "payload_hash": hashes})
-    return _Batch(rows, registry, decoder, decoder.finish(), table)
+    return _Batch(rows, registry, decoder.finish(), table)
 
 
 def decode_stored(
@@ -92,19 +90,22 @@ def decode_stored(
             if batch.known != registry:
                 # The batch before it had new fields, which were not known yet.
                 batch = _decode(batch.rows, mapping, registry, own)
-            registered = _register(connection, tables, batch, mapping)
+            registered = _register(connection, tables, batch, mapping, own)
             registry = registered.cells.registry
             yield registered
     tables.drop()
 
 
-def _register(connection: Connection, tables: ArrowTables, batch: _Batch, mapping: Mapping) -> StoredBatch:
-    """Register the tables of a batch, decoded with the types that only its values show."""
+def _register(
+    connection: Connection, tables: ArrowTables, batch: _Batch, mapping: Mapping, own: OwnNames
+) -> StoredBatch:
+    """Register the tables of a batch; their registry has the facts about the mapping that the cells show."""
     received = f"SELECT order_key, received_at FROM {tables.put('stored_payloads', batch.rows)}"  # noqa: S608 - a constant
     hashes = tables.put("stored_hashes", batch.hashes)
     # A merge has registered its own cells.
-    _, cells = settled(connection.db, tables, batch.decoder, batch.cells, mapping, received, "stored_")
-    return StoredBatch(cells, hashes)
+    cells = register_cells(tables, batch.decoded, "stored_")
+    registry = register(cells.registry, observations(connection.db, cells, mapping, received), own)
+    return StoredBatch(replace(cells, registry=registry), hashes)
 
 
 def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
