@@ -57,8 +57,6 @@ class RejectedRow(NamedTuple):
     position: int | None
     reason: str
     payload: str
-    listed_as: str | None
-    unknown_status: str | None
 
 
 class FieldRow(NamedTuple):
@@ -122,7 +120,7 @@ def _accounts(
             account = msgspec.convert(_object.decode(raw), _Account)
         except (msgspec.MsgspecError, RecursionError):
             text = bytes(raw).decode()
-            rejected.append(RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text, None, None))
+            rejected.append(RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text))
         else:
             found.append(AccountRow(seq, position, account.id, account.ig_username, account.public_id, account.status))
     return found, rejected
@@ -143,46 +141,32 @@ def read_records(
 ) -> Records:
     """Return accounts, rejected records and unknown fields of pages. Unreadable pages have no other records."""
     accounts: list[AccountRow] = []
-    rejected = [
-        RejectedRow(
-            seq,
-            page.partition.resource,
-            one.position,
-            one.reason,
-            one.payload,
-            _listed_as(one.payload) if page.partition.resource == "accounts" else None,
-            one.unknown_status,
-        )
-        for seq, page in pages
-        for one in page.rejected
-    ]
-    unreadable = list(unreadable_media)
-    known: dict[int, set[int | None]] = {}
-    for row in rejected:
-        known.setdefault(row.seq, set()).add(row.position)
-    for seq, body in account_pages:
-        try:
-            found, malformed = _accounts(seq, body, known.get(seq, ()))
-        except (msgspec.DecodeError, RecursionError):
-            unreadable.append((seq, body))
-        else:
-            accounts += found
-            rejected += malformed
-    left_out = {seq for seq, _ in unreadable}
-    rejected = [row for row in rejected if row.seq not in left_out]
-    accounts += (
-        AccountRow(row.seq, row.position, row.listed_as, unknown_status=row.unknown_status)
-        for row in rejected
-        if row.listed_as is not None and row.position is not None
-    )
+    rejected: list[RejectedRow] = []
     unknown_fields: dict[tuple[str, str], FieldRow] = {}
+    bodies, unreadable = dict(account_pages), dict(unreadable_media)
     for seq, page in pages:
-        for path in () if seq in left_out else page.unknown_fields:
-            found_field = _unknown_field(page.partition.resource, path, page.received_at)
-            unknown_fields.setdefault(found_field[:2], found_field)
+        if seq in bodies:
+            try:
+                found, malformed = _accounts(seq, bodies[seq], {one.position for one in page.rejected})
+            except (msgspec.DecodeError, RecursionError):
+                unreadable[seq] = bodies[seq]
+            else:
+                accounts += found
+                rejected += malformed
+        if seq in unreadable:
+            continue
+        resource = page.partition.resource
+        for one in page.rejected:
+            rejected.append(RejectedRow(seq, resource, one.position, one.reason, one.payload))
+            listed_as = _listed_as(one.payload) if resource == "accounts" else None
+            if listed_as is not None and one.position is not None:
+                accounts.append(AccountRow(seq, one.position, listed_as, unknown_status=one.unknown_status))
+        for path in page.unknown_fields:
+            row = _unknown_field(resource, path, page.received_at)
+            unknown_fields.setdefault(row[:2], row)
     return Records(
         accounts,
         rejected,
         list(unknown_fields.values()),
-        [UnreadableRow(seq, str(body, "utf-8")) for seq, body in unreadable],
+        [UnreadableRow(seq, str(body, "utf-8")) for seq, body in unreadable.items()],
     )

@@ -1,6 +1,6 @@
 """Splits media pages into the raw bytes of their items and hashes each, without parsing the items."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -9,7 +9,6 @@ import pyarrow as pa
 import xxhash
 
 from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.decode import Decoder
 from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 
 _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -31,32 +30,18 @@ class Items(NamedTuple):
     raw: list[msgspec.Raw]
     hashes: list[bytes]
 
-    def hashes_by_key(self) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Return a table of `order_key` and `payload_hash`."""
-        columns = {
-            "order_key": array_of(self.order_keys, pa.int64()),
-            "payload_hash": array_of(self.hashes, pa.binary()),
-        }
-        return pa.table(columns)
+    def selected(self, wanted: Sequence[bool]) -> "Items":
+        """Return some of the items."""
+        return Items(
+            list(compress(self.order_keys, wanted)),
+            list(compress(self.raw, wanted)),
+            list(compress(self.hashes, wanted)),
+        )
 
-    def decode(self, decoder: Decoder, *, stored: Collection[int]) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Add the items to the decoder, except for these order keys; return a table of `order_key` and `payload`."""
-        order_keys, raw = self.order_keys, self.raw
-        if stored:
-            wanted = [order_key not in stored for order_key in order_keys]
-            order_keys, raw = list(compress(order_keys, wanted)), list(compress(raw, wanted))
-        decoder.add(order_keys, raw)
-        return texts(order_keys, raw)
-
-    def texts_of(self, order_keys: Collection[int]) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Return a table of `order_key` and `payload` of some of the items."""
-        found = {key: one for key, one in zip(self.order_keys, self.raw, strict=True) if key in order_keys}
-        return texts(list(found), list(found.values()))
-
-
-def texts(order_keys: Sequence[int], raw: Sequence[bytes]) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return a table of `order_key` and `payload`."""
-    return pa.table({"order_key": array_of(order_keys, pa.int64()), "payload": array_of(raw, pa.string())})
+    def texts(self) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Return a table of `order_key` and `payload`."""
+        order_keys, payloads = array_of(self.order_keys, pa.int64()), array_of(self.raw, pa.string())
+        return pa.table({"order_key": order_keys, "payload": payloads})
 
 
 def hash_of(raw: bytes) -> bytes:

@@ -14,7 +14,7 @@ from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.page_columns import by_account
 from connectors.warehouse.ingest.records import AccountRow, FieldRow, RejectedRow, UnreadableRow, table_of
-from connectors.warehouse.ingest.split import texts
+from connectors.warehouse.ingest.split import Items
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
 from connectors.warehouse.merge.comparing import digest_of
 from connectors.warehouse.merge.prepare import Landed, prepare, read_frames
@@ -144,7 +144,7 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, mapping: M
     if len(known) == len(landed.items.order_keys):
         landed.items.raw.clear()
         steps.arrow.clear()
-        return _Items(texts((), ()))
+        return _Items(Items([], [], []).texts())
     registry = read_registry(connection)
     prepared = prepare(steps, landed, known, registry, mapping)
     # Frees the bodies, of which the items are views.

@@ -98,9 +98,8 @@ def read_frames(frames: Sequence[Frame]) -> Landed:
     table = table.append_column("items", array_of([numbers[seq] for seq, _ in pages], pa.int64()))
     table = table.append_column("is_unreadable", array_of([seq in unreadable for seq, _ in pages], pa.bool_()))
     media_pages = table.filter(pc.equal(table["resource"], "media")).select(_OF_PAGES)
-    hashes = items.hashes_by_key()
-    arrived = of_pages(hashes["order_key"].combine_chunks(), media_pages)
-    arrived = arrived.append_column("payload_hash", hashes["payload_hash"])
+    arrived = of_pages(array_of(items.order_keys, pa.int64()), media_pages)
+    arrived = arrived.append_column("payload_hash", array_of(items.hashes, pa.binary()))
     return Landed(
         [outcome for frame in frames for outcome in frame.commit.outcomes],
         [frame.commit.cooldown for frame in frames if frame.commit.cooldown is not None],
@@ -133,15 +132,18 @@ def prepare(
     received = dict(zip(media_pages["seq"].to_pylist(), instants_of(media_pages["received_at"]), strict=True))
     own = own_names(mapping)
     decoder = Decoder(mapping, registry, own, lambda order_key: received[order_key >> POSITION_BITS])
-    payloads = landed.items.decode(decoder, stored=known)
+    items = landed.items.selected([order_key not in known for order_key in landed.items.order_keys])
+    decoder.add(items.order_keys, items.raw)
+    payloads = items.texts()
     decoded = decoder.finish()
     cells = register_cells(steps.arrow, decoded)
     if known:
         found = steps.run("listed_again", media_id=_media_id(mapping, cells), cells=cells.media).fetchall()
         if found:
-            again = landed.items.texts_of({order_key for (order_key,) in found})
-            decoder.add(again["order_key"].to_pylist(), again["payload"].cast(pa.binary()).to_pylist())
-            payloads = pa.concat_tables([payloads, again])
+            again = {order_key for (order_key,) in found}
+            items = landed.items.selected([order_key in again for order_key in landed.items.order_keys])
+            decoder.add(items.order_keys, items.raw)
+            payloads = pa.concat_tables([payloads, items.texts()])
             decoded = decoder.finish()
             cells = register_cells(steps.arrow, decoded)
     seen = observations(steps.db, cells, mapping, _RECEIVED) if decoded.media.num_rows else ()
