@@ -19,13 +19,6 @@ _READINGS = {
     Reading.FLAG: "TRY_CAST({0} AS BOOLEAN)",
 }
 
-_AS_IT_IS = {
-    (Reading.TEXT, "VARCHAR"),
-    (Reading.COUNT, "BIGINT"),
-    (Reading.NUMBER, "DOUBLE"),
-    (Reading.FLAG, "BOOLEAN"),
-}
-
 
 def text_of(value: str, sql_type: str) -> str:
     """Return the expression of a value's text, given its type; NULL for lists."""
@@ -63,15 +56,16 @@ def _is_value(cell: Cell) -> str:
 
 def _reading(cell: Cell, how: Reading) -> str:
     is_there = " AND ".join(_no_object(cell))
-    is_text = (how, cell.type) in _AS_IT_IS
     if how is Reading.TIMESTAMP:
         value = cell.time or "NULL::TIMESTAMPTZ"
+    elif cell.type == READING_TYPES[how]:
+        value = cell.name
     else:
-        value = cell.name if is_text else _READINGS[how].format(text_of(cell.name, cell.type))
+        value = _READINGS[how].format(text_of(cell.name, cell.type))
     return f"CASE WHEN {is_there} THEN {value} END" if is_there else value
 
 
-def column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
+def _column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
     """Return the expression of a column's value, given a row of cells."""
     found = [cells[path] for path in column.paths if path in cells]
     if not found:
@@ -84,7 +78,7 @@ def column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
 
 def columns_select(schema: TableSchema, cells: Mapping[str, Cell]) -> str:
     """Return the select list of a schema's columns, given a row of cells; each entry begins with a comma."""
-    return "".join(f", {column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)
+    return "".join(f", {_column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)
 
 
 def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
@@ -137,7 +131,7 @@ def checks(
                 found[cell.path, JsonType.SHADOWED] = f"{_is_value(cell)} AND ({before})"
     for column in mapped:
         for cell in (cells[path] for path in column.paths if path in cells):
-            is_read = column.reading is Reading.TEXT or (column.reading, cell.type) in _AS_IT_IS
+            is_read = column.reading is Reading.TEXT or cell.type == READING_TYPES[column.reading]
             if not is_read and JsonType.UNREADABLE not in cell.json_types:
                 unreadable = f"{_is_value(cell)} AND {_reading(cell, column.reading)} IS NULL"
                 found[cell.path, JsonType.UNREADABLE] = unreadable
