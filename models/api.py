@@ -28,6 +28,8 @@ from models.media_page import DEFAULT_PATHS, MAX_CURSOR, CursorFault, NotFound, 
 from models.page_commit import RejectedRecord
 from models.page_items import id_in
 from models.partial_json import Unreadable, certain_id, elements, exact_text, members, repaired
+from models.schema.mapping_built_in import BUILT_IN
+from models.schema.pointer import to_keys
 from models.text import one_line
 
 MAX_ACCOUNTS = 50
@@ -300,21 +302,12 @@ class _AccountEnvelope(_PageEnvelope):
     items: Annotated[list[Annotated[Any, AfterValidator(_account_or_rejected)]], Field(max_length=MAX_ACCOUNTS)]
 
 
-# Without its own configuration, the page's `extra` would apply to its items as well.
-@with_config(ConfigDict(extra="ignore"))
-class _Opaque(TypedDict, total=False):
-    """An object of which only the id is read, in half of the time needed to build all of it."""
+_ID_KEYS = tuple(map(to_keys, BUILT_IN.media_id))
 
-    id: Any
-    media_id: Any
-    mediaId: Any
-    pk: Any
-    ig_id: Any
-    igId: Any
-
-
-# In the order of the built-in mapping.
-_ID_KEYS = tuple((key,) for key in _Opaque.__annotations__)
+# Of an item only the id is read, in half of the time needed to build all of it. Without its own configuration, the
+# page's `extra` would apply to its items as well.
+_Opaque = TypedDict("_Opaque", {key: Any for (key,) in _ID_KEYS}, total=False)  # type: ignore[misc]
+with_config(ConfigDict(extra="ignore"))(_Opaque)
 
 
 class _PlainItem(msgspec.Struct):
