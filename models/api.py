@@ -334,7 +334,7 @@ def _ids(items: Sequence[Any]) -> tuple[str, ...]:
     if ids and all(ids) and set(map(type, ids)) == {str}:
         # True for nearly every page, and three times as fast as the search below.
         return ids
-    return tuple(found for item in items if isinstance(item, dict) and (found := id_in(item, _ID_KEYS)))
+    return tuple(found for item in items if (found := id_in(item, _ID_KEYS)))
 
 
 class _Issue(BaseModel):

@@ -1,7 +1,7 @@
 """Ids and times of the items of a page, read when it lands."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -17,8 +17,8 @@ from models.schema.pointer import to_keys
 from models.schema.times import time_of
 
 
-def id_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> str | None:
-    """Return the first id at these paths of keys, as text; None if there is no id.
+def id_in(item: object, paths: Sequence[Sequence[str]]) -> str | None:
+    """Return the first id of an item at these paths of keys, as text; None if there is none, or it is no object.
 
     An id is a text, a number or a boolean. Texts that begin like an object or a list are not ids, because a merge finds
     objects and lists as text where a path also has other values.
@@ -40,8 +40,7 @@ def ids_of(body: str, mapping: MediaMapping) -> Iterator[str]:
     """Yield the id of each item of a media page by the mapping, or the item's JSON text if it has no id."""
     paths = [to_keys(path) for path in mapping.media_id]
     for item in from_json(body)["items"]:
-        found = id_in(item, paths) if isinstance(item, dict) else None
-        yield found or to_json(item, inf_nan_mode="strings").decode()
+        yield id_in(item, paths) or to_json(item, inf_nan_mode="strings").decode()
 
 
 def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:

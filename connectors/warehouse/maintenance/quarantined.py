@@ -79,10 +79,9 @@ def count_quarantined(connection: Connection) -> int:
 
 def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
     try:
-        item = from_json(payload)
+        return id_in(from_json(payload), paths)
     except ValueError:
         return None
-    return id_in(item, paths) if isinstance(item, dict) else None
 
 
 def _commit(
