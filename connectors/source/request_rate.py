@@ -4,6 +4,7 @@ API 4 only has limits of one account or the catalogue; other limits are found ou
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ from typing import Any, Final, Self
 # Limits of several scopes within these seconds may be limits of the key.
 _MOMENT: Final = 1.0
 
-# Without limits, or without pages, for these seconds, the run keeps no rate.
-_EXPIRY: Final = 60.0
+# Without limits, or without pages, for these seconds, the run keeps no rate. Longer than limits per minute.
+_EXPIRY: Final = 90.0
 
 # The longest time between two requests while all are refused.
 _SLOWEST: Final = 5.0
@@ -37,9 +38,9 @@ _FALL: Final = 0.7
 # A gap between two answers counts as this many intervals of the rate at most; in the rest nothing was to be sent.
 _LONGEST_GAP: Final = 4.0
 
-# If more than a quarter is refused three times in a row, the rate is not the reason.
+# If more than a quarter is refused five times in a row, the rate is not the reason.
 _USELESS: Final = 0.25
-_MOST_USELESS: Final = 3
+_MOST_USELESS: Final = 5
 
 # The pages for which a run that knows no limit sends at most `at_first` requests per second.
 _FIRST: Final = 32
@@ -98,19 +99,28 @@ class RequestRate:
 
     def observe(self, scope: str, *, limited: bool, now: float) -> Self:
         """Return the rate after an answer to a request of a rate-limit scope: a limit, or not."""
-        recent = tuple(page for page in self.recent if now - page[0] <= _MOMENT)
+        recent = self.recent[bisect_left(self.recent, (now - _MOMENT, "")) :]
         was_limited = self.is_limited(now)
-        gap = min(now - self.answered_at, _LONGEST_GAP / self.risen) if was_limited else 0.0
-        seen = replace(self, answered_at=now, recent=recent, busy=self.busy + gap)
+        # Times of several processes may be out of order.
+        gap = max(0.0, min(now - self.answered_at, _LONGEST_GAP / self.risen)) if was_limited else 0.0
         if not limited:
-            recent = (*recent, (now, scope))
-            return replace(seen, served_at=now, recent=recent, pages=self.pages + 1, rising=self.rising + 1)
+            return replace(
+                self,
+                answered_at=now,
+                served_at=now,
+                busy=self.busy + gap,
+                recent=(*recent, (now, scope)),
+                pages=self.pages + 1,
+                rising=self.rising + 1,
+            )
+        seen = replace(self, answered_at=now, busy=self.busy + gap, recent=recent)
         if scope == self.limited_scope or _may_be_own_limit(scope, recent, 1 if was_limited else 2):
             return seen
         seen = replace(seen, limited_at=now, limited_scope=scope, refused=self.refused + 1)
         if was_limited:
             return replace(seen, **_lowered(seen, now))
-        if now - self.limited_at <= _MOMENT and recent and now >= self.resting_until:
+        is_serving = now - self.served_at <= _EXPIRY and now >= self.resting_until
+        if now - self.limited_at <= _MOMENT and is_serving:
             return replace(seen, **_found(max(1.0, len(recent) / _MOMENT), _FAST, now))
         return seen
 
@@ -129,14 +139,14 @@ def _may_be_own_limit(scope: str, recent: Collection[tuple[float, str]], factor:
 
 def _lowered(rate: RequestRate, now: float) -> dict[str, Any]:
     """Return the changes after one more limit."""
-    if now - rate.found_at < _SETTLED or rate.pages < _ENOUGH:
+    if now - rate.found_at < _SETTLED or rate.pages < _ENOUGH or not rate.busy:
         return {"base": rate.risen, "rising": 0}
     share = rate.refused / (rate.refused + rate.pages)
     useless = rate.useless + 1 if share > _USELESS and rate.fixed is None else 0
     if useless >= _MOST_USELESS:
         return {"base": None, "allowed": None, "resting_until": now + _EXPIRY}
     allowed = rate.pages / rate.busy
-    base = min(rate.risen * (_FALL if share > _MANY else 1), _MARGIN * allowed)
+    base = min(rate.risen * (min(_FALL, 1 - share) if share > _MANY else 1), _MARGIN * allowed)
     return {**_found(base, max(rate.doublings / _SLOWER, _SLOW), now), "allowed": allowed, "useless": useless}
 
 

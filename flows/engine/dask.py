@@ -187,13 +187,14 @@ class DaskScans:
         future = self._client.submit(pickle.loads, call, pure=False)
         try:
             result = await _result(future)
+            running = self._running
             self._running -= 1
             self._submit(run)
             # One at a time, because each is much larger when it is unpacked.
             async with self._landing:
                 scanned = await asyncio.to_thread(_unpack, result)
                 if isinstance(scanned, Scanned):
-                    await self._land(run, of_scope, scanned)
+                    await self._land(run, of_scope, scanned, running)
         finally:
             future.release()
             self._client.unsubscribe_topic(topic)
@@ -212,12 +213,18 @@ class DaskScans:
                     self._waiting.append(job)
         self._submit(run)
 
-    async def _land(self, run: ScanContext, of_scope: Mapping[str, _Job], scanned: Scanned) -> None:
-        """Land the commits of a result; its cooldowns were events, which arrived before it."""
+    async def _land(self, run: ScanContext, of_scope: Mapping[str, _Job], scanned: Scanned, running: int) -> None:
+        """Land the commits of a result; its cooldowns were events, which arrived before it.
+
+        At its end, `running` tasks shared what the service allows.
+        """
         await asyncio.gather(*(run.land(commit) for commit in scanned.commits))
         run.progress.add(scanned.progress)
-        if scanned.rate.answered_at > run.pacer.rate.answered_at:
-            run.adopt(scanned.rate.times(self._threads))
+        found, known = scanned.rate, run.pacer.rate
+        if found.answered_at > known.answered_at:
+            is_new = found.allowed is not None and found.found_at > known.found_at
+            allowed = (found.allowed or 0.0) * running if is_new else known.allowed
+            run.adopt(replace(found.times(self._threads), allowed=allowed))
         for commit in scanned.commits:
             for outcome in commit.outcomes:
                 of_scope[account_scope(outcome.partition.account_id)].report(outcome)

@@ -11,6 +11,7 @@ import pytest
 from distributed import KilledWorker
 
 from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.request_rate import RequestRate
 from flows.config.errors import ClusterLost, SettingsError
 from flows.engine import dask_task
 from flows.engine.dask_task import Scanned, Task
@@ -18,6 +19,7 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
 from tests.clocks import START, VirtualClock
+from tests.flows.engine.test_flows_request_rate import Bucket
 from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, open_run_resources, request, rows, uuid
 from tests.flows.fake_dask import FakeClient, Fate, in_tasks
 
@@ -68,6 +70,26 @@ async def test_times_are_those_of_the_run_and_no_task_has_the_key(tmp_path: Path
     async with open_run_resources(tmp_path, service) as resources:
         [times] = await rows(resources, "SELECT min(started_at), max(ended_at) FROM core.run_outcomes")
     assert START <= times[0] <= times[1] <= service.clock.now()
+
+
+@pytest.mark.parametrize("fixed", [None, 8.0])
+async def test_tasks_share_the_rate_of_the_run_and_return_what_they_were_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fixed: float | None
+) -> None:
+    monkeypatch.setattr(dask_task, "MOST_BYTES", 1)
+    clock, gateway = VirtualClock(), Bucket(4, 6)
+    refused = Refusal(503, "rate_limiter_unavailable", retry_after=2)
+    limit = lambda _: None if gateway(clock.passed) else refused  # noqa: E731
+    service = FakeApi(accounts=20, posts=5, failure=limit, clock=clock)
+    async with (
+        open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources,
+        in_tasks(resources) as (there, client),
+    ):
+        report = await run_sync(request(tmp_path), there)
+    assert report.state is RunState.COMPLETE
+    assert {task.rate.fixed for task in client.tasks} == {fixed and fixed / 2}
+    # Later tasks know what earlier ones were refused.
+    assert max(task.rate.limited_at for task in client.tasks) > client.tasks[0].rate.limited_at
 
 
 async def test_a_task_of_a_worker_that_dies_is_repeated_and_nothing_is_requested_in_a_cooldown(tmp_path: Path) -> None:
