@@ -1,7 +1,5 @@
 """Errors of the network and of the API, from the operator's view."""
 
-from typing import Any
-
 import pytest
 
 from tests.e2e.expected import assert_matches_api
@@ -77,57 +75,3 @@ def test_a_failing_account_does_not_affect_others(operator: Operator, service: S
     service.faults()
     operator.sync()
     assert_matches_api(operator, service)
-
-
-@pytest.mark.long
-def test_a_cursor_loop_fails_only_its_partition(operator: Operator, service: SandboxProcess) -> None:
-    one = service.active()[0]
-    service.faults({"action": "cycle_cursors", "account_id": one, "surface": "posts"})
-    operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5")
-    rows = operator.ask("SELECT account_id, surface, outcome, error_code FROM run_outcomes WHERE outcome = 'failed'")
-    assert rows == [(one, "posts", "failed", "cursor_loop")]
-    service.faults()
-    operator.sync()
-    assert_matches_api(operator, service)
-
-
-@pytest.mark.long
-def test_a_malformed_account_goes_to_quarantine_and_its_page_lands(operator: Operator, service: SandboxProcess) -> None:
-    service.faults({"action": "malformed_account", "operation": "accounts", "first_page": True})
-    operator.sync()
-    rows: list[Any] = operator.ask("SELECT reason, resource, page, correlation_id FROM quarantine")
-    assert len(rows) == 1
-    assert rows[0][1:3] == ("accounts", 1)
-    assert len(rows[0][3]) == 26
-    operator.sync()
-    assert operator.ask("SELECT count(*) FROM quarantine") == [(1,)]
-
-
-@pytest.mark.long
-def test_fields_the_contract_does_not_know_are_recorded(operator: Operator, service: SandboxProcess) -> None:
-    service.faults({"action": "extra_item_field", "operation": "accounts"}, {"action": "extra_page_field"})
-    operator.sync()
-    met = {row[0] for row in operator.ask("SELECT resource FROM fields")}
-    assert met >= {"account", "account_page", "media_page"}
-    assert_matches_api(operator, service)
-
-
-@pytest.mark.long
-def test_an_unpaired_surrogate_in_a_caption_does_not_reject_the_item(
-    operator: Operator, service: SandboxProcess
-) -> None:
-    service.faults({"action": "lone_surrogate", "operation": "media"})
-    report = operator.sync()
-    assert report["state"] == "complete"
-    service.faults()
-    operator.sync()
-    assert_matches_api(operator, service)
-
-
-@pytest.mark.long
-def test_a_redirect_is_not_followed(operator: Operator, service: SandboxProcess) -> None:
-    service.faults({"action": {"kind": "redirect", "url": "https://elsewhere.example/login"}})
-    message = operator.run("sync", code=1)
-    assert "redirect" in message.stdout
-    assert "elsewhere.example" in message.stdout
-    assert service.stats()["total"] == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.expected import assert_matches_api, assert_matches_api_above_depths
+from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -110,42 +110,6 @@ def test_publish_credits_landed_pages_to_the_killed_run(operator: Operator, serv
     assert "Last run: sync: interrupted" in operator.run("status", code=3).stdout
     ((state, pages, added),) = operator.ask("SELECT state, pages, added FROM runs")
     assert (state, pages > 0, (added,)) == ("interrupted", True, operator.ask("SELECT count(*) FROM media")[0])
-
-
-@pytest.mark.long
-def test_a_run_killed_repeatedly_completes(operator: Operator, service: SandboxProcess) -> None:
-    landed: set[tuple[Any, ...]] = set()
-    for _ in range(4):
-        _kill_after(operator, service, 12)
-        assert not landed & {_key(entry) for entry in service.requests()}
-        landed |= _landed(operator, service)
-        service.forget()
-    report = operator.sync()
-    assert report["state"] == "complete"
-    assert len(report["resumed_runs"]) == 4
-    assert not landed & {_key(entry) for entry in service.requests()}
-    assert_matches_api(operator, service)
-    assert operator.sync()["media"]["added"] == 0
-
-
-@pytest.mark.long
-def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operator, service: SandboxProcess) -> None:
-    operator.sync()
-    for day, requests in ((1, 9), (2, 25)):
-        service.day(day).forget()
-        _kill_after(operator, service, requests, signal.SIGKILL, "--incremental")
-        landed = _landed(operator, service)
-        service.forget()
-        operator.run("sync", "--incremental")
-        assert not landed & {_key(entry) for entry in service.requests()}
-        assert_matches_api_above_depths(operator, service)
-    assert operator.ask("SELECT state FROM runs ORDER BY started_at") == [
-        (state,) for state in ("complete", *("interrupted", "complete") * 2)
-    ]
-    ((recent,),) = operator.ask("SELECT count(*) FROM run_outcomes WHERE outcome = 'recent'")
-    assert recent
-    operator.run("sync", "--full-refresh")
-    assert_matches_api(operator, service)
 
 
 @pytest.mark.long
