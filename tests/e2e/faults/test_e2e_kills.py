@@ -83,7 +83,8 @@ def test_each_run_counts_its_own_landed_items(operator: Operator, service: Sandb
     for day, number in ((1, signal.SIGINT), (2, signal.SIGKILL)):
         service.day(day).forget()
         _kill_after(operator, service, 20, number)
-        report = operator.sync()
+        # One of eight accounts leaves the catalogue, which is partial until somebody confirms it.
+        report = json.loads(operator.run("sync", "--json", "--accept-removals").stdout)
         _sums(operator)
     assert report is not None
     runs = operator.ask("SELECT run_id, state, pages, items, added FROM runs ORDER BY started_at")
