@@ -41,11 +41,13 @@ class StopSignal:
         await self._set.wait()
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
-        """Sleep until the time is over or the signal is set."""
+        """Sleep until the time is over or the signal is set. Raises what `clock.sleep` raises."""
         waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._set.wait())]
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            over, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
+        for wait in over:
+            wait.result()

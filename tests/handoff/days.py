@@ -16,7 +16,7 @@ from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
 from flows.config.settings import load
 from flows.engine.resources import build_request, open_resources
 from flows.pipeline import run_sync
-from tests.clocks import WakefulClock
+from tests.clocks import VirtualClock
 
 FIRST = datetime.fromtimestamp(FIRST_DAY, UTC)
 
@@ -33,7 +33,7 @@ def snapshot_of(
 
     `first` is when the sandbox's first day begins.
     """
-    clock = WakefulClock()
+    clock = VirtualClock()
 
     async def sync(url: str) -> None:
         files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}

@@ -111,7 +111,7 @@ def test_the_cron_lines_of_the_docs_work_without_an_environment(tmp_path: Path, 
     (home / ".venv" / "bin").symlink_to(Path(sys.prefix) / "bin")
     (home / "api-key").write_text("sandbox-demo-key")
     (home / "api-key").chmod(0o600)
-    documents = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    documents = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))]
     [settings] = re.findall(r"```toml\n(# /srv/gramhouse/gramhouse.toml\n.*?)```", "".join(documents), re.DOTALL)
     settings = settings.replace("https://api.example.com", address).replace("/srv/gramhouse", str(home))
     (home / "gramhouse.toml").write_text(settings)
