@@ -210,7 +210,8 @@ async def test_an_error_that_stops_the_run_ends_all_tasks(tmp_path: Path) -> Non
     assert client.is_stopped
     assert report.state is RunState.FAILED
     assert report.outcomes.total == 1 + 2 * 4
-    assert len(service.requests) < 200
+    # Of 4,000: how many follow the error depends on how busy the machine is.
+    assert len(service.requests) < 1_000
 
 
 async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(

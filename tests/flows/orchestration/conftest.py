@@ -13,6 +13,15 @@ from connectors.sandbox.settings import SandboxSettings
 from tests.prefect_api import prefect_server
 
 
+@pytest.fixture(scope="session", autouse=True)
+def left_open(request: pytest.FixtureRequest) -> None:
+    """Ignore warnings about open connections from here on: Prefect's clients leave theirs to the garbage collector.
+
+    It may find them during any later test of this process.
+    """
+    request.config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+
+
 @pytest.fixture(scope="session")
 def prefect_home(prefect_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shutil.copytree(prefect_template, tmp_path_factory.mktemp("tracker") / "prefect")
