@@ -131,7 +131,8 @@ def test_a_query_without_an_end_is_ended_by_ctrl_c_at_once(folder: Path) -> None
         # The signal handler is installed before DuckDB starts.
         process_state.wait_for_cpu_use(process.pid)
         process.send_signal(2)
-        process.wait(5)
+        # DuckDB may discard the exception of the handler: another thread then ends the command after some seconds.
+        process.wait(60)
     finally:
         process.kill()
         process.communicate()
