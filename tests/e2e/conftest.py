@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, SandboxProcess, start_sandboxes
+from connectors.warehouse.merge import steps
+from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, OperatorHere, SandboxProcess, start_sandboxes
 
 # Pytest shows the values of a failed assertion only for modules it rewrites.
 pytest.register_assert_rewrite("tests.e2e.expected")
@@ -20,12 +21,12 @@ def serve() -> Iterator[Callable[..., SandboxProcess]]:
 @pytest.fixture(scope="session")
 def shared_sandbox() -> Iterator[SandboxProcess]:
     with start_sandboxes() as begin:
-        yield begin(*EIGHT_ACCOUNTS)
+        yield begin(**EIGHT_ACCOUNTS)
 
 
 @pytest.fixture
 def service(shared_sandbox: SandboxProcess) -> SandboxProcess:
-    """A sandbox, shared because starting one is slow, and reset except for cooldowns it has already sent."""
+    """A sandbox, shared because creating one is slow, and reset except for cooldowns it has already sent."""
     shared_sandbox.day(0).faults()
     shared_sandbox.limits(account_catalog=None, selected_account=None)
     shared_sandbox.forget()
@@ -33,5 +34,24 @@ def service(shared_sandbox: SandboxProcess) -> SandboxProcess:
 
 
 @pytest.fixture
-def operator(tmp_path: Path, service: SandboxProcess) -> Operator:
-    return Operator(tmp_path / "operator", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+def environment(service: SandboxProcess) -> dict[str, str]:
+    return {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY}
+
+
+@pytest.fixture
+def operator(tmp_path: Path, environment: dict[str, str]) -> Operator:
+    """An operator whose commands run in this process, except those that a test starts."""
+    return OperatorHere(tmp_path / "operator", environment)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a second scan confirm removals at once, because the syncs of a test are seconds apart."""
+    for name in ("confirm_after_hours", "confirm_accounts_after_hours"):
+        monkeypatch.setitem(steps._CONSTANTS, name, 0)  # noqa: SLF001
+
+
+@pytest.fixture
+def shell(tmp_path: Path, environment: dict[str, str]) -> Operator:
+    """An operator whose commands are processes."""
+    return Operator(tmp_path / "operator", environment)

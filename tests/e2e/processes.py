@@ -1,4 +1,4 @@
-"""The processes of end-to-end tests: the sandbox in one, gramhouse in another."""
+"""What end-to-end tests run: a sandbox in a thread, and gramhouse in a process or in this one."""
 
 import http.client
 import json
@@ -7,19 +7,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
+import pytest
 
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from connectors.warehouse.storage.connection import connect
+from flows.cli.app import main
+from flows.reporting.notices import notices
 from tests.landed import unmerged
+from tests.odd_api.api import OddApi
 
 KEY = "sandbox-demo-key"
+ROOT = Path(__file__).parents[2]
 # Seconds. A busy machine may need minutes for what usually takes seconds.
 TIMEOUT = 240.0
 # Proxies that do not exist, one of which Prefect's client cannot use. Processes on this machine need none.
@@ -29,7 +38,7 @@ PROXIES = {
     "ALL_PROXY": "socks5://127.0.0.1:9",
     "no_proxy": "fe80::/10,example.com",
 }
-EIGHT_ACCOUNTS = ("--accounts", "8", "--posts", "30", "--seed", "11")
+EIGHT_ACCOUNTS = {"accounts": 8, "posts": 30, "seed": 11}
 
 
 def wait_until(condition: Callable[[], bool], what: str, *, pause: float = 0.01) -> None:
@@ -40,18 +49,9 @@ def wait_until(condition: Callable[[], bool], what: str, *, pause: float = 0.01)
         time.sleep(pause)
 
 
-# A program of an operator whose syncs are seconds apart: a second scan confirms removals at once.
-AT_ONCE = """
-import models.removal
-models.removal.CONFIRM_AFTER_HOURS = models.removal.ACCOUNTS_CONFIRM_AFTER_HOURS = 0
-from flows.cli.__main__ import run
-run()
-"""
-
-
 @dataclass(frozen=True)
 class SandboxProcess:
-    """A sandbox in a separate process, controlled over its control endpoints."""
+    """A sandbox, controlled over its control endpoints."""
 
     url: str
 
@@ -104,7 +104,6 @@ class Operator:
 
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
-    program: tuple[str, ...] = ("-m", "flows.cli")
 
     @property
     def warehouse(self) -> Path:
@@ -123,9 +122,9 @@ class Operator:
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, *self.program, *arguments],
+            [sys.executable, "-m", "flows.cli", *arguments],
             env=self.environment(**env),
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -134,9 +133,7 @@ class Operator:
     def run(self, *arguments: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, **env)
         out, err = process.communicate(timeout=TIMEOUT)
-        assert process.returncode == code, f"exit code {process.returncode}, not {code}:\n{out}\n{err}"
-        assert "Traceback" not in out + err
-        return subprocess.CompletedProcess(arguments, code, out, err)
+        return _checked(subprocess.CompletedProcess(arguments, process.returncode, out, err), code)
 
     def sync(self, *, code: int = 0, **env: str) -> dict[str, Any]:
         return dict(json.loads(self.run("sync", "--json", code=code, **env).stdout))
@@ -158,29 +155,41 @@ class Operator:
             return unmerged(connection)
 
 
+class OperatorHere(Operator):
+    """Runs commands in this process, which takes half of the time. `start` begins another process."""
+
+    def run(self, *arguments: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
+        out, err = StringIO(), StringIO()
+        with (
+            chdir(ROOT),
+            patch.dict(os.environ, self.environment(**env), clear=True),
+            patch.object(sys, "argv", ["gramhouse", *arguments]),
+            patch.object(notices, "handlers", []),
+            redirect_stdout(out),
+            redirect_stderr(err),
+            pytest.raises(SystemExit) as exited,
+        ):
+            main()
+        returned = int(exited.value.code or 0)
+        return _checked(subprocess.CompletedProcess(arguments, returned, out.getvalue(), err.getvalue()), code)
+
+
+def _checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
+    assert done.returncode == code, f"exit code {done.returncode}, not {code}:\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
 @contextmanager
 def start_sandboxes() -> Iterator[Callable[..., SandboxProcess]]:
-    """Yield a function that starts a sandbox with the given options; terminate all of them at the end."""
-    started: list[subprocess.Popen[str]] = []
+    """Yield a function that starts a sandbox with the given options; stop all of them at the end."""
+    with ExitStack() as stack:
 
-    def begin(*options: str) -> SandboxProcess:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.odd_api", *options],
-            cwd=Path(__file__).parents[2],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        started.append(process)
-        assert process.stdout is not None
-        return SandboxProcess(process.stdout.readline().strip())
+        def begin(shape: str = "mixed", **options: Any) -> SandboxProcess:  # noqa: ANN401 - fields of SandboxSettings
+            url = stack.enter_context(in_thread(OddApi(SandboxSettings(**options), shape=shape)))
+            return SandboxProcess(url)
 
-    try:
         yield begin
-    finally:
-        for process in started:
-            process.terminate()
-            process.communicate(timeout=TIMEOUT)
 
 
 @contextmanager

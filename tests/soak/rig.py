@@ -11,7 +11,7 @@ from flows.config.settings import Settings, load
 from flows.engine.resources import build_request, open_resources
 from flows.pipeline import run_sync
 from models.runs import RunState
-from tests.e2e.processes import KEY, Operator, SandboxProcess, start_sandboxes
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess
 from tests.soak.measuring import files, rows, vitals
 from tests.soak.samples import Sample, Vitals
 
@@ -28,9 +28,15 @@ class BadRun(Exception):  # noqa: N818 - what it is
 
 @contextmanager
 def served(*options: str) -> Iterator[SandboxProcess]:
-    """Serve the API in a separate process during the block."""
-    with start_sandboxes() as begin:
-        yield begin(*options)
+    """Serve the API in a separate process during the block: this one's memory is measured."""
+    command = [sys.executable, "-m", "tests.odd_api", *options]
+    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield SandboxProcess(process.stdout.readline().strip())
+    finally:
+        process.terminate()
+        process.communicate(timeout=TIMEOUT)
 
 
 def settings(folder: Path, service: SandboxProcess) -> Settings:

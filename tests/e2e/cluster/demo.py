@@ -9,7 +9,7 @@ from tests.e2e.cluster.dask_cluster import Cluster
 from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit, start_sandboxes, wait_until
 
-SIZE = ("--accounts", "300", "--posts", "120", "--seed", "5")
+SIZE = {"accounts": 300, "posts": 120, "seed": 5}
 REQUESTS_BEFORE_THE_KILL = 400
 
 
@@ -21,7 +21,7 @@ def _print(line: str) -> None:
 def main() -> int:
     """Sync, kill a worker, and compare; return the exit code, or raise AssertionError if the snapshot differs."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        service = stack.enter_context(start_sandboxes())(*SIZE)
+        service = stack.enter_context(start_sandboxes())(**SIZE)
         operator = Operator(Path(folder), {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
         cluster = Cluster(operator, stack)
         operator.env |= {"GRAMHOUSE_ENGINE": "dask", "GRAMHOUSE_SCHEDULER": cluster.scheduler}

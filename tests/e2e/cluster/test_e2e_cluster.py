@@ -27,7 +27,7 @@ _RUN = "from flows.cli.__main__ import prepare_process, run; prepare_process(); 
 def seventy() -> Iterator[SandboxProcess]:
     """A sandbox with accounts for many tasks."""
     with start_sandboxes() as begin:
-        yield begin("--accounts", "70", "--posts", "40", "--seed", "5")
+        yield begin(accounts=70, posts=40, seed=5)
 
 
 @pytest.fixture
@@ -177,7 +177,13 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: SandboxProcess, 
 @pytest.mark.parametrize(
     ("patch", "env", "why"),
     [
-        pytest.param("task.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run", id="another version"),
+        pytest.param(
+            "task.release = lambda: '0.1.0'",
+            {},
+            "has gramhouse 0.1.0, and the run",
+            id="another version",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             "import types; task.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
             {},

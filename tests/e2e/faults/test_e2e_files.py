@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import AT_ONCE, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
+from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -80,11 +80,11 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
 
 
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("newer", ["sync --accept-removals", pytest.param("compact", marks=pytest.mark.long)])
 def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
     operator: Operator, service: SandboxProcess, newer: str
 ) -> None:
-    operator.program = ("-c", AT_ONCE)
     operator.sync()
     service.day(1)
     operator.sync()

@@ -131,7 +131,7 @@ def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator
     assert report["restarted"] == len(half)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_a_run_politely(operator: Operator, service: SandboxProcess, number: int) -> None:
     assert _kill_after(operator, service, 30, number) == 128 + number
     landed = _landed(operator, service)

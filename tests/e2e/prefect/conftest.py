@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.processes import Operator
 from tests.prefect_api import prefect_server
+
+
+@pytest.fixture
+def operator(shell: Operator) -> Operator:
+    """An operator whose commands are processes: a process reads Prefect's settings once."""
+    return shell
 
 
 @pytest.fixture(scope="module")

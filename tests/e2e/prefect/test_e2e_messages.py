@@ -49,7 +49,7 @@ DOUBLE: dict[str, Any] = {
 
 @pytest.fixture
 def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
-    return serve("--accounts", "60", "--posts", "2", "--stories", "1", "--seed", "11")
+    return serve(accounts=60, posts=2, stories=1, seed=11)
 
 
 @pytest.fixture

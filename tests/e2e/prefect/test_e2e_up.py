@@ -1,6 +1,7 @@
 """`gramhouse up` from its start to its end, with an operator's actions in between."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,12 +22,14 @@ import pytest
 
 from flows.orchestration.processes import free_port, prefect
 from tests.e2e import processes
+from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import KEY, PROXIES, TIMEOUT, Operator, SandboxProcess, start_sandboxes
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
 STOP = "Stop with Ctrl-C"
+WRONG_KEY = "wrong-canary-8c1"
 SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
 
 # Scheduled runs would disturb the tests, so they are due at least six hours from now, not in an hour of a time change.
@@ -148,7 +151,7 @@ class Up:
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("up")
     with start_sandboxes() as begin:
-        service = begin("--accounts", "4", "--posts", "20", "--seed", "11")
+        service = begin(accounts=4, posts=20, seed=11)
         env = {
             **PROXIES,
             "GRAMHOUSE_BASE_URL": service.url,
@@ -201,19 +204,16 @@ def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
     assert all(found["tags"] == ["gramhouse"] and found["description"] for found in there.values())
 
 
-def test_a_second_one_names_the_process_of_the_first(up: Up) -> None:
-    assert up.process is not None
-    output = up.operator.run("up", code=4)
-    assert output.stdout == ""
-    [line] = output.stderr.splitlines()
-    assert f"gramhouse up at http://127.0.0.1:{up.port} (process {up.process.pid}, since " in line
-
-
 @pytest.mark.parametrize(
     ("code", "wrong", "line"),
     [
         (1, {"PREFECT_API_URL": "http://127.0.0.1:9/api"}, "does not answer. Fix: start the server"),
-        (2, {"PREFECT_LOGGING_LEVEL": "LOUD"}, "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: Input"),
+        pytest.param(
+            2,
+            {"PREFECT_LOGGING_LEVEL": "LOUD"},
+            "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: Input",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_prefect_cannot_use_is_one_line(up: Up, code: int, wrong: dict[str, str], line: str) -> None:
@@ -436,6 +436,30 @@ def test_after_a_kill_nothing_is_left_and_the_run_is_resumed(up: Up) -> None:
     assert up.ended(run)["state_type"] == "COMPLETED"
 
 
+def test_a_sync_from_the_command_line_is_tracked_and_lands_the_same(up: Up, tmp_path: Path) -> None:
+    api = f"http://127.0.0.1:{up.port}/api"
+    tracked = Operator(tmp_path, {**up.operator.env, "PREFECT_API_URL": api, "PREFECT_HOME": str(up.home)})
+    output = tracked.run("sync")
+    assert f"tracked by {api}" in output.stderr
+    assert "complete" in output.stdout
+    assert "prefect" not in output.stderr.replace(api, "").replace("tracked by", "").lower()
+    assert_matches_api(tracked, up.service)
+
+    from_here = {"flow_runs": {"name": {"like_": "sync "}}}
+    [run] = up.ask("flow_runs/filter", from_here)
+    assert run["state_type"] == "COMPLETED"
+    assert run["state"]["name"] == "Completed" + (" with expired accounts" if up.service.expired() else "")
+    assert f"{len(up.service.accounts())} accounts listed" in run["state"]["message"]
+    assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", run["name"])
+    batch = f"stories and posts, accounts 1 to {len(up.service.accounts())}"
+    steps = up.ask("task_runs/filter", from_here)
+    assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
+    assert {step["state_type"] for step in steps} == {"COMPLETED"}
+
+    tracked.run("sync", code=1, GRAMHOUSE_API_KEY=WRONG_KEY)
+    assert sorted(run["state_type"] for run in up.ask("flow_runs/filter", from_here)) == ["COMPLETED", "FAILED"]
+
+
 @pytest.mark.usefixtures("nightly")
 def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: Up) -> None:
     began = time.monotonic()
@@ -444,4 +468,6 @@ def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: 
     assert up.children() == []
     for path in up.home.rglob("*"):
         if path.is_file():
-            assert KEY.encode() not in path.read_bytes(), path
+            content = path.read_bytes()
+            assert KEY.encode() not in content, path
+            assert WRONG_KEY.encode() not in content, path

@@ -12,7 +12,7 @@ import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import core_superseded
-from tests.e2e.processes import AT_ONCE, KEY, Operator, SandboxProcess
+from tests.e2e.processes import KEY, Operator, OperatorHere, SandboxProcess
 from tests.e2e.sync.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
 from tests.model.days import Account, Days, Media, Moment
@@ -219,19 +219,19 @@ MET = {"added", "changed", "removed", "expired", "posts missing", "missing only 
 
 
 # One shape is enough for `make test`.
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("shape", ["drift", pytest.param("mixed", marks=pytest.mark.long)])
 def test_the_snapshot_equals_the_model_after_each_day(
     shape: str, serve: Callable[..., SandboxProcess], tmp_path: Path
 ) -> None:
-    service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "73", "--shape", shape)
-    operator = Operator(
+    service = serve(shape=shape, accounts=40, posts=10, stories=1, seed=73)
+    operator = OperatorHere(
         tmp_path / "rig",
         {
             "GRAMHOUSE_BASE_URL": service.url,
             "GRAMHOUSE_API_KEY": KEY,
             "GRAMHOUSE_PAGE_SIZE": str(PAGE_SIZE),
         },
-        ("-c", AT_ONCE),
     )
     model, clock, ever, seen = Days(PAGE_SIZE), Clock(), Ever(), Seen()
     for day in range(DAYS):

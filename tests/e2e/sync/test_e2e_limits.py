@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
     """A separate sandbox for each test, because cooldowns cannot be reset."""
-    return serve(*EIGHT_ACCOUNTS)
+    return serve(**EIGHT_ACCOUNTS)
 
 
 def test_no_request_is_sent_during_a_cooldown_while_others_continue(
@@ -80,6 +80,8 @@ def test_a_deferred_scan_continues_at_its_checkpoint(operator: Operator, service
     assert_matches_api(operator, service)
 
 
+# The simulation kills runs while they wait.
+@pytest.mark.long
 def test_a_kill_while_waiting_keeps_the_cooldown(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}

@@ -15,39 +15,38 @@ PASSWORD = "hunter22"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-@pytest.fixture
-def operator(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> Operator:
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    return operator
 
 
 async def test_a_sync_through_a_proxy_trusts_a_private_authority(
-    operator: Operator, service: SandboxProcess, tmp_path: Path
+    shell: Operator, service: SandboxProcess, tmp_path: Path
 ) -> None:
     async with private_network(tmp_path, urlsplit(service.url).port or 0) as network:
         network.login = "Basic dXNlcjpodW50ZXIyMg=="
         proxy = {"GRAMHOUSE_BASE_URL": BASE_URL, "HTTPS_PROXY": f"http://user:{PASSWORD}@127.0.0.1:{network.port}"}
-        operator.env |= proxy
+        shell.env |= proxy
 
         async def run(*arguments: str, code: int = 0) -> str:
-            process = await asyncio.to_thread(operator.run, *arguments, code=code)
+            process = await asyncio.to_thread(shell.run, *arguments, code=code)
             assert PASSWORD not in process.stdout + process.stderr
             return process.stdout + process.stderr
 
         refused = await run("sync", code=1)
-        operator.env["SSL_CERT_FILE"] = str(network.authority)
+        shell.env["SSL_CERT_FILE"] = str(network.authority)
         assert "certificate_refused" in refused
         assert "SSL_CERT_FILE" in refused
         checked = await run("doctor")
         assert f"through the proxy 127.0.0.1:{network.port} (HTTPS_PROXY)" in checked
         assert "trusts the certificates of SSL_CERT_FILE" in checked
         await run("sync", "--verbose")
-        assert_matches_api(operator, service)
+        assert_matches_api(shell, service)
         network.login = "Basic another"
         assert "proxy_refused" in await run("sync", code=1)
-    stored = b"".join(path.read_bytes() for path in operator.folder.rglob("*") if path.is_file())
+    stored = b"".join(path.read_bytes() for path in shell.folder.rglob("*") if path.is_file())
     assert PASSWORD.encode() not in stored
 
 
@@ -60,7 +59,7 @@ async def test_a_sync_through_a_proxy_trusts_a_private_authority(
         ("SSL_CERT_DIR", "/nowhere", "/nowhere has no certificates"),
     ],
 )
-async def test_a_variable_that_cannot_be_used_is_one_line_before_the_first_request(
+def test_a_variable_that_cannot_be_used_is_one_line_before_the_first_request(
     operator: Operator, variable: str, value: str, shown: str
 ) -> None:
     address = operator.env["GRAMHOUSE_BASE_URL"]

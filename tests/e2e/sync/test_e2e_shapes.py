@@ -10,7 +10,7 @@ import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e.expected import expected_media, media_id
-from tests.e2e.processes import KEY, Operator, SandboxProcess
+from tests.e2e.processes import KEY, Operator, OperatorHere, SandboxProcess
 from tests.e2e.sync.registered import Registry, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
 from tests.model.reading import Item
@@ -30,14 +30,14 @@ FILLED = {
 
 @pytest.fixture
 def work(serve: Serve, tmp_path: Path) -> Work:
-    def begin(shape: str, *options: str, page_size: int = 5) -> tuple[Operator, SandboxProcess]:
-        service = serve("--shape", shape, "--seed", "11", *options)
+    def begin(shape: str, *, page_size: int = 5, **options: int) -> tuple[Operator, SandboxProcess]:
+        service = serve(shape=shape, seed=11, **options)
         env = {
             "GRAMHOUSE_BASE_URL": service.url,
             "GRAMHOUSE_API_KEY": KEY,
             "GRAMHOUSE_PAGE_SIZE": str(page_size),
         }
-        return Operator(tmp_path / "rig", env), service
+        return OperatorHere(tmp_path / "rig", env), service
 
     return begin
 
@@ -71,7 +71,7 @@ def assert_children(operator: Operator, truth: dict[Key, Item], path: str, table
 
 @pytest.mark.parametrize("shape", list(FILLED))
 def test_all_rows_and_values_are_kept(shape: str, work: Work) -> None:
-    operator, service = work(shape, "--accounts", "6", "--posts", "40", "--stories", "4")
+    operator, service = work(shape, accounts=6, posts=40, stories=4)
     report = operator.sync()
     assert report["state"] == "complete"
     truth = expected_media(service)
@@ -106,7 +106,7 @@ def test_all_rows_and_values_are_kept(shape: str, work: Work) -> None:
 
 
 def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work: Work) -> None:
-    operator, service = work("drift", "--accounts", "4", "--posts", "40", "--stories", "1")
+    operator, service = work("drift", accounts=4, posts=40, stories=1)
     operator.sync()
     truth = expected_media(service)
     fields = registry(operator)
@@ -129,9 +129,10 @@ def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work:
     for item in truth.values():
         for path, _, _ in reading.leaves(item):
             carried[path] += 1
-    for path, times in carried.items():
-        query = "SELECT count(*) FROM raw_media WHERE json_type(payload, ?) <> 'NULL'"
-        assert operator.ask(query, [path]) == [(times,)], path
+    paths = list(carried)
+    counts = ", ".join("count(*) FILTER (json_type(payload, ?) <> 'NULL')" for _ in paths)
+    (found,) = operator.ask(f"SELECT {counts} FROM raw_media", paths)
+    assert dict(zip(paths, found, strict=True)) == carried
 
 
 def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
@@ -159,7 +160,7 @@ def scanned(service: SandboxProcess, page_size: int) -> list[Sequence[Item]]:
 
 
 def test_each_drift_is_recorded(work: Work) -> None:
-    operator, service = work("drift", "--accounts", "1", "--posts", "60", "--stories", "3", page_size=2)
+    operator, service = work("drift", accounts=1, posts=60, stories=3, page_size=2)
     operator.sync()
     fields = registry(operator)
     expected = drifted(scanned(service, 2))
@@ -177,7 +178,7 @@ def test_each_drift_is_recorded(work: Work) -> None:
 
 
 def test_widening_a_type_also_widens_stored_values(work: Work) -> None:
-    operator, service = work("drift", "--accounts", "5", "--posts", "40", "--stories", "0")
+    operator, service = work("drift", accounts=5, posts=40, stories=0)
     operator.sync()
     before = registry(operator)["media", "/boost/level"]
     assert (before.type, before.changed) == ("BIGINT", False)
