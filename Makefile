@@ -186,7 +186,7 @@ format: $(VENV)/.dev ## Format the code.
 	$(BIN)/ruff format .
 
 dictionary: $(VENV)/.runtime ## Generate docs/data-dictionary.md and the table of docs/settings.md from the declarations.
-	$(BIN)/python -c 'from models.tables.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
+	$(BIN)/python -m tests.dictionary > docs/data-dictionary.md
 	$(BIN)/python -m flows.config.settings_table docs/settings.md
 
 notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of sandbox data and update its charts.

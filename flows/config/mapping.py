@@ -12,7 +12,7 @@ from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.naming import RESERVED, TOUCHY
 from models.schema.pointer import to_keys, to_pointer
-from models.tables import own_columns
+from models.views import own_columns
 
 
 def _path(text: str) -> str:

@@ -1,10 +1,9 @@
-"""Declarations of all tables and columns, each with a comment.
+"""Declarations of the warehouse's tables and columns, each with a comment.
 
-Two files are declared here. `WAREHOUSE` is the writer's; `SNAPSHOT` is the analysts', with views over a copy of the
-former. No table has a key or an index: in DuckDB they cost far more than they gain, so the merge ensures uniqueness.
+The analysts' file has a copy of them, with the views of `models/views`. No table has a key or an index: in DuckDB they
+cost far more than they gain, so the merge ensures uniqueness.
 """
 
-from models.tables.snapshot import SNAPSHOT
 from models.tables.warehouse import (
     WAREHOUSE,
     core_accounts,
@@ -27,7 +26,6 @@ from models.tables.warehouse import (
 )
 
 __all__ = [
-    "SNAPSHOT",
     "WAREHOUSE",
     "core_accounts",
     "core_children",
@@ -46,11 +44,4 @@ __all__ = [
     "ops_raw_parts",
     "ops_service",
     "ops_warehouse",
-    "own_columns",
 ]
-
-
-def own_columns(resource: str) -> set[str]:
-    """Return the declared column names of `media` or a child table, which columns of fields must not use."""
-    tables = [*WAREHOUSE.values(), *SNAPSHOT.values()]
-    return {name for table in tables if resource in (table.name, table.versions_of) for name in table.column_names}

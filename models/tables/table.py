@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass
 
-from models.tables.relations import Relation
-
 # Long, distinct texts: zstd needs half of the space of the compression that DuckDB would choose, and less CPU time.
 _PACKED = frozenset({"payload", "permalink", "media_url"})
-
-_NO_RELATION = Relation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +27,7 @@ class Column:
 class Table:
     """A table and its columns in order.
 
-    `sorted_by` is the order of its rows in a compacted file, `versions_of` the table whose rows it has versions of, and
-    `relation` its key and joins, if it is in the snapshot.
+    `sorted_by` is the order of its rows in a compacted file.
     """
 
     name: str
@@ -40,8 +35,6 @@ class Table:
     comment: str
     schema: str = "main"
     sorted_by: tuple[str, ...] = ()
-    versions_of: str | None = None
-    relation: Relation = _NO_RELATION
 
     @property
     def full_name(self) -> str:

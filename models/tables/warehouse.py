@@ -103,7 +103,6 @@ core_superseded = Table(
     ),
     schema="core",
     sorted_by=("account_id", "surface", "media_id", "valid_from"),
-    versions_of="media",
     comment="Earlier versions of the content of items; the current one is in media.",
 )
 
@@ -136,7 +135,7 @@ core_completed_scans = Table(
     (
         *partition(),
         text("scan_id", "The last complete scan that was merged.", nullable=False),
-        instant("complete_at", "When its last page was received.", nullable=False),
+        instant("complete_at", "When the last full scan received its last page.", nullable=False),
         whole("seq", "The landing of the last page of the last closed scan, full or recent."),
         *completed_scan(),
         small("order_proofs", "Consecutive full scans that must still find posts in order before item_order is set."),

@@ -1,16 +1,47 @@
-"""The analysts' views, one .sql file each.
+"""The analysts' tables: views of the snapshot, one .sql file each.
 
-The comment at the top of a file is the description of the view; the comment after a selected column describes it.
+The comment at the top of a file describes the view, and the comment after a selected column describes the column. Lines
+`-- key: ` and `-- join: ` name the view's key, and views that can be joined. The snapshot has no constraints: tests
+check keys and joins. Parts in braces are filled when a snapshot is published
+(`connectors/warehouse/snapshot/contents.py`), `{inferred}` with the columns of fields that the API's contract does not
+specify.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib.resources import files
-from itertools import takewhile
 
-from models.tables.relations import ACCOUNT, OF_POST, Relation
+from models.schema.fields import MEDIA
+from models.schema.table_schemas import CHILDREN, HISTORY
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Columns that join a view with the view `table`; they have the same names in both.
+
+    `always`: every row has a matching row in `table`.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    always: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The key and the joins of a view.
+
+    `nullable` are columns of the key that may be NULL. If `is_unique` is False, rows with equal keys are possible: an
+    item that occurs twice on a page, with different content, has two versions with the same time.
+    """
+
+    key: tuple[str, ...] = ()
+    joins: tuple[Join, ...] = ()
+    nullable: tuple[str, ...] = ()
+    is_unique: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,36 +54,62 @@ class View:
     columns: Mapping[str, str]
     select: str
 
+    @property
+    def reads(self) -> list[str]:
+        """Return the names after FROM and JOIN: other views, and parts of the query."""
+        return re.findall(r"\b(?:FROM|JOIN) (\w+)\b(?!\.)", self.select)
 
-# In order of creation: a view may read those before it.
-_RELATIONS = {
-    "freshness": Relation(("account_id", "surface"), (ACCOUNT,)),
-    "expired_accounts": Relation(("account_id",), (ACCOUNT,)),
-    "posting_cadence": Relation(("account_id",), (ACCOUNT,)),
-    "stale_accounts": Relation(("account_id",), (ACCOUNT,)),
-    "engagement_by_day": Relation(("account_id", "day"), (ACCOUNT,)),
-    "post_growth": Relation(("account_id", "media_id", "metric"), OF_POST),
-    "stories_by_day": Relation(("account_id", "day"), (ACCOUNT,)),
-    "post_performance": Relation(("account_id", "media_id"), OF_POST),
-    "best_hour": Relation(("weekday", "hour")),
-    "best_hour_by_account": Relation(("account_id", "weekday", "hour"), (ACCOUNT,), nullable=("weekday", "hour")),
+    @property
+    def is_stored(self) -> bool:
+        """Return whether its rows are those of tables of the warehouse, instead of computed from other views."""
+        return "FROM core." in self.select
+
+
+_HEAD = re.compile(r"\A(?:-- .*\n)*")
+_TAG = re.compile(r"(?P<tag>key|join)(?P<note>, not [\w ]+)?: (?P<what>.+)")
+
+# The last word before the comment is the column's name: `a.status,  -- active`, `count(*) AS posts  -- All posts.`
+_COLUMN = re.compile(r"(\w+),?  -- (.+(?:\n {5,}-- .+)*)$", re.MULTILINE)
+_COMMENT = re.compile(r"\s+-- .+$", re.MULTILINE)
+
+# Columns of the warehouse's tables that no view has.
+_INTERNAL = {
+    MEDIA: {"overflow", "payload_hash", "raw_landed", "written_at", "written_seq"},
+    CHILDREN: set(),
 }
 
-# The last word of a select-list's line is the column's name: `a.status,`, `count(*) AS posts`.
-_COLUMN = re.compile(r"(\w+),?  -- (.+)$", re.MULTILINE)
 
-
-def _read(name: str, relation: Relation) -> View:
-    text = files(__package__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
-    head = list(takewhile(lambda line: line.startswith("-- "), text.splitlines(keepends=True)))
-    comment = " ".join(line.removeprefix("-- ").strip() for line in head)
-    query = text[len("".join(head)) :].strip()
-    return View(
-        name, relation, comment, dict(_COLUMN.findall(query)), re.sub(r"  -- .+$", "", query, flags=re.MULTILINE)
+def _relation(tags: list[re.Match[str]]) -> Relation:
+    names = [name for found in tags if found["tag"] == "key" for name in found["what"].split(", ")]
+    joins = [(*found["what"].split(" by "), not found["note"]) for found in tags if found["tag"] == "join"]
+    return Relation(
+        tuple(name.removesuffix(" or NULL") for name in names),
+        tuple(Join(table, tuple(columns.split(", ")), always) for table, columns, always in joins),
+        tuple(name.removesuffix(" or NULL") for name in names if name.endswith(" or NULL")),
+        is_unique=not any(found["tag"] == "key" and found["note"] for found in tags),
     )
 
 
+def _read(name: str, text: str) -> View:
+    query = _HEAD.sub("", text).strip()
+    lines = [line.removeprefix("-- ") for line in text.splitlines() if line.startswith("-- ")]
+    tags = [found for line in lines if (found := _TAG.fullmatch(line))]
+    comment = " ".join(line for line in lines if not _TAG.fullmatch(line))
+    columns = {column: re.sub(r"\n +-- ", " ", about) for column, about in _COLUMN.findall(query)}
+    return View(name, _relation(tags), comment, columns, _COMMENT.sub("", query))
+
+
 @cache
-def views() -> tuple[View, ...]:
-    """Return the views in the order in which they must be created."""
-    return tuple(_read(name, relation) for name, relation in _RELATIONS.items())
+def views() -> Mapping[str, View]:
+    """Return the views by name, in the order in which they can be created: each after those that it reads."""
+    paths = sorted((path for path in files(__package__).iterdir() if path.name.endswith(".sql")), key=lambda p: p.name)
+    found = [_read(path.name.removesuffix(".sql"), path.read_text(encoding="utf-8")) for path in paths]
+    by_name = {view.name: view for view in found}
+    order = TopologicalSorter({view.name: [one for one in view.reads if one in by_name] for view in found})
+    return {name: by_name[name] for name in order.static_order()}
+
+
+def own_columns(resource: str) -> set[str]:
+    """Return the column names of `media` or a child table that columns of fields must not use."""
+    names = ("media", HISTORY, "media_history") if resource == MEDIA else (resource,)
+    return _INTERNAL[resource].union(*(views()[name].columns for name in names))

@@ -3,6 +3,8 @@
 -- visible again. The first count of a post is a gain only within 48 hours of its publication. Removed posts and accounts
 -- are included. A day without changes has no row. With incremental scans, gains of posts older than the lookback window
 -- fall on the day of their next full scan.
+-- key: account_id, day
+-- join: accounts by account_id
 WITH counted AS (
     SELECT
         c.account_id,

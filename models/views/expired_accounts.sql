@@ -1,5 +1,7 @@
 -- Accounts whose access token must be renewed, since when, and how old their media are (the older of
 -- posts and stories).
+-- key: account_id
+-- join: accounts by account_id
 SELECT
     a.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.

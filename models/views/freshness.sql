@@ -2,6 +2,8 @@
 -- run, and whether they are stale: no scan was closed for longer than published.stale_after. It is the one definition of
 -- stale. `SELECT max(age_seconds) FROM freshness` is the number for a monitor. After a recent scan what is as new as
 -- covered_from is as of recent_at; what is older is as of complete_at.
+-- key: account_id, surface
+-- join: accounts by account_id
 WITH last_outcome AS (
     SELECT o.account_id, o.surface, o.outcome, o.error_code, o.resume_after, o.ended_at
     FROM run_outcomes AS o

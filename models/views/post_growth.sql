@@ -2,6 +2,9 @@
 -- count applies from the scan that saw it until a scan sees another one. A count that vanished (hidden likes) keeps its
 -- last value. Removed posts and accounts are included, posts that never had a count are not. Counts are as of the post's
 -- last_seen_at in media: with incremental scans, only full scans see old posts.
+-- key: account_id, media_id, metric
+-- join: media by account_id, media_id
+-- join: accounts by account_id
 WITH grown AS (
     SELECT
         c.account_id,

@@ -1,6 +1,9 @@
 -- Likes of each post relative to its account: 2 is twice the likes of the account's median post. Excluded are posts last
 -- seen within 7 days of publication, whose likes were still growing, and posts with hidden likes or without a time of
 -- publication. Removed posts and accounts are included, with the likes last seen.
+-- key: account_id, media_id
+-- join: media by account_id, media_id
+-- join: accounts by account_id
 WITH ripe AS (
     SELECT
         account_id,

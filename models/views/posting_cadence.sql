@@ -1,6 +1,8 @@
 -- How often each account posts: number of posts in the days before this snapshot, and the usual number of days between
 -- two posts. Posts removed since are included, posts without a time of publication are not. Posts published after
 -- scanned_at are not known yet. Accounts that left the catalogue are excluded.
+-- key: account_id
+-- join: accounts by account_id
 WITH post AS (
     SELECT
         m.account_id,

@@ -1,6 +1,8 @@
 -- Accounts going stale, and why. never_scanned, not_scanned: their posts are stale, as freshness defines it.
 -- token_expired: stale because the token must be renewed. stopped_posting: scanned, at
 -- least five posts, but none for more than three times their usual gap and at least a week.
+-- key: account_id
+-- join: accounts by account_id
 SELECT
     c.account_id,  -- The account's id.
     c.ig_username,  -- Its name on the social network.

@@ -1,5 +1,7 @@
 -- Stories captured, by account and day of publication (UTC; the day it was first seen where a story does not say), and
 -- what became of them. Accounts that left the catalogue keep their days. A day without a story has no row.
+-- key: account_id, day
+-- join: accounts by account_id
 WITH story AS (
     SELECT account_id, ig_username, coalesce(published_at, first_seen_at) AS began_at, last_seen_at, removal
     FROM media

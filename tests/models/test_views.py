@@ -1,14 +1,14 @@
-from importlib.resources import files
+import re
 
 import pytest
 
-from models.tables import SNAPSHOT
-from models.views import View, views
+from models.tables import WAREHOUSE
+from models.views import View, own_columns, views
 
-VIEWS = {view.name: view for view in views()}
+VIEWS = pytest.mark.parametrize("view", views().values(), ids=views())
 
 
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@VIEWS
 def test_a_view_is_one_query_and_has_descriptions(view: View) -> None:
     for comment in (view.comment, *view.columns.values()):
         assert comment.endswith(".")
@@ -18,11 +18,41 @@ def test_a_view_is_one_query_and_has_descriptions(view: View) -> None:
     assert view.select.startswith(("SELECT", "WITH"))
 
 
-def test_no_view_takes_the_name_of_a_table() -> None:
-    assert not VIEWS.keys() & SNAPSHOT.keys()
+@VIEWS
+def test_a_column_that_a_view_copies_from_a_table_is_described_alike(view: View) -> None:
+    table = WAREHOUSE.get(f"core.{view.name}")
+    declared = {} if table is None else {column.name: column.comment for column in table.columns}
+    copied = set(re.findall(r"^    (?:\w+\.)?(\w+),?$", view.select, re.MULTILINE)) & declared.keys()
+    assert copied or table is None
+    assert {name: view.columns[name] for name in copied} == {name: declared[name] for name in copied}
 
 
-def test_every_file_is_a_view() -> None:
-    assert set(VIEWS) == {
-        path.name.removesuffix(".sql") for path in files("models.views").iterdir() if ".sql" in path.name
+def test_a_view_is_created_after_the_views_that_it_reads() -> None:
+    names = list(views())
+    assert names.index("media") < names.index("post_performance") < names.index("best_hour")
+    for view in views().values():
+        assert all(names.index(read) < names.index(view.name) for read in view.reads if read in views())
+
+
+@pytest.mark.parametrize(
+    ("resource", "tables"), [("media", ["media", "media_superseded"]), ("media_children", ["media_children"])]
+)
+def test_columns_of_fields_use_no_name_of_a_declared_column(resource: str, tables: list[str]) -> None:
+    declared = {column for table in tables for column in WAREHOUSE[f"core.{table}"].column_names}
+    assert declared <= own_columns(resource)
+
+
+def test_analysts_find_the_columns_they_were_promised() -> None:
+    asked = {
+        "accounts": "account_id ig_username public_id status token_expired_since first_seen_at last_seen_at removed_at",
+        "account_status_history": "account_id status valid_from valid_to",
+        "media": "account_id surface media_id ig_username media_type caption permalink media_url published_at"
+        " like_count comments_count first_seen_at last_seen_at changed_at removed_at removal",
+        "media_history": "account_id surface media_id valid_from valid_to media_type caption permalink published_at",
+        "fields": "path column_name type first_seen_at last_type_change_at items",
+        "quarantine": "reason payload run_id correlation_id seen_at",
+        "run_outcomes": "outcome pages items error_code correlation_id resume_after started_at ended_at",
     }
+    for name, columns in asked.items():
+        assert set(columns.split()) <= views()[name].columns.keys()
+    assert "payload_hash" not in views()["media"].columns

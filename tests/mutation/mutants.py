@@ -381,8 +381,8 @@ MUTANTS = (
     ),
     Mutant(
         "a recent scan has seen all posts",
-        "connectors/warehouse/snapshot/contents.py",
-        " AND gh_item.published_at > gh_lookup.posts_covered_from",
+        "models/views/media.sql",
+        " AND gh_row.published_at > gh_lookup.posts_covered_from",
         "",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
@@ -521,9 +521,9 @@ MUTANTS = (
     ),
     Mutant(
         "a key that is not unique",
-        "models/tables/snapshot.py",
-        'Relation((*ITEM, "metric", "observed_at"), OF_ITEM, is_unique=False)',
-        'Relation((*ITEM, "metric"), OF_ITEM, is_unique=False)',
+        "models/views/media_metrics.sql",
+        "media_id, metric, observed_at\n",
+        "media_id, metric\n",
         ("tests/handoff/test_handoff_dbt.py",),
     ),
     Mutant(

@@ -30,12 +30,12 @@ def three_days(folder: Path) -> Path:
 
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:
     """Copy the public tables and views of a snapshot to another file, with changes."""
-    computed = [view.name for view in views()]
+    computed = [view for view in views().values() if not view.is_stored]
     with duckdb.connect(target) as db:
         db.execute("SET TimeZone = 'UTC'")
         db.execute(f"ATTACH '{snapshot}' AS old (READ_ONLY)")
         names = db.execute("SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'old'").fetchall()
-        known = {name for (name,) in names} - set(computed)
+        known = {name for (name,) in names} - {view.name for view in computed}
         mine = db.execute(
             "SELECT DISTINCT table_name FROM duckdb_columns() WHERE database_name = 'old' AND schema_name = 'main'"
         ).fetchall()
@@ -43,6 +43,6 @@ def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyCon
             db.execute(f'CREATE TABLE "{name}" AS FROM old.main."{name}"')
         db.execute("DETACH old")
         change(db)
-        for view in views():
+        for view in computed:
             db.execute(f"CREATE VIEW {view.name} AS {view.select}")
     return target

@@ -12,7 +12,7 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import literal
 from models.partition import media
-from models.tables import SNAPSHOT
+from models.views import views
 from tests.warehouse.rig import BEN, POSTS, STORIES, account, at, emptied
 
 Rows = list[dict[str, Any]]
@@ -52,15 +52,15 @@ def _shown(db: duckdb.DuckDBPyConnection, column: str) -> None:
     """Add a column of its table to the end of the view media."""
     ((sql,),) = db.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'media'").fetchall()
     db.execute(sql.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace(" FROM ", f", {column} FROM ", 1))
-    media = SNAPSHOT["media"]
-    comments = {"VIEW media": media.comment, **{f"COLUMN media.{each.name}": each.comment for each in media.columns}}
+    media = views()["media"]
+    comments = {"VIEW media": media.comment, **{f"COLUMN media.{name}": text for name, text in media.columns.items()}}
     for what, comment in comments.items():
-        db.execute(f"COMMENT ON {what} IS {literal(comment or '')}")
+        db.execute(f"COMMENT ON {what} IS {literal(comment)}")
 
 
 def as_tables(db: duckdb.DuckDBPyConnection) -> None:
     """Replace the public views by tables, so that a test can write to them."""
-    for name in SNAPSHOT.keys() - {"published"}:
+    for name in [name for name, view in views().items() if view.is_stored]:
         db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
 
 

@@ -82,20 +82,6 @@ def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts
     return tuple(found)
 
 
-# The snapshot's table `runs`: a row for each run, and one for all runs that are no longer listed. Counts that an older
-# version did not record are NULL. A run that landed nothing has no row of counts.
-LISTED = f"""
-SELECT r.* EXCLUDE (published_at),
-    {", ".join(f"if(c.run_id IS NULL, 0, c.{name}) AS {name}" for name in NAMES)}
-FROM core.runs AS r LEFT JOIN core.run_counts AS c USING (run_id)
-UNION ALL BY NAME
-SELECT
-    'totals' AS run_id, 'totals' AS kind, 'totals' AS state, TIMESTAMPTZ '1970-01-01 00:00:00+00' AS started_at,
-    'Counts of all runs no longer listed.' AS detail, '' AS version, {_SUMS}
-FROM core.run_counts ANTI JOIN core.runs USING (run_id) HAVING count(*) > 0
-"""  # noqa: S608
-
-
 def forget(connection: Connection) -> None:
     """Combine the counts of all runs that are no longer listed into one row, in the open transaction."""
     for statement in (

@@ -11,8 +11,8 @@ from models.schema.json_types import JsonType
 from models.schema.mapping import READING_TYPES, Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.table_schemas import CHILDREN, child_table
-from models.tables import SNAPSHOT, WAREHOUSE, core_fields, ops_mapping, own_columns
-from models.views import views
+from models.tables import WAREHOUSE, core_fields, ops_mapping
+from models.views import own_columns, views
 
 
 def read_mapping(connection: Connection) -> Mapping:
@@ -41,8 +41,7 @@ def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
 
 def own_names(mapping: Mapping) -> OwnNames:
     """Return the reserved names, which no inferred field may have."""
-    names = {table.name for tables in (WAREHOUSE, SNAPSHOT) for table in tables.values()}
-    names.update(view.name for view in views())
+    names = {table.name for table in WAREHOUSE.values()} | views().keys()
     declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
     declared[MEDIA].update(column.column for column in mapping.columns)
     declared[CHILDREN].update(column.column for column in mapping.child_columns)

@@ -1,4 +1,27 @@
--- name: gaps
+-- name: account_lookup
+-- All values that the views look up by account, in one table: each further join would add its full cost to every query
+-- on media.
+WITH listed AS (
+    SELECT account_id, any_value(ig_username) AS ig_username FROM core.accounts GROUP BY account_id
+),
+missing AS (
+    SELECT account_id, min(missing_since) AS missing_since FROM ops.missing_accounts GROUP BY account_id
+),
+scanned AS (
+    SELECT
+        account_id,
+        {complete_at},
+        max(recent_at) FILTER (surface = 'posts') AS posts_recent_at,
+        max(covered_from) FILTER (surface = 'posts') AS posts_covered_from
+    FROM core.completed_scans
+    WHERE resource = 'media'
+    GROUP BY account_id
+)
+FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (account_id)
+
+-- name: open_gaps
+-- Scans that stopped before they reached known posts, and began after the last closed scan of their partition. (That
+-- scan has read what an older one left out.) The reason is from the last run that scanned the partition.
 WITH open_scans AS (
     SELECT c.*, w.seq AS closed_seq
     FROM ops.checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
@@ -19,3 +42,13 @@ SELECT
     ) AS known_from,
     coalesce(o.reason, 'interrupted') AS reason
 FROM open_scans AS s LEFT JOIN last_outcomes AS o USING (account_id, surface)
+
+-- name: missing_items
+-- Items whose removal awaits confirmation.
+SELECT account_id, surface, media_id, min(missing_since) AS missing_since, min(last_seen_at) AS last_seen_at
+FROM ops.missing GROUP BY account_id, surface, media_id
+
+-- name: published
+SELECT
+    {snapshot_at}::TIMESTAMPTZ AS snapshot_at, {version}::VARCHAR AS version, {stale_after}::DOUBLE AS stale_after,
+    {warehouse_id}::VARCHAR AS warehouse_id, {full_refresh_every}::DOUBLE AS full_refresh_every

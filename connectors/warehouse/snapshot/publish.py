@@ -10,7 +10,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.parts import store_of
-from connectors.warehouse.snapshot.contents import relations
+from connectors.warehouse.snapshot.contents import snapshot_views
 from connectors.warehouse.snapshot.draft import complete
 from connectors.warehouse.snapshot.file_copy import copy_file
 from connectors.warehouse.snapshot.ownership import PUBLISHED, refusal
@@ -118,7 +118,7 @@ def publish(
             raise WarehouseUnusable(str(refused))
         with on_all_cores(db):
             with connection.begin():
-                store_views(connection, relations(connection))
+                store_views(connection, snapshot_views(connection))
                 raw_folder = store_of(connection).folder.resolve()
                 published = {
                     "snapshot_at": at,

@@ -1,16 +1,15 @@
 """The snapshot's views in the warehouse file, so that a copy of the file has them with all their comments."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.snapshot.contents import LOOKUPS, Relation
+from connectors.warehouse.snapshot.contents import lookups
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.tables import SNAPSHOT
-from models.views import views
+from models.views import View
 
 # Its definition contains the fingerprint and the names of the stored views.
 _REGISTER = "stored_views"
@@ -27,20 +26,12 @@ ORDER BY schema_name, table_name
 """
 
 
-def comments(kind: str, name: str, comment: str, columns: Mapping[str, str]) -> Iterator[str]:
-    """Yield the statements that add the comments of a table or view in `main`, and those of its columns."""
-    yield f"COMMENT ON {kind} main.{quoted(name)} IS {literal(comment)}"
-    for column, text in columns.items():
-        yield f"COMMENT ON COLUMN main.{quoted(name)}.{quoted(column)} IS {literal(text)}"
-
-
-def _creating(relations: Sequence[Relation]) -> Iterator[str]:
-    for relation in relations:
-        yield f"CREATE VIEW main.{quoted(relation.name)} AS {relation.select}"
-        yield from comments("VIEW", relation.name, relation.comment, relation.columns)
-    for view in views():
-        yield f"CREATE VIEW main.{view.name} AS {view.select}"
-        yield from comments("VIEW", view.name, view.comment, view.columns)
+def _creating(view: View) -> Iterator[str]:
+    name = f"main.{quoted(view.name)}"
+    yield f"CREATE VIEW {name} AS {view.select}"
+    yield f"COMMENT ON VIEW {name} IS {literal(view.comment)}"
+    for column, comment in view.columns.items():
+        yield f"COMMENT ON COLUMN {name}.{quoted(column)} IS {literal(comment)}"
 
 
 def _fingerprint(db: DuckDBPyConnection, statements: Sequence[str]) -> str:
@@ -49,28 +40,27 @@ def _fingerprint(db: DuckDBPyConnection, statements: Sequence[str]) -> str:
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-def store_views(connection: Connection, relations: Sequence[Relation]) -> None:
-    """Replace the views in the warehouse file if they are not those of `relations`. Call it within a transaction.
+def store_views(connection: Connection, views: Sequence[View]) -> None:
+    """Replace the snapshot's views in the warehouse file if they are not these. Call it within a transaction.
 
     Each of their 250 comments is a statement of DuckDB; together they took most of the time of publishing a small
-    warehouse. In the warehouse itself most of the views cannot be queried: `published` and the tables in `LOOKUPS`
-    are only in the snapshot. Other views in `main` are kept.
+    warehouse. In the warehouse itself most of the views cannot be queried: the tables of `lookups` are only in the
+    snapshot. Other views in `main` are kept.
     """
     db = connection.db
-    published = SNAPSHOT["published"]
+    tables = lookups({})
     creating = [
         # DuckDB creates a view only if its tables exist.
-        *(f"CREATE TABLE {name} AS {select} WITH NO DATA" for name, select in LOOKUPS.items()),
-        published.create,
-        *_creating(relations),
-        *(f"DROP TABLE {name}" for name in (*LOOKUPS, published.name)),
+        *(f"CREATE TABLE {name} AS {select} WITH NO DATA" for name, select in tables.items()),
+        *(statement for view in views for statement in _creating(view)),
+        *(f"DROP TABLE {name}" for name in tables),
     ]
     fingerprint = _fingerprint(db, creating)
     registered = db.execute(_REGISTERED).fetchall()
     if registered and fingerprint in registered[0][0]:
         return
     stored = db.execute(f"SELECT unnest(names) FROM ops.{_REGISTER}").fetchall() if registered else []  # noqa: S608
-    names = ", ".join(literal(name) for name in [each.name for each in relations] + [view.name for view in views()])
+    names = ", ".join(literal(view.name) for view in views)
     register = f"SELECT {literal(fingerprint)} AS fingerprint, [{names}] AS names"
     statements = [
         *(f"DROP VIEW IF EXISTS main.{quoted(name)}" for (name,) in stored),

@@ -35,7 +35,8 @@ _SETTINGS = {
 # The oldest storage version with zstd compression; every DuckDB since 1.2 can read it.
 _STORAGE = "v1.2.0"
 
-_SNAPSHOTS_OWN = "main.published"
+# The table of a snapshot, and of one that 0.2.0 published.
+_SNAPSHOTS_OWN = {"core.published", "main.published"}
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
@@ -174,7 +175,7 @@ def read_revision(db: DuckDBPyConnection, path: Path) -> str | None:
         return None
     if revisions.TABLE not in present:
         # A snapshot contains tables of a warehouse too.
-        if not present.isdisjoint(WAREHOUSE) and _SNAPSHOTS_OWN not in present:
+        if not present.isdisjoint(WAREHOUSE) and present.isdisjoint(_SNAPSHOTS_OWN):
             raise _too_old(path)
         message = (
             f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"

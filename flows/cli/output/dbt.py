@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from models.tables.dictionary import relations
-from models.tables.relations import CHILD, Relation
+from models.schema.table_schemas import CHILDREN
+from models.views import Relation, views
 
 SOURCE = "gramhouse"
 
@@ -61,9 +61,11 @@ def _table(table: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], relat
 
 
 def _relation(name: str, columns: Sequence[Mapping[str, Any]]) -> Relation:
+    if name in views():
+        return views()[name].relation
     # Tables that are not declared are child tables of other arrays of objects.
-    undeclared = CHILD if {column["name"] for column in columns} >= set(CHILD.key) else Relation()
-    return relations().get(name, undeclared)
+    child = views()[CHILDREN].relation
+    return child if {column["name"] for column in columns} >= set(child.key) else Relation()
 
 
 def sources(

@@ -37,7 +37,7 @@ def snapshot() -> dict[str, list[tuple[object, ...]]]:
         return {
             name: db.execute(f"DESCRIBE {name}").fetchall() + sorted(db.execute(f"{kept} {name}").fetchall(), key=repr)
             for (name,) in found
-            if name not in {view.name for view in views()}
+            if name != "published" and (name not in views() or views()[name].is_stored)
         }
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from connectors.warehouse.maintenance import compact as module
 from connectors.warehouse.maintenance.compact import Compacted, compact
-from connectors.warehouse.snapshot.contents import relations
+from connectors.warehouse.snapshot.contents import snapshot_views
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -96,7 +96,7 @@ def full(path: Path) -> Path:
             "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('b', now()), ('a', now())",
         ):
             connection.db.execute(statement)
-        store_views(connection, relations(connection))
+        store_views(connection, snapshot_views(connection))
     return path
 
 
@@ -147,7 +147,7 @@ def test_compaction_keeps_all_data_and_reduces_the_size(full: Path) -> None:
     views = "SELECT view_oid, view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     stored = ask(full, views)
     with connect(full) as connection, connection.begin():
-        store_views(connection, relations(connection))
+        store_views(connection, snapshot_views(connection))
     assert ask(full, views) == stored != []
     assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock", "raw"}
 

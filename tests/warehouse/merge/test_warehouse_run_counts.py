@@ -4,12 +4,14 @@ from datetime import timedelta
 from typing import Any
 
 from connectors.warehouse.maintenance.housekeeping import delete_runs
-from connectors.warehouse.merge.run_counts import LISTED, NAMES, MergeStats, RunCounts, of_runs
+from connectors.warehouse.merge.run_counts import NAMES, MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger
 from models.runs import RunState
+from models.views import views
 from tests.warehouse.rig import POSTS, Rig, Scan, at
 
 _NAMED = ", ".join(NAMES)
+LISTED = views()["runs"].select
 
 
 def begin(rig: Rig, run_id: str, hour: float, kind: str = "sync", state: RunState = RunState.COMPLETE) -> None:

@@ -11,7 +11,7 @@ import pytest
 from connectors.warehouse.snapshot.publish import publish
 from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
-from models.tables import SNAPSHOT
+from models.views import views
 from tests.warehouse.rig import POSTS, Rig, Row, at
 
 TITLE = replace(
@@ -150,5 +150,4 @@ def test_the_history_in_the_snapshot_has_all_versions_and_column_comments(rig: R
     with duckdb.connect(str(path), read_only=True) as db:
         for table in ("media_history", "media_superseded"):
             found = dict(db.execute(described.format(table)).fetchall())
-            declared = {column.name: column.comment for column in SNAPSHOT[table].columns}
-            assert found == {**declared, "mood": "Inferred from /mood (text)."}
+            assert found == {**views()[table].columns, "mood": "Inferred from /mood (text)."}

@@ -1,0 +1,31 @@
+-- Every version of the content of every item, one row each; valid_to is NULL for the current version. A version has the
+-- values last stored for it. Counts are in media_metrics. Of children, only the current ones are kept, in separate
+-- tables. These columns are followed by those inferred from other fields of content.
+-- key, not unique: account_id, surface, media_id, valid_from
+-- join: media by account_id, surface, media_id
+-- join: accounts by account_id
+SELECT
+    gh_row.account_id,  -- The account's id, a UUID in lower case.
+    gh_row.surface,  -- Where the item was listed: posts or stories.
+    gh_row.media_id,  -- The item's id, always text.
+    gh_row.valid_from,  -- When a sync first saw this version.
+    gh_row.valid_to,  -- When a sync first saw the next version; NULL for the current one.
+    gh_row.media_type,  -- Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM.
+    gh_row.caption,  -- The caption as published.
+    gh_row.permalink,  -- URL of the item on the social network.
+    gh_row.published_at  -- When the item was published.
+    {inferred}
+FROM core.media_superseded AS gh_row
+UNION ALL
+SELECT
+    gh_row.account_id,
+    gh_row.surface,
+    gh_row.media_id,
+    gh_row.content_changed_at,
+    NULL,
+    gh_row.media_type,
+    gh_row.caption,
+    gh_row.permalink,
+    gh_row.published_at
+    {inferred}
+FROM core.media AS gh_row

@@ -1,0 +1,21 @@
+-- The outcomes of partitions in runs, one row each. Of runs that are older than 7 days and not among the last 30, a
+-- successful outcome is kept only if it is the partition's last, or differs from the previous one in that month.
+-- key: run_id, resource, account_id, surface
+-- join: runs by run_id
+-- join, not all rows: accounts by account_id
+SELECT
+    run_id,  -- The run.
+    resource,  -- What was scanned: accounts (the catalogue) or media.
+    account_id,  -- The scanned account; empty for the catalogue.
+    surface,  -- posts or stories; empty for the catalogue.
+    outcome,  -- complete, recent, skipped, deferred, denied, not_found or failed.
+    pages,  -- Pages of the partition that this run landed.
+    items,  -- Records of the partition that this run landed.
+    error_code,  -- The API's error code, or gramhouse's own if it received none.
+    http_status,  -- HTTP status of the last response.
+    correlation_id,  -- X-Correlation-ID of the last response, for the API's support.
+    resume_after,  -- No request is sent before this; NULL if there is nothing to wait for.
+    detail,  -- What a person should know of it, one line.
+    started_at,  -- When the run began this partition.
+    ended_at  -- When its outcome was known.
+FROM core.run_outcomes
