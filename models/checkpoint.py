@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from models.incremental import Feed, resumed_feed
+from models.incremental import FeedProgress, resumed_feed
 from models.partition import Partition
 from models.runs import began_within
 
@@ -34,8 +34,9 @@ class Checkpoint:
     only items that the scan had seen before, `empty_pages` those without items.
 
     `known_seq`: the scan may stop at posts that were known when the landing with this number closed a scan; None: the
-    scan is full. `known_run`, `read_to` and `order_broken_by` are those of its `Feed`. `full_share`: for a complete
-    scan, the part of the refresh interval after which the next full scan is due; None: a part that differs by account.
+    scan is full. `known_run`, `read_to` and `order_broken_by` are those of its `FeedProgress`. `full_share`: for a
+    complete scan, the part of the refresh interval after which the next full scan is due; None: a part that differs by
+    account.
     """
 
     partition: Partition
@@ -67,7 +68,7 @@ class Checkpoint:
         rejected: int = 0,
         repeated_pages: int = 0,
         empty_pages: int = 0,
-        feed: Feed | None = None,
+        feed: FeedProgress | None = None,
         full_share: float | None = None,
     ) -> "Checkpoint":
         """Return the checkpoint after one more page; `feed` is the state of the feed after it.
@@ -76,7 +77,7 @@ class Checkpoint:
         reaches known posts first. A scan that rejected more than half of its items is abandoned instead: it has not
         seen them, so it neither makes them fresh nor decides removals.
         """
-        read = Feed(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
+        read = FeedProgress(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
         is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
         state = ScanState.RECENT if is_recent else ScanState.SCANNING
         state = ScanState.COMPLETE if next_cursor is None else state
@@ -114,7 +115,7 @@ class Checkpoint:
         is_ended = self.state is ScanState.COMPLETE or self.rejects_most
         return self.pages > 1 or self.cursor is not None or (self.pages == 1 and not is_ended)
 
-    def feed(self, seen: Collection[str]) -> Feed:
+    def feed(self, seen: Collection[str]) -> FeedProgress:
         """Return the state of the feed; `seen` are the ids of the items that the scan has received."""
         return resumed_feed(self.items, self.known_run, self.read_to, self.order_broken_by, seen)
 

@@ -44,7 +44,7 @@ class Post(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class FeedProgress:
     """The progress of a scan in a feed.
 
     `positions` is the number of posts received. `known_run` is the number of consecutive posts, up to the last one,
@@ -68,17 +68,17 @@ class Feed:
 
 def resumed_feed(
     positions: int, known_run: int, read_to: datetime | None, order_broken_by: str | None, seen: Collection[str]
-) -> Feed:
+) -> FeedProgress:
     """Return the feed of a resumed scan; `seen` are the ids that it has received."""
     if positions > PINS and read_to is None and order_broken_by is None:
         # The scan was begun by a version that did not check the order.
         order_broken_by = NO_ID
-    return Feed(positions, known_run, read_to, order_broken_by, page=frozenset(seen))
+    return FeedProgress(positions, known_run, read_to, order_broken_by, page=frozenset(seen))
 
 
 def read_page(
-    feed: Feed, posts: Iterable[Post], *, known: Collection[str], older_than: datetime, received_at: datetime
-) -> Feed:
+    feed: FeedProgress, posts: Iterable[Post], *, known: Collection[str], older_than: datetime, received_at: datetime
+) -> FeedProgress:
     """Return the feed after one more page.
 
     `known` are ids of posts that a closed scan has seen. Posts published before `older_than` are outside the lookback
@@ -102,7 +102,7 @@ def read_page(
             continue
         read_to = at
         run = run + 1 if at < older_than and media_id in known else 0
-    return Feed(positions, run, read_to, broken_by, frozenset(pins), frozenset(page) or feed.page)
+    return FeedProgress(positions, run, read_to, broken_by, frozenset(pins), frozenset(page) or feed.page)
 
 
 class FullReason(StrEnum):

@@ -1,34 +1,29 @@
 """A partition: what one cursor scans."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-Surface = Literal["posts", "stories"]
-Resource = Literal["accounts", "media"]
-
-# Stories expire after 24 hours, so they are scanned before the posts.
-SURFACES: tuple[Surface, ...] = ("stories", "posts")
+from models.feeds import FEEDS
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Partition:
-    """The account catalogue, or one account x surface (API 4.1, 4.2).
+    """The account catalogue, or one feed of one account (API 4.1, 4.2).
 
-    `account_id` and `surface` are empty strings for the catalogue, so that a partition can be a key in SQL, where NULL
-    never equals NULL.
+    `resource` is the table of its records. `account_id` and `surface`, the name of the feed, are empty strings for the
+    catalogue, so that a partition can be a key in SQL, where NULL never equals NULL.
     """
 
-    resource: Resource
+    resource: str
     account_id: str = ""
-    surface: Surface | Literal[""] = ""
+    surface: str = ""
 
     def __str__(self) -> str:
-        return "accounts" if self.resource == "accounts" else f"{self.surface} of account {self.account_id}"
+        return f"{self.surface} of account {self.account_id}" if self.surface else self.resource
 
 
 CATALOGUE = Partition("accounts")
 
 
-def media(account_id: str, surface: Surface) -> Partition:
-    """Return the partition of one account's posts or stories."""
-    return Partition("media", account_id, surface)
+def media(account_id: str, surface: str) -> Partition:
+    """Return the partition of one account's feed of this name."""
+    return Partition(FEEDS[surface].table, account_id, surface)

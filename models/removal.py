@@ -7,8 +7,6 @@ CONFIRM_AFTER_HOURS = 1
 # The same for accounts: a key that lost its grants must not remove them before somebody has noticed.
 ACCOUNTS_CONFIRM_AFTER_HOURS = 12
 
-# A story that is missing after this time has expired; one that is missing earlier was removed.
-STORY_LIFE_HOURS = 24
 
 # If the catalogue misses more than this part of the known accounts, a person should look: a key with fewer grants looks
 # the same.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from models.partition import SURFACES, Surface
+from models.feeds import SURFACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Selection:
     everything: bool = False
     expired_since: datetime | None = None
     failed: bool = False
-    surfaces: tuple[Surface, ...] = SURFACES
+    surfaces: tuple[str, ...] = SURFACES
 
     def __str__(self) -> str:
         parts = sorted(set(self.accounts))
@@ -39,7 +39,7 @@ class ChosenAccount:
     account_id: str
     ig_username: str
     expired: bool
-    surfaces: tuple[Surface, ...]
+    surfaces: tuple[str, ...]
     pages: int
 
 

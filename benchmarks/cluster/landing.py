@@ -59,7 +59,7 @@ async def _results(api: SyntheticApi) -> list[bytes]:
 def _account(number: int) -> AccountScan:
     account = ListedAccount(account_id(number), expired=False, surfaces=("posts",))
     budget = RateLimitBudget(account_scope(account.account_id), 0.0)
-    return AccountScan(account, {}, {}, Depth(), budget, ["posts"])
+    return AccountScan(account, {}, {}, {"posts": Depth()}, budget, ["posts"])
 
 
 async def _measure_here(mode: str, accounts: int, posts: int, folder: Path) -> None:

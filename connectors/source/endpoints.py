@@ -18,13 +18,12 @@ from models.api import (
     read_error,
     read_media_page,
 )
+from models.feeds import Feed
 from models.media_page import DEFAULT_PATHS, PagePaths
 from models.partial_json import exact_text
-from models.partition import Surface
 from models.text import one_line
 
 ACCOUNTS: Final = "accounts.list"
-MEDIA: Final = "accounts.media.list"
 MAX_LIMIT: Final = 50
 
 _PATH = re.compile(r"/[A-Za-z0-9._~%/-]*")
@@ -43,19 +42,16 @@ CATALOGUE_SCOPE = "account_catalog"
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One GET request: the percent-encoded path below the base URL, the parameters and the rate-limit scope."""
+    """One GET request: the percent-encoded path below the base URL, the parameters and the rate-limit scope.
+
+    `partition` describes what is requested, for logs.
+    """
 
     operation: str
     path: str
     params: tuple[tuple[str, str], ...]
     scope: str
-
-    @property
-    def partition(self) -> str:
-        """Return a description of the requested partition, for logs."""
-        if self.scope == CATALOGUE_SCOPE:
-            return "the account catalogue"
-        return f"{dict(self.params)['surface']} of account {self.scope.partition(':')[2]}"
+    partition: str
 
     def __post_init__(self) -> None:
         # The path is appended to the host without further encoding: without the slash it could extend the host name.
@@ -75,7 +71,8 @@ class Response:
 
 def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
     """Build the request for a page of the key's accounts (API 4.1). Raises ValueError unless limit is 1 to 50."""
-    return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), CATALOGUE_SCOPE)
+    params = _paging(cursor, limit)
+    return ApiRequest(ACCOUNTS, "/api/v1/accounts", params, CATALOGUE_SCOPE, "the account catalogue")
 
 
 def account_scope(account_id: str) -> str:
@@ -83,8 +80,8 @@ def account_scope(account_id: str) -> str:
     return f"selected_account:{account_id.lower()}"
 
 
-def media_request(account_id: str, surface: Surface, cursor: str | None, limit: int) -> ApiRequest:
-    """Build the request for a page of one account's media (API 4.2).
+def feed_request(feed: Feed, account_id: str, cursor: str | None, limit: int) -> ApiRequest:
+    """Build the request for a page of one account's feed (API 4.2).
 
     Raises ValueError unless limit is 1 to 50 and the id is valid as a path segment.
     """
@@ -93,10 +90,11 @@ def media_request(account_id: str, surface: Surface, cursor: str | None, limit: 
         message = "an account id is neither empty nor dots"
         raise ValueError(message)
     return ApiRequest(
-        MEDIA,
-        f"/api/v1/accounts/{quote(account_id, safe='')}/media",
-        (("surface", surface), *_paging(cursor, limit)),
+        feed.operation,
+        feed.path.format(account_id=quote(account_id, safe="")),
+        (*feed.parameters, *_paging(cursor, limit)),
         account_scope(account_id),
+        f"{feed.name} of account {account_id.lower()}",
     )
 
 

@@ -14,6 +14,7 @@ from flows.config.errors import SettingsError
 from flows.config.options import SyncOptions
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
+from models.feeds import SURFACES
 
 
 def _name(field: str) -> str:
@@ -39,7 +40,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to
 WarehouseFile = Annotated[str | None, of_setting("warehouse", "PATH")]
 SnapshotFile = Annotated[str | None, of_setting("snapshot", "PATH")]
 BusyWait = Annotated[float | None, of_setting("busy_wait", "SECONDS")]
-SurfaceNames = Annotated[list[str] | None, option(SyncOptions, "surfaces", "--surface", "posts|stories")]
+_SURFACES = "|".join(sorted(SURFACES))
+SurfaceNames = Annotated[list[str] | None, option(SyncOptions, "surfaces", "--surface", _SURFACES)]
 LogFormat = Annotated[
     Literal["text", "json"],
     # Only declared here: flows/cli/app.py reads it before the command line is parsed.

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from flows.config.errors import SettingsError
-from models.partition import SURFACES, Surface
+from models.feeds import SURFACES
 
 
-def to_surfaces(names: Sequence[str] | None) -> list[Surface]:
+def to_surfaces(names: Sequence[str] | None) -> list[str]:
     """Return the given surfaces; empty if none are given. Raises SettingsError for an unknown surface."""
-    known = {str(surface): surface for surface in SURFACES}
-    wrong = [name for name in names or () if name not in known]
+    wrong = [name for name in names or () if name not in SURFACES]
     if wrong:
-        message = f"--surface {wrong[0]}: unknown surface. Fix: use posts or stories."
+        message = f"--surface {wrong[0]}: unknown surface. Fix: use {' or '.join(sorted(SURFACES))}."
         raise SettingsError(message)
-    return [known[name] for name in names or ()]
+    return [*(names or ())]

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from flows.config.errors import SettingsError
 from flows.config.settings import MOST_REQUESTS, Settings
 from flows.config.wrong_value import default_fix, limits, refusal, why
+from models.feeds import SURFACES
 from models.incremental import SyncMode
-from models.partition import SURFACES, Surface
 from models.selection import Selection, SelectionError
 
 
@@ -26,7 +26,17 @@ def setting(name: str) -> Any:  # noqa: ANN401 - the type is that of the annotat
     return Field(None, title=field.title, description=field.description, **limits(field))
 
 
-def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
+def _known(surface: str) -> str:
+    if surface not in SURFACES:
+        message = f"it must be {' or '.join(sorted(SURFACES))}"
+        raise ValueError(message)
+    return surface
+
+
+_Surface = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(SURFACES)})]
+
+
+def in_order(surfaces: list[str]) -> tuple[str, ...]:
     """Return the surfaces in the order in which they are scanned; all of them for an empty list."""
     return tuple(surface for surface in SURFACES if surface in surfaces) or SURFACES
 
@@ -65,11 +75,12 @@ class RunOptions(BaseModel):
 
 
 def _surfaces() -> Any:  # noqa: ANN401 - as above
-    return Field([], description="posts or stories. Default: both.", max_length=2)
+    names = " or ".join(sorted(SURFACES))
+    return Field([], description=f"{names}. Default: all.", max_length=len(SURFACES))
 
 
 class _Sync(BaseModel):
-    surfaces: list[Surface] = _surfaces()
+    surfaces: list[_Surface] = _surfaces()
     mode: SyncMode | None = setting("sync_mode")
     max_requests: int | None = Field(
         None,
@@ -90,7 +101,7 @@ class _Sync(BaseModel):
 
 class _Backfill(BaseModel):
     accounts: list[str] = Field([], description="Account ids or names, as listed by `gramhouse accounts`.")
-    surfaces: list[Surface] = _surfaces()
+    surfaces: list[_Surface] = _surfaces()
     everything: bool = Field(default=False, title="All accounts", description="All accounts in the catalogue.")
     failed: bool = Field(
         default=False,

@@ -1,4 +1,4 @@
-"""Scans the posts and stories of one account, one after the other."""
+"""Scans the feeds of one account, one after the other."""
 
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from connectors.source.errors import UNKNOWN_STATUS, ApiError
 from connectors.source.rate_limit import RateLimitBudget
 from flows.engine.scan import Depth, Scan, ScanContext, begin, end_scan, scan_partition
 from models.checkpoint import Checkpoint
-from models.partition import SURFACES, Partition, Surface, media
+from models.feeds import SURFACES
+from models.partition import Partition, media
 from models.runs import Outcome, OutcomeKind
 
 
@@ -22,7 +23,7 @@ class ListedAccount:
 
     account_id: str
     expired: bool
-    surfaces: tuple[Surface, ...] = SURFACES
+    surfaces: tuple[str, ...] = SURFACES
     listed_as: str | None = None
     unknown_status: str | None = None
     ig_username: str | None = None
@@ -32,16 +33,16 @@ class ListedAccount:
 class AccountScan:
     """The scans of an account that are `left` in a run; `scan` is under way. Another process can continue it.
 
-    `checkpoints`, `seen` and `depth` are what the warehouse knew before the run: the last scans, the ids that those
-    without an end have received (by scan), and how deep posts are scanned.
+    `checkpoints`, `seen` and `depths` are what the warehouse knew before the run: the last scans, the ids that those
+    without an end have received (by scan), and how deep each surface is scanned.
     """
 
     account: ListedAccount
     checkpoints: Mapping[Partition, Checkpoint]
     seen: dict[str, frozenset[str]]
-    depth: Depth
+    depths: Mapping[str, Depth]
     budget: RateLimitBudget
-    left: list[Surface]
+    left: list[str]
     scan: Scan | None = None
 
 
@@ -73,14 +74,14 @@ async def fail_account(
     run.progress.accounts_done += 1
 
 
-def _begin(run: ScanContext, account: AccountScan, surface: Surface) -> Scan:
+def _begin(run: ScanContext, account: AccountScan, surface: str) -> Scan:
     partition = media(account.account.account_id, surface)
     last = account.checkpoints.get(partition)
     return begin(
         run,
         partition,
         last,
-        depth=account.depth if surface == "posts" else Depth(),
+        depth=account.depths[surface],
         seen=account.seen.pop(last.scan_id, frozenset()) if last else frozenset(),
         listed_as=account.account.listed_as,
         username=account.account.ig_username,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from connectors.source.endpoints import account_scope
 from connectors.warehouse.runs import progress
-from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
+from connectors.warehouse.runs.closed_scans import closed_scans, known_items
 from flows.engine.accounts import AccountScan, ListedAccount, not_scanned
 from flows.engine.batches import Batch, BatchReport
 from flows.engine.concurrency import fail_fast_group
@@ -17,12 +17,12 @@ from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, Tally
 
-# The number of accounts whose known posts are read in one query. Those of later accounts would only take memory.
+# The number of accounts whose known items are read in one query. Those of later accounts would only take memory.
 _KNOWN_AT_ONCE = 50
 
 
 async def sync_batch(run: Run, batch: Batch) -> BatchReport:
-    """Scan the posts and stories of a batch's accounts; land an outcome for each partition.
+    """Scan the feeds of a batch's accounts; land an outcome for each partition.
 
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
     are skipped, unless a setting lets them be scanned.
@@ -66,20 +66,23 @@ async def _read(run: Run, accounts: Sequence[ListedAccount]) -> AsyncIterator[Ac
     """Yield accounts with what their scans must know from the warehouse."""
     warehouse, options = run.resources.warehouse, run.scans.options
     checkpoints = await warehouse.checkpoints("media", [one.account_id for one in accounts], options.run_kind)
-    closed = await warehouse.read(closed_scans, [one.account_id for one in accounts if "posts" in one.surfaces])
-    full = {one.account_id: why_full(closed.get(one.account_id), options.incremental) for one in accounts}
+    closed = await warehouse.read(closed_scans, [one.account_id for one in accounts])
     for start in range(0, len(accounts), _KNOWN_AT_ONCE):
         some = accounts[start : start + _KNOWN_AT_ONCE]
-        recent = {one.account_id: closed[one.account_id] for one in some if full[one.account_id] is None}
+        partitions = {one.account_id: [media(one.account_id, surface) for surface in one.surfaces] for one in some}
+        full = {each: why_full(closed.get(each), options.incremental) for own in partitions.values() for each in own}
+        recent = {each: closed[each] for each, reason in full.items() if reason is None}
         older_than = run.resources.clock.now() - options.lookback
-        known = await warehouse.read(known_posts, recent, older_than=older_than) if recent else {}
+        known = await warehouse.read(known_items, recent, older_than=older_than) if recent else {}
+        depths = {
+            each: Depth(reason) if reason else Depth(None, recent[each].seq, known.get(each, frozenset()))
+            for each, reason in full.items()
+        }
         for account in some:
-            last = [media(account.account_id, surface) for surface in account.surfaces]
+            last = partitions[account.account_id]
             own = {partition: checkpoints[partition] for partition in last if partition in checkpoints}
             unfinished = [one.scan_id for one in own.values() if one.state is ScanState.SCANNING and one.pages]
             seen = {scan_id: frozenset(await warehouse.read(progress.seen, scan_id)) for scan_id in unfinished}
-            depth = Depth(full[account.account_id])
-            if depth.full is None:
-                depth = Depth(None, recent[account.account_id].seq, known.get(account.account_id, frozenset()))
             budget = run.budget(account_scope(account.account_id))
-            yield AccountScan(account, own, seen, depth, budget, list(account.surfaces))
+            own_depths = {each.surface: depths[each] for each in last}
+            yield AccountScan(account, own, seen, own_depths, budget, list(account.surfaces))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
 from flows.engine.accounts import ListedAccount
-from models.partition import SURFACES
+from models.feeds import SURFACES
 from models.runs import Tally
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in

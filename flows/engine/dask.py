@@ -16,7 +16,7 @@ from functools import partial
 from itertools import count as counting
 from typing import Any
 
-from connectors.source.endpoints import MEDIA, account_scope
+from connectors.source.endpoints import account_scope
 from connectors.source.errors import ApiError, client_error
 from flows.clock import SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
@@ -29,6 +29,7 @@ from flows.engine.dask_task import WORKER_DIED, Scanned, Task, run_task, terms_o
 from flows.engine.scan import ScanContext, sleep_without_slot
 from flows.reporting.words import count
 from models.clock import Clock
+from models.feeds import FEEDS
 from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import Outcome
 
@@ -207,8 +208,9 @@ class DaskScans:
             for job in jobs:
                 job.lost += 1
                 if job.lost == _MOST_LOST:
+                    operation = FEEDS[job.account.left[0]].operation
                     message = f"its tasks were lost {_MOST_LOST} times, at last because {scanned}"
-                    self._spawn(self._end(run, job, client_error(MEDIA, "worker_lost", message)))
+                    self._spawn(self._end(run, job, client_error(operation, "worker_lost", message)))
                 else:
                     self._waiting.append(job)
         self._submit(run)

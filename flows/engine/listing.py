@@ -16,7 +16,7 @@ from flows.engine.scan import Depth, begin, scan_partition
 from models.api import AccountPage
 from models.checkpoint import Checkpoint, ScanState
 from models.page_commit import RejectedRecord
-from models.partition import CATALOGUE, Surface
+from models.partition import CATALOGUE
 from models.runs import Outcome
 
 _EXPIRED = "token_expired"
@@ -67,7 +67,7 @@ async def _seen(warehouse: Warehouse, last: Checkpoint | None) -> frozenset[str]
 def _account(
     listed_as: str,
     status: str | None,
-    surfaces: tuple[Surface, ...],
+    surfaces: tuple[str, ...],
     unknown_status: str | None = None,
     username: str | None = None,
 ) -> ListedAccount:
@@ -75,7 +75,7 @@ def _account(
 
 
 async def _known(
-    warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[Surface, ...]
+    warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
 ) -> list[ListedAccount]:
     """Return known accounts whose record was rejected: they get outcomes; an unknown one is only in quarantine."""
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
@@ -95,7 +95,7 @@ async def _longest_waiting(warehouse: Warehouse, accounts: Sequence[ListedAccoun
     known = await warehouse.read(waiting_since, [account.account_id for account in accounts])
     never = datetime.min.replace(tzinfo=UTC)
 
-    def since(account: ListedAccount, surface: Surface) -> datetime:
+    def since(account: ListedAccount, surface: str) -> datetime:
         return known.get((account.account_id, surface), never)
 
     ordered = (

@@ -29,6 +29,7 @@ from flows.reporting.notices import notices
 from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
 from models.clock import Clock
+from models.feeds import LIFETIMES
 
 if TYPE_CHECKING:
     from connectors.source.client import ApiClient
@@ -89,7 +90,7 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
     if isinstance(options, BackfillOptions):
         return replace(request, selection=options.selection(), reason=options.reason)
     surfaces = in_order(options.surfaces)
-    name = "stories" if surfaces == ("stories",) else "nightly"
+    name = "stories" if surfaces == tuple(LIFETIMES) else "nightly"
     return replace(
         request,
         surfaces=surfaces,

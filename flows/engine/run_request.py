@@ -6,8 +6,8 @@ from pathlib import Path
 
 from flows.reporting.schedules import Schedule
 from models.checkpoint import RunKind
+from models.feeds import SURFACES
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
-from models.partition import SURFACES, Surface
 from models.runs import STALE_AFTER
 from models.selection import Selection
 
@@ -36,7 +36,7 @@ class RunRequest:
     snapshot: Path
     within: timedelta
     version: str
-    surfaces: tuple[Surface, ...] = SURFACES
+    surfaces: tuple[str, ...] = SURFACES
     selection: Selection | None = None
     reason: str | None = None
     accept_removals: bool = False

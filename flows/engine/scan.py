@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
@@ -24,7 +24,8 @@ from flows.reporting.words import count
 from models.api import AccountPage, MediaPage
 from models.checkpoint import Checkpoint, Done, Resume, RunKind, ScanState, plan_scan
 from models.clock import Clock
-from models.incremental import LOOKBACK_WINDOW, Feed, FullReason, Incremental, Post, read_page
+from models.feeds import FEEDS
+from models.incremental import LOOKBACK_WINDOW, FeedProgress, FullReason, Incremental, Post, read_page
 from models.media_page import CursorFault
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord, ScopeCooldown
 from models.page_items import ids_of
@@ -136,7 +137,7 @@ class Scan:
     began: datetime
     checkpoint: Checkpoint
     guard: LoopGuard
-    feed: Feed | None
+    feed: FeedProgress | None
     is_done: bool = False
     is_too_old: bool = False
     had_cursor: bool = False
@@ -169,7 +170,7 @@ def begin(
     username: str | None = None,
 ) -> Scan:
     """Decide where a scan begins. `last` is the partition's checkpoint, `seen` the ids that an unfinished scan saw."""
-    options, now = run.options, run.clock.now()
+    options, now, feed = run.options, run.clock.now(), FEEDS.get(partition.surface)
     plan = plan_scan(
         partition,
         last,
@@ -190,7 +191,7 @@ def begin(
         now,
         checkpoint,
         LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages),
-        Feed() if partition.surface == "posts" else None,
+        FeedProgress() if feed is not None and feed.may_be_ordered else None,
         is_done=isinstance(plan, Done),
         had_cursor=last is not None and last.had_cursor,
     )
@@ -302,9 +303,9 @@ async def sleep_without_slot(run: ScanContext, stop: StopSignal, seconds: float)
 
 def _request(scan: Scan, page_size: int) -> ApiRequest:
     partition, cursor = scan.partition, scan.checkpoint.cursor
-    if partition.surface == "":
+    if partition == CATALOGUE:
         return accounts_request(cursor, page_size)
-    return media_request(scan.listed_as, partition.surface, cursor, page_size)
+    return feed_request(FEEDS[partition.surface], scan.listed_as, cursor, page_size)
 
 
 async def _start_cooldown(run: ScanContext, scope: str, resume_after: datetime) -> None:
@@ -438,7 +439,7 @@ def _scan_again(run: ScanContext, scan: Scan, note: str) -> None:
         known_seq=known_seq,
     )
     scan.guard = LoopGuard.after(None)
-    scan.feed = None if scan.feed is None else Feed()
+    scan.feed = None if scan.feed is None else FeedProgress()
     scan.failures.clear()
     scan.is_too_old = False
     scan.note = note

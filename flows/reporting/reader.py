@@ -11,13 +11,10 @@ from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.quoting import literal
 from flows.config.errors import SettingsError
-from models.partition import Surface
+from models.feeds import SURFACES
 
 Audience = Literal["operator", "analyst", "both"]
 Record = dict[str, Any]
-
-# In display order; a run scans stories first.
-SURFACES: tuple[Surface, ...] = ("posts", "stories")
 
 WEEKS = 4
 
@@ -27,7 +24,7 @@ class Scope:
     """What a report covers: `accounts` by name or id (empty: all), and the number of weeks on its time axes."""
 
     accounts: tuple[str, ...] = ()
-    surfaces: tuple[Surface, ...] = SURFACES
+    surfaces: tuple[str, ...] = tuple(sorted(SURFACES))
     weeks: int = WEEKS
     audience: Audience = "both"
 

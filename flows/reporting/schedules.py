@@ -1,4 +1,4 @@
-"""The times of the schedules, and the longest time between two scans of the stories."""
+"""The times of the schedules, and the longest time between two scans of feeds whose items expire."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim
 
 from flows.reporting.words import span
-from models.removal import STORY_LIFE_HOURS
+from models.feeds import LIFETIMES
 
 # The periods in which gaps are looked for: five weeks, to include monthly schedules, and two days before and after each
 # clock change in the coming year.
@@ -46,7 +46,7 @@ def _spans(time_zone: str, now: datetime) -> Iterator[tuple[datetime, datetime]]
 
 
 def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:
-    """Return the longest time between two scans of the stories, which both schedules scan."""
+    """Return the longest time between two scans of feeds whose items expire, which both schedules scan."""
     gaps = []
     for begin, end in _spans(time_zone, now.astimezone(UTC)):
         # In UTC: a difference of local times would ignore the hour that clocks skip or repeat.
@@ -60,11 +60,13 @@ def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> ti
 
 
 def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:
-    """Return a warning, with the fix, if stories can expire unseen between two runs; otherwise None."""
+    """Return a warning, with the fix, if items can expire unseen between two runs; otherwise None."""
     gap = stories_gap(nightly, stories, time_zone, now)
-    if gap <= timedelta(hours=STORY_LIFE_HOURS):
+    names, lifetime = " and ".join(LIFETIMES), min(LIFETIMES.values())
+    if gap <= lifetime:
         return None
+    hours = lifetime / timedelta(hours=1)
     return (
-        f"stories expire after {STORY_LIFE_HOURS} h, and no run scans them for up to {span(gap.total_seconds())}."
+        f"{names} expire after {hours:g} h, and no run scans them for up to {span(gap.total_seconds())}."
         " Fix: set GRAMHOUSE_STORIES to run more often, such as 15 */6 * * *."
     )

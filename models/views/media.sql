@@ -21,10 +21,7 @@ SELECT
             {missing: gh_missing.last_seen_at,}
             greatest(
                 gh_row.written_at,
-                {recent: CASE
-                    WHEN gh_row.surface = 'posts' AND gh_row.published_at > gh_lookup.posts_covered_from
-                        THEN gh_lookup.posts_recent_at
-                END,}
+                {recent_at}
                 CASE gh_row.surface {complete_at} END
             )
         )

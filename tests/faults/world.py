@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from models.partition import SURFACES
+from models.feeds import SURFACES
 from tests.flows.fake_api import uuid
 
 Item = dict[str, Any]

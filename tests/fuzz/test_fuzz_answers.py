@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request, read_response
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request, read_response
 from connectors.source.errors import ApiError
 from models.api import AccountPage, MediaPage
+from models.feeds import FEEDS
 from tests.fuzz.json_texts import keys, page, records, texts, values
 from tests.fuzz.profiles import looking
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-REQUESTS = (accounts_request(None, 50), media_request("an-id", "posts", None, 50))
+REQUESTS = (accounts_request(None, 50), feed_request(FEEDS["posts"], "an-id", None, 50))
 ACCOUNT = {
     "id": "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11",
     "ig_username": "a",

@@ -11,7 +11,7 @@ from models.incremental import (
     NO_ID,
     PINS,
     ClosedScan,
-    Feed,
+    FeedProgress,
     FullReason,
     Incremental,
     Post,
@@ -32,9 +32,9 @@ def posts(*days: float, first: int = 0) -> list[Post]:
     return [Post(str(first + place), NOW - day * DAY) for place, day in enumerate(days)]
 
 
-def read(*pages: Sequence[Post], known: frozenset[str] | None = None, feed: Feed | None = None) -> Feed:
+def read(*pages: Sequence[Post], known: frozenset[str] | None = None, feed: FeedProgress | None = None) -> FeedProgress:
     """Read pages with a window of 28 days; all posts are known unless said."""
-    feed = feed or Feed()
+    feed = feed or FeedProgress()
     everything = frozenset(post.media_id for page in pages for post in page if post.media_id is not None)
     for page in pages:
         feed = read_page(

@@ -340,8 +340,8 @@ MUTANTS = (
     Mutant(
         "what is gone is known posts",
         "connectors/warehouse/runs/closed_scans.py",
-        "WHERE m.surface = 'posts' AND m.removed_at IS NULL AND coalesce(",
-        "WHERE m.surface = 'posts' AND coalesce(",
+        "WHERE m.removed_at IS NULL AND coalesce(",
+        "WHERE coalesce(",
         ("tests/warehouse/merge/test_warehouse_recent_scans.py",),
     ),
     Mutant(
@@ -381,8 +381,8 @@ MUTANTS = (
     ),
     Mutant(
         "a recent scan has seen all posts",
-        "models/views/media.sql",
-        " AND gh_row.published_at > gh_lookup.posts_covered_from",
+        "connectors/warehouse/snapshot/contents.py",
+        " AND gh_row.published_at > gh_lookup.{each}_covered_from",
         "",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),

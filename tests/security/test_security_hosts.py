@@ -8,8 +8,9 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
-from connectors.source.endpoints import accounts_request, media_request
+from connectors.source.endpoints import accounts_request, feed_request
 from connectors.source.errors import ApiError, Disposition
+from models.feeds import FEEDS
 from tests.clocks import WakefulClock
 from tests.security.wire import Recorder
 from tests.source.test_source_client import Stage, http, saying
@@ -75,7 +76,7 @@ CURSORS = (
 @pytest.mark.parametrize("cursor", CURSORS)
 async def test_a_cursor_is_only_one_parameter_of_the_next_request(stage: Stage, cursor: str) -> None:
     async with _client(url=stage.url) as client:
-        await client.send(media_request("an-id", "posts", cursor, 50))
+        await client.send(feed_request(FEEDS["posts"], "an-id", cursor, 50))
     [head] = stage.heads
     line, *headers = head.rstrip("\r\n").split("\r\n")
     method, target, version = line.split(" ")
@@ -109,7 +110,7 @@ async def test_a_cursor_is_only_one_parameter_of_the_next_request(stage: Stage, 
 )
 async def test_an_account_id_is_one_piece_of_the_path(stage: Stage, account_id: str) -> None:
     async with _client(url=stage.url) as client:
-        await client.send(media_request(account_id, "posts", None, 50))
+        await client.send(feed_request(FEEDS["posts"], account_id, None, 50))
     [head] = stage.heads
     path = urlsplit(head.split(" ")[1]).path
     assert path.startswith("/api/v1/accounts/")

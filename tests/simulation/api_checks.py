@@ -101,4 +101,6 @@ def check_request_count(
         window = {media_id for media_id, at in times.items() if at is not None and at >= since}
         unknown = len(times.keys() - window - session.known[partition])
         maximum = -(-(2 * PINS + len(window) + (unknown + 1) * (RUN + 1)) // day.page_size) + 1
-        require(len(requests) <= maximum, f"{account_id}: {len(requests)} requests, and {maximum} are enough")
+        # A limit of the key refuses requests, which are sent again.
+        pages = len({event.cursor for event in requests})
+        require(pages <= maximum, f"{account_id}: {pages} pages requested, and {maximum} are enough")

@@ -14,7 +14,7 @@ from connectors.warehouse.storage.connection import Connection
 from flows.engine import batch_scan, listing, run, scan
 from models import incremental
 from models.checkpoint import plan_scan
-from models.incremental import ClosedScan, Feed, FullReason, Incremental
+from models.incremental import ClosedScan, FeedProgress, FullReason, Incremental
 from models.incremental import why_full as real_why_full
 from models.page_commit import PageCommit
 
@@ -65,7 +65,7 @@ def _unproved(patch: pytest.MonkeyPatch) -> None:
         return None if why is FullReason.UNPROVED else why
 
     patch.setattr(batch_scan, "why_full", why_full)
-    patch.setattr(Feed, "reaches_known", property(lambda feed: feed.known_run >= incremental.KNOWN_RUN))
+    patch.setattr(FeedProgress, "reaches_known", property(lambda feed: feed.known_run >= incremental.KNOWN_RUN))
 
 
 def replace_text(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:

@@ -15,15 +15,16 @@ from pydantic import SecretStr
 
 from connectors.source import client as client_module
 from connectors.source.client import ApiClient, Timeouts
-from connectors.source.endpoints import Response, media_request
+from connectors.source.endpoints import Response, feed_request
 from connectors.source.errors import ApiError
+from models.feeds import FEEDS
 from tests.clocks import WakefulClock
 from tests.servers import Meet, listening
 
 pytestmark = pytest.mark.anyio
 KEY = "canary-4f1e9b"
 TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
-REQUEST = media_request("an-id", "posts", None, 50)
+REQUEST = feed_request(FEEDS["posts"], "an-id", None, 50)
 PAGE = b'{"items":[{"id":"1"}],"next_cursor":null}'
 QUICK = Timeouts(connect=0.25, read=0.1, total=0.25)
 

@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 
 from connectors.source.endpoints import (
     ACCOUNTS,
-    MEDIA,
     ApiRequest,
     accounts_request,
-    media_request,
+    feed_request,
     read_response,
     read_retry_after,
 )
 from connectors.source.errors import ApiError
+from models.feeds import FEEDS
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
 CATALOGUE = accounts_request(None, 50)
+NAME = "the account catalogue"
 pure = settings(deadline=None, derandomize=True)
 
 
@@ -38,13 +39,16 @@ def envelope(**output: object) -> bytes:
 
 
 def test_requests_hold_only_documented_parameters() -> None:
-    assert accounts_request(None, 50) == ApiRequest(ACCOUNTS, "/api/v1/accounts", (("limit", "50"),), "account_catalog")
+    assert accounts_request(None, 50) == ApiRequest(
+        ACCOUNTS, "/api/v1/accounts", (("limit", "50"),), "account_catalog", NAME
+    )
     assert accounts_request("c/+ ", 1).params == (("cursor", "c/+ "), ("limit", "1"))
-    assert media_request("id", "stories", "c", 25) == ApiRequest(
-        MEDIA,
+    assert feed_request(FEEDS["stories"], "id", "c", 25) == ApiRequest(
+        "accounts.media.list",
         "/api/v1/accounts/id/media",
         (("surface", "stories"), ("cursor", "c"), ("limit", "25")),
         "selected_account:id",
+        "stories of account id",
     )
     # An empty cursor is not documented, and not secret either.
     assert accounts_request("", 1).params[0] == ("cursor", "")
@@ -55,19 +59,19 @@ def test_limits_outside_the_contract_are_never_sent(limit: int) -> None:
     with pytest.raises(ValueError, match="1 to 50"):
         accounts_request(None, limit)
     with pytest.raises(ValueError, match="1 to 50"):
-        media_request("id", "posts", None, limit)
+        feed_request(FEEDS["posts"], "id", None, limit)
 
 
 @pytest.mark.parametrize("account_id", ["", ".", ".."])
 def test_an_id_that_would_be_resolved_away_is_refused(account_id: str) -> None:
     with pytest.raises(ValueError, match="account id"):
-        media_request(account_id, "posts", None, 50)
+        feed_request(FEEDS["posts"], account_id, None, 50)
 
 
 @pure
 @given(st.text(min_size=1).filter(lambda text: text not in {".", ".."}))
 def test_no_id_escapes_its_place_in_the_path(account_id: str) -> None:
-    path = media_request(account_id, "posts", None, 50).path
+    path = feed_request(FEEDS["posts"], account_id, None, 50).path
     assert [unquote(part) for part in path.split("/")] == ["", "api", "v1", "accounts", account_id, "media"]
     assert path.isascii()
     assert not {"?", "#", " "} & set(path)
@@ -75,13 +79,13 @@ def test_no_id_escapes_its_place_in_the_path(account_id: str) -> None:
 
 def test_a_path_cannot_lengthen_the_host() -> None:
     with pytest.raises(ValueError, match="slash"):
-        ApiRequest(ACCOUNTS, "@elsewhere.example/", (), "account_catalog")
+        ApiRequest(ACCOUNTS, "@elsewhere.example/", (), "account_catalog", NAME)
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nHost: elsewhere.example", "/a?b", "/a#b", "/é", "/a\n"])
 def test_a_path_is_sent_unchanged_and_must_be_encoded(path: str) -> None:
     with pytest.raises(ValueError, match="percent-encoded"):
-        ApiRequest(ACCOUNTS, path, (), "account_catalog")
+        ApiRequest(ACCOUNTS, path, (), "account_catalog", NAME)
 
 
 def test_the_error_of_a_malformed_page_describes_the_response() -> None:

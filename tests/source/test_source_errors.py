@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ACCOUNTS, accounts_request, media_request, read_response
+from connectors.source.endpoints import ACCOUNTS, accounts_request, feed_request, read_response
 from connectors.source.errors import (
     CLIENT_ERRORS,
     RULES,
@@ -17,11 +17,13 @@ from connectors.source.errors import (
     hint_for,
     rule_for,
 )
+from models.feeds import FEEDS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EXAMPLES = sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
 REQUESTS = {
-    request.operation: request for request in (accounts_request(None, 50), media_request("an-id", "posts", None, 50))
+    request.operation: request
+    for request in (accounts_request(None, 50), feed_request(FEEDS["posts"], "an-id", None, 50))
 }
 # Written by hand from the rules, not from the table under test.
 DECISIONS = {

@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, media_request, read_response
+from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, feed_request, read_response
 from connectors.source.errors import ApiError, Deferred, client_error
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, fetch_with_retry
 from models.api import MediaPage
+from models.feeds import FEEDS
 
 pytestmark = pytest.mark.anyio
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -197,7 +198,7 @@ async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCap
     busy = client_error("accounts.media.list", "timeout", "no answer", status=None, correlation_id=None)
     for request, name in (
         (REQUEST, "the account catalogue"),
-        (media_request("0A", "posts", None, 50), "posts of account 0a"),
+        (feed_request(FEEDS["posts"], "0A", None, 50), "posts of account 0a"),
     ):
         await World(busy, PAGE, request=request).fetch_with_retry()
         assert caplog.messages[-1].startswith(f"{name} at api.example:8443: accounts.media.list: timeout")

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
+from connectors.warehouse.runs.closed_scans import closed_scans, known_items
 from connectors.warehouse.runs.progress import seen
 from models import incremental
 from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
 from models.incremental import FullReason, Incremental
 from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import post_reader
+from models.partition import media
 from models.runs import Outcome, OutcomeKind
 from models.schema.mapping_built_in import BUILT_IN
 from tests.model.recent import EVERY, LOOKBACK, Feed, why_full
@@ -61,16 +62,17 @@ class Depth:
 def depth_of(process: Process, model: Model, page: Page, now: datetime) -> Depth:
     """Return the depth of a scan that begins or continues now; assert that the model agrees."""
     where = where_of(page)
+    feed = media(where[1], where[2])
     mode = page.mode if page.run_kind == "sync" else "full_refresh"
-    closed = process.run(process.warehouse.read(closed_scans, [where[1]])).get(where[1])
+    closed = process.run(process.warehouse.read(closed_scans, [where[1]])).get(feed)
     full = incremental.why_full(closed, Incremental(now, EVERY) if mode == "incremental" else None)
     expected = why_full(model.media.closed.get(where[1:]), mode, now)
     assert (full and full.value) == expected, (full, expected)
     if full is not None or closed is None:
         return Depth(full, None, frozenset())
     older_than = now - LOOKBACK
-    found = process.run(process.warehouse.read(known_posts, {where[1]: closed}, older_than=older_than))
-    known = found.get(where[1], frozenset())
+    found = process.run(process.warehouse.read(known_items, {feed: closed}, older_than=older_than))
+    known = found.get(feed, frozenset())
     assert known == model.known(where, older_than)
     return Depth(None, closed.seq, known)
 
@@ -85,7 +87,7 @@ class Reader:
     """The state of a feed's scan in a process: gramhouse's (`read`) and the model's (`feed`)."""
 
     depth: Depth
-    read: incremental.Feed
+    read: incremental.FeedProgress
     feed: Feed
 
 

@@ -12,7 +12,6 @@ from connectors.warehouse.ingest.arrays import array_of, array_of_instants
 from connectors.warehouse.ingest.split import Page
 from models.page_commit import ReceivedPage
 from models.partial_json import certain_id
-from models.partition import Resource
 
 _NO_ACCOUNT = "It is no account."
 
@@ -129,7 +128,7 @@ def _accounts(
 _IN_ITEMS = "items[]."
 
 
-def _unknown_field(resource: Resource, path: str, received_at: datetime) -> FieldRow:
+def _unknown_field(resource: str, path: str, received_at: datetime) -> FieldRow:
     if resource == "media":
         return FieldRow("media_page", path, received_at)
     of = "account" if path.startswith(_IN_ITEMS) else "account_page"

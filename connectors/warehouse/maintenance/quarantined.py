@@ -17,7 +17,7 @@ from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.statements import statements
 from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import id_in
-from models.partition import Surface, media
+from models.partition import media
 from models.schema.pointer import to_keys
 
 # The most bytes of payloads in one batch.
@@ -86,7 +86,7 @@ def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
 
 def _commit(
     account_id: str,
-    surface: Surface,
+    surface: str,
     run_id: str,
     page: int,
     seen_at: datetime,

@@ -10,7 +10,7 @@ WITH ordered AS (
         *,
         CASE
             WHEN is_recent THEN before.order_proofs
-            WHEN surface <> 'posts' OR read_to IS NULL AND order_broken_by IS NULL
+            WHEN read_to IS NULL AND order_broken_by IS NULL
                 THEN coalesce(before.order_proofs, {proofs})
             WHEN order_broken_by IS NOT NULL THEN {proofs_again}
             ELSE greatest(coalesce(before.order_proofs, {proofs}) - 1, 0)

@@ -6,7 +6,7 @@
 -- Not items that another scan has added, changed or returned since this one began: they may be on a page that this scan
 -- had passed already. Posts with the same time as a recent scan's last one are not covered, because they may follow it
 -- in the feed. `removal` is NULL while another scan must decide: it must begin some time after the end of the first that
--- missed the item. A story that had ended when it was first missed needs no second scan. A time of a clock that was
+-- missed the item. An item whose lifetime was over when it was first missed needs no second scan. A time of a clock that was
 -- ahead, after the end of this scan, is replaced. Items that a scan with rejected records missed have no
 -- `missing_since`. `last_seen_at`: if no scan missed it before, the last closed scan saw it.
 CREATE OR REPLACE TEMP TABLE missed_items AS
@@ -21,8 +21,7 @@ covered AS (
     SELECT
         w.scan_id, w.run_id, w.started_at, w.complete_at, w.has_rejected,
         m.account_id, m.surface, m.media_id, m.published_at, m.written_at,
-        m.surface = 'stories' AND w.complete_at - coalesce(m.published_at, m.first_seen_at)
-            >= INTERVAL {story_life_hours} HOUR AS has_ended
+        w.complete_at - coalesce(m.published_at, m.first_seen_at) >= {lifetimes}[m.surface] AS has_ended
     FROM core.media AS m
     JOIN scans_with_unseen AS w ON w.account_id = m.account_id AND w.surface = m.surface
     WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq

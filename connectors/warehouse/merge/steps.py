@@ -10,13 +10,17 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 from connectors.warehouse.ingest.registered import ArrowTables
 from models import incremental, removal
+from models.feeds import LIFETIMES
+
+# A map in SQL: NULL for feeds whose items do not expire.
+_LIFETIMES = ", ".join(f"'{name}': to_seconds({lifetime.total_seconds()})" for name, lifetime in LIFETIMES.items())
 
 # In the files, `{name}` stands for one of these, or for a list of columns.
 _CONSTANTS = {
     "position_bits": POSITION_BITS,
     "confirm_after_hours": removal.CONFIRM_AFTER_HOURS,
     "confirm_accounts_after_hours": removal.ACCOUNTS_CONFIRM_AFTER_HOURS,
-    "story_life_hours": removal.STORY_LIFE_HOURS,
+    "lifetimes": f"MAP {{{_LIFETIMES}}}",
     "proofs": incremental.PROOFS,
     "proofs_again": incremental.PROOFS_AGAIN,
 }

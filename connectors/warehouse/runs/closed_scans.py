@@ -5,44 +5,47 @@ from datetime import datetime, timedelta
 
 from connectors.warehouse.storage.connection import Connection
 from models.incremental import PROOFS, ClosedScan
+from models.partition import Partition, media
 
 NEWEST_FIRST = "newest_first"
 
 _CLOSED = f"""
 SELECT
-    w.account_id, w.seq, w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
+    w.account_id, w.surface, w.seq, w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
     coalesce(w.item_order = '{NEWEST_FIRST}', false), w.full_share
 FROM core.completed_scans AS w
-WHERE w.resource = 'media' AND w.surface = 'posts'
+WHERE w.surface <> ''
 """  # noqa: S608 - constant names
 
-# The most known posts of an account that a scan receives: enough to recognize where they begin.
+# The most known items of a feed that a scan receives: enough to recognize where they begin.
 _MOST_KNOWN = 1_000
 
-# Posts with higher landing numbers than the last closed scan are excluded. An open scan wrote them, and no scan has
-# read from them down to known posts yet.
+# Items with higher landing numbers than the last closed scan are excluded. An open scan wrote them, and no scan has
+# read from them down to known items yet.
 _KNOWN = f"""
-SELECT m.account_id, arg_max(m.media_id, m.published_at, {_MOST_KNOWN})
+SELECT m.account_id, m.surface, arg_max(m.media_id, m.published_at, {_MOST_KNOWN})
 FROM core.media AS m
-JOIN (SELECT unnest(?::VARCHAR[]) AS account_id, unnest(?::BIGINT[]) AS seq) AS w USING (account_id)
-WHERE m.surface = 'posts' AND m.removed_at IS NULL AND coalesce(m.written_seq, 0) <= w.seq AND m.published_at < ?
-GROUP BY m.account_id
+JOIN (
+    SELECT unnest(?::VARCHAR[]) AS account_id, unnest(?::VARCHAR[]) AS surface, unnest(?::BIGINT[]) AS seq
+) AS w USING (account_id, surface)
+WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) <= w.seq AND m.published_at < ?
+GROUP BY m.account_id, m.surface
 """  # noqa: S608 - constants
 
 
-def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[str, ClosedScan]:
-    """Return the last closed scan of each of these accounts' posts, as far as merged."""
+def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[Partition, ClosedScan]:
+    """Return the last closed scan of each feed of these accounts, as far as merged."""
     rows = connection.db.execute(f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)])
-    return {account_id: ClosedScan(*row) for account_id, *row in rows.fetchall()}
+    return {media(account_id, surface): ClosedScan(*row) for account_id, surface, *row in rows.fetchall()}
 
 
 def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
-    """Return age (in refresh intervals) and pages of each full scan of posts that is due, for active accounts."""
+    """Return age (in refresh intervals) and pages of each full scan that is due, for active accounts."""
     accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
     is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
     query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
     rows = connection.db.execute(query, [now, every.total_seconds()]).fetchall()
-    found = [ClosedScan(*row) for _, *row in rows]
+    found = [ClosedScan(*row) for _, _, *row in rows]
     due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
     return [(scan.age(now, every), scan.pages) for scan in due]
 
@@ -57,23 +60,28 @@ WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
     return {(account_id, surface): closed_at for account_id, surface, closed_at in rows}
 
 
-def known_posts(
-    connection: Connection, closed: Mapping[str, ClosedScan], *, older_than: datetime
-) -> Mapping[str, frozenset[str]]:
-    """Return the ids of posts published before `older_than` that these closed scans have seen, by account.
+def known_items(
+    connection: Connection, closed: Mapping[Partition, ClosedScan], *, older_than: datetime
+) -> Mapping[Partition, frozenset[str]]:
+    """Return the ids of items published before `older_than` that these closed scans have seen.
 
-    At most the newest 1,000 of each account.
+    At most the newest 1,000 of each partition.
     """
+    accounts, surfaces = [one.account_id for one in closed], [one.surface for one in closed]
     seqs = [scan.seq for scan in closed.values()]
-    rows = connection.db.execute(_KNOWN, [list(closed), seqs, older_than]).fetchall()
-    return {account_id: frozenset(ids) for account_id, ids in rows}
+    rows = connection.db.execute(_KNOWN, [accounts, surfaces, seqs, older_than]).fetchall()
+    return {media(account_id, surface): frozenset(ids) for account_id, surface, ids in rows}
 
 
 def forget_order(connection: Connection) -> None:
-    """Make the next scan of each account's posts a full one, because the mapping of times or ids has changed."""
+    """Make the next scan of each feed in order a full one, because the mapping of times or ids has changed."""
     db = connection.db
     db.execute(
         "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - constants
-        f" order_proofs = greatest(order_proofs, {PROOFS}) WHERE surface = 'posts'"
+        f" order_proofs = greatest(order_proofs, {PROOFS})"
     )
-    db.execute("UPDATE ops.checkpoints SET order_broken_by = '', known_seq = NULL WHERE surface = 'posts'")
+    # Only scans of feeds that may be in order read down to known items, or to a time.
+    db.execute(
+        "UPDATE ops.checkpoints SET order_broken_by = '', known_seq = NULL"
+        " WHERE known_seq IS NOT NULL OR read_to IS NOT NULL"
+    )

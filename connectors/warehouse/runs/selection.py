@@ -7,7 +7,7 @@ from typing import Any
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
-from models.partition import SURFACES
+from models.feeds import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
 from models.text import one_line
 

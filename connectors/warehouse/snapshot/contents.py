@@ -8,7 +8,7 @@ from connectors.warehouse.schema.field_registry import read_mapping, read_regist
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
-from models.partition import SURFACES
+from models.feeds import FEEDS
 from models.schema.fields import MEDIA, Registry
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import CHILDREN, HISTORY, ColumnSchema, TableSchema, history, table_schemas
@@ -16,9 +16,17 @@ from models.views import View, views
 
 _PUBLISHED = ("snapshot_at", "version", "stale_after", "warehouse_id", "full_refresh_every")
 
-_COMPLETE_AT = {surface: f"{surface}_complete_at" for surface in SURFACES}
-_CLOSED = ", ".join(f"max(complete_at) FILTER (surface = '{each}') AS {name}" for each, name in _COMPLETE_AT.items())
-_CASES = " ".join(f"WHEN '{each}' THEN gh_lookup.{name}" for each, name in _COMPLETE_AT.items())
+# Of the last closed scans of an account's feeds. Recent ones saw only items published after `covered_from`.
+_ORDERED = tuple(name for name, feed in FEEDS.items() if feed.may_be_ordered)
+_TIMES = [(each, "complete_at") for each in FEEDS]
+_TIMES += [(each, time) for each in _ORDERED for time in ("recent_at", "covered_from")]
+_CLOSED = ", ".join(f"max({time}) FILTER (surface = '{each}') AS {each}_{time}" for each, time in _TIMES)
+_COMPLETE_AT = " ".join(f"WHEN '{each}' THEN gh_lookup.{each}_complete_at" for each in FEEDS)
+_RECENT_AT = " ".join(
+    f"WHEN gh_row.surface = '{each}' AND gh_row.published_at > gh_lookup.{each}_covered_from"
+    f" THEN gh_lookup.{each}_recent_at"
+    for each in _ORDERED
+)
 
 # A part of a view that is left out if it would have no effect: a join, for example, costs time in every query.
 _OPTIONAL = re.compile(r"\{(\w+): ([^}]*)\}")
@@ -36,7 +44,7 @@ def lookups(published: Mapping[str, object]) -> Mapping[str, str]:
     """
     row = {name: literal(str(published[name])) if name in published else "NULL" for name in _PUBLISHED}
     return {
-        f"core.{name}": query.replace("{complete_at}", _CLOSED) if name != "published" else query.format(**row)
+        f"core.{name}": query.replace("{closed}", _CLOSED) if name != "published" else query.format(**row)
         for name, query in statements(__name__).items()
     }
 
@@ -120,11 +128,12 @@ def snapshot_views(connection: Connection) -> tuple[View, ...]:
     schemas = {schema.table: schema for schema in found}
     versions = history(schemas[MEDIA], mapping)
     schemas |= {HISTORY: versions, "media_history": versions}
-    wanted = {"missing": value(connection.db, _ANY_MISSING), "recent": value(connection.db, _ANY_RECENT)}
+    wanted = {"missing": value(connection.db, _ANY_MISSING)}
+    recent_at = f"CASE {_RECENT_AT} END," if value(connection.db, _ANY_RECENT) else ""
 
     def filled(view: View) -> View:
         select = _OPTIONAL.sub(lambda part: part[2] if wanted[part[1]] else "", view.select)
-        select = select.replace("{complete_at}", _CASES)
+        select = select.replace("{complete_at}", _COMPLETE_AT).replace("{recent_at}", recent_at)
         if view.name == "fields":
             select = select.replace("{counts}", _counted(_counts(found, mapping, registry)))
         view = replace(view, select=select)

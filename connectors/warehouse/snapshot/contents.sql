@@ -10,9 +10,7 @@ missing AS (
 scanned AS (
     SELECT
         account_id,
-        {complete_at},
-        max(recent_at) FILTER (surface = 'posts') AS posts_recent_at,
-        max(covered_from) FILTER (surface = 'posts') AS posts_covered_from
+        {closed}
     FROM core.completed_scans
     WHERE resource = 'media'
     GROUP BY account_id

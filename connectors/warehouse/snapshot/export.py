@@ -22,7 +22,7 @@ from connectors.warehouse.snapshot.reader import RELATIONS, check_readable
 from connectors.warehouse.storage.durable import sync, unreadable
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.partition import SURFACES
+from models.feeds import SURFACES
 
 _VERSION = 1
 

@@ -27,6 +27,7 @@ from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
+from models.feeds import FEEDS
 
 _QUERIES = {
     "What does the snapshot contain?": """
@@ -50,11 +51,11 @@ FROM media WHERE surface = 'posts' GROUP BY day ORDER BY median_likes DESC LIMIT
 _TOTALS = """
 SELECT
     (SELECT count(*) FROM accounts WHERE removed_at IS NULL),
-    (SELECT count(*) FROM media WHERE surface = 'posts' AND removed_at IS NULL),
-    (SELECT count(*) FROM media WHERE surface = 'stories' AND removed_at IS NULL),
     (SELECT count(*) FROM media WHERE removed_at IS NOT NULL),
     (SELECT count(*) FROM runs WHERE state = 'complete')
 """
+
+_ITEMS = "SELECT surface, count(*) FROM media WHERE removed_at IS NULL GROUP BY surface ORDER BY surface"
 
 
 def _program() -> str:
@@ -105,8 +106,9 @@ def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]
 def _first_look(snapshot: Snapshot) -> None:
     from rich.syntax import Syntax
 
-    accounts, posts, stories, gone, runs = snapshot.query(_TOTALS).rows[0]
-    contents = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
+    accounts, gone, runs = snapshot.query(_TOTALS).rows[0]
+    items = (count(number, FEEDS[surface].noun, surface) for surface, number in snapshot.query(_ITEMS).rows)
+    contents = ", ".join((count(accounts, "account"), *items))
     kept = f", and {count(gone, 'item')} that were removed or expired and are kept" if gone else ""
     out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
     for question, sql in _QUERIES.items():

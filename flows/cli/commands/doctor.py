@@ -34,6 +34,7 @@ from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, several, span
 from models.api import AccountPage
+from models.feeds import FEEDS
 from models.runs import LONG_COOLDOWN
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
@@ -128,7 +129,7 @@ def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
 
 async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cooldowns) -> list[Finding]:
     from connectors.source.client import ApiClient
-    from connectors.source.endpoints import accounts_request, media_request
+    from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError, Disposition
 
     def refused(check: str, error: ApiError) -> Finding:
@@ -163,7 +164,7 @@ async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cool
             why = "no account on the first page has a valid token and no cooldown"
             return [*found, Finding("media", "note", f"not checked: {why}.{cooldowns.caveat}")]
         try:
-            await client.send(media_request(asked.id, "posts", None, 1))
+            await client.send(feed_request(next(iter(FEEDS.values())), asked.id, None, 1))
         except ApiError as error:
             return [*found, refused("media", error)]
         return [*found, Finding("media", "ok", f"the key can list media (checked with {asked.ig_username})")]

@@ -15,8 +15,13 @@ from flows.cli.output.terminal import WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import load
 from flows.reporting.words import count, moment, run_title, span
+from models.feeds import SURFACES
 
 _SQL = statements(__name__)
+
+_SURFACES = sorted(SURFACES)
+_ITEMS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
+_ACCOUNTS = _SQL["accounts"].format(items=_ITEMS)
 
 _REMOVED = "SELECT count(*) AS accounts, max(removed_at) AS last FROM accounts WHERE removed_at IS NOT NULL"
 
@@ -48,7 +53,7 @@ def accounts(
 ) -> None:
     """List accounts: status, token expiry and age of their media."""
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
-        rows = opened.query(_SQL["accounts"], [expired]).records()
+        rows = opened.query(_ACCOUNTS, [expired]).records()
         [removed] = opened.query(_REMOVED).records()
     if as_json:
         print_json({"accounts": rows})
@@ -57,14 +62,13 @@ def accounts(
         out.print("No token is expired." if expired else "No accounts yet.")
         return
     table = plain_table(
-        {"account": "", "token expired": "", "posts": "right", "stories": "right", "media as of": "", "account id": ""}
+        {"account": "", "token expired": "", **dict.fromkeys(_SURFACES, "right"), "media as of": "", "account id": ""}
     )
     for row in rows:
         table.add_row(
             clean(row["ig_username"]),
             moment(row["token_expired_since"]),
-            _number(row["posts"]),
-            _number(row["stories"]),
+            *(_number(row[surface]) for surface in _SURFACES),
             moment(row["media_as_of"]) or "never",
             clean(row["account_id"]),
             style="yellow" if row["token_expired_since"] or row["missing_since"] else None,

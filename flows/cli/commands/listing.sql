@@ -1,8 +1,7 @@
 -- name: accounts
 SELECT
     a.ig_username, a.status, a.token_expired_since, a.missing_since,
-    count(*) FILTER (m.surface = 'posts') AS posts,
-    count(*) FILTER (m.surface = 'stories') AS stories,
+    {items},
     (
         SELECT min(greatest(w.complete_at, w.recent_at)) FROM completed_scans AS w
         WHERE w.resource = 'media' AND w.account_id = a.account_id

@@ -15,8 +15,9 @@ from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.config.wrong_value import refusal
 from flows.reporting.page.write import default_path, write
-from flows.reporting.reader import SURFACES, WEEKS, Audience, Scope
+from flows.reporting.reader import WEEKS, Audience, Scope
 from flows.reporting.words import count, moment
+from models.feeds import SURFACES
 
 _MOST_WEEKS = 57
 
@@ -56,7 +57,7 @@ def report(
             path = local(Path(file))
         except ValueError as error:
             raise SettingsError(refusal(f"FILE: {error}", f" (got {file!r})")) from None
-    surfaces = tuple(each for each in SURFACES if not chosen or each in chosen)
+    surfaces = tuple(each for each in sorted(SURFACES) if not chosen or each in chosen)
     scope = Scope(accounts=tuple(account or ()), surfaces=surfaces, weeks=weeks, audience=audience)
     written = write(current_snapshot(settings), path, scope, apart_from=settings.warehouse)
     if as_json:

@@ -29,6 +29,7 @@ from flows.reporting.findings import LOST, Finding, Severity, findings
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, join, moment, run_title, span
+from models.feeds import FEEDS
 from models.runs import RunState
 
 _SQL = statements(__name__)
@@ -56,13 +57,14 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
     """Read the contents of the status; `stale_after`, in seconds, overrides the limit of the snapshot."""
     reader = Reader(snapshot, now=now, stale_after=stale_after)
     [totals] = reader.records(_SQL["totals"])
+    items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(_SQL["items"]).rows)
     answer = snapshot.query(_LAST_RUN)
     last = [*filter(None, [state.run_after(snapshot, answer.columns)]), *answer.records()][:1]
     shown = {run["run_id"] for run in last}
     report = last_report(reader)
     data = NO_DATA if report is None else report.data
     return {
-        "totals": totals | {"stale_after": reader.stale_after},
+        "totals": {**totals, **items, "stale_after": reader.stale_after},
         "last_run": last[0] if last else None,
         "unresolved": [run for run in reader.records(_SQL["unresolved"]) if run["run_id"] not in shown],
         "warnings": [asdict(warning) for warning in report.warnings] if report else [],
@@ -130,8 +132,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     totals = found["totals"]
     numbers = (
         count(totals["accounts"], "account"),
-        count(totals["posts"], "post"),
-        count(totals["stories"], "story", "stories"),
+        *(count(totals[name], feed.noun, name) for name, feed in sorted(FEEDS.items())),
     )
     yield f"[dim]The snapshot holds {', '.join(numbers)}; published {moment(totals['published_at'])} UTC.[/]"
 

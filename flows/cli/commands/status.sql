@@ -22,15 +22,14 @@ FROM run_outcomes AS o JOIN runs AS r USING (run_id) LEFT JOIN accounts AS a USI
 WHERE a.removed_at IS NULL GROUP BY o.resource, o.account_id, o.surface
 
 -- name: totals
-WITH present AS (
-    SELECT m.surface FROM media AS m JOIN accounts AS a USING (account_id)
-    WHERE m.removed_at IS NULL AND a.removed_at IS NULL
-)
 SELECT
     (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,
     (SELECT count(*) FROM expired_accounts) AS expired,
-    (SELECT count(*) FROM present WHERE surface = 'posts') AS posts,
-    (SELECT count(*) FROM present WHERE surface = 'stories') AS stories,
     (SELECT count(*) FROM quarantine) AS quarantined,
     (SELECT max(snapshot_at) FROM published) AS published_at,
     (SELECT max(stale_after) FROM published) AS stale_after
+
+-- name: items
+SELECT m.surface, count(*) AS items FROM media AS m JOIN accounts AS a USING (account_id)
+WHERE m.removed_at IS NULL AND a.removed_at IS NULL
+GROUP BY m.surface

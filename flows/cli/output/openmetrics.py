@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from flows.cli.output.terminal import without_control_characters
+from models.feeds import SURFACES
 from models.runs import RunState
 
 # Labels and a value; samples with None are omitted.
@@ -54,7 +55,7 @@ def _snapshot(found: Mapping[str, Any]) -> Iterator[GaugeMetricFamily]:
     def by_surface(column: str) -> Iterator[_Sample]:
         return (({"surface": each["surface"]}, each[column]) for each in found["freshness"])
 
-    items = (({"surface": surface}, totals[surface]) for surface in ("posts", "stories"))
+    items = (({"surface": surface}, totals[surface]) for surface in sorted(SURFACES))
     failures = [({"outcome": each["outcome"], "code": each["error_code"]}, each) for each in found["failures"]]
     scans = ((labels, each["scans"]) for labels, each in failures)
     waits = ((labels, _seconds(each["resume_after"])) for labels, each in failures)

@@ -19,7 +19,6 @@ from flows.reporting.page import charts
 from flows.reporting.reader import Audience, Reader, Record, Scope
 from flows.reporting.run_report import last_report
 from flows.reporting.words import count, fix_for, run_title, several, span
-from models.partition import Surface
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
@@ -56,7 +55,7 @@ class Section:
     key: str
     title: str
     full: str
-    surface: Surface | None = None
+    surface: str | None = None
     tables: tuple[str, ...] = ()
 
 

@@ -245,8 +245,8 @@ if task.Scanned.pack.__name__ == "pack":
     task.Scanned.pack = packed
 """
     (there.folder / "patch.py").write_text("from flows.engine import dask_task as task\n" + patch, encoding="utf-8")
-    # Workers need some seconds to start again.
-    run = _RUN.format(f"{_SMALL}; dask.NO_WORKERS = 60.0")
+    # Workers need some seconds to start again, and on a busy machine a minute.
+    run = _RUN.format(f"{_SMALL}; dask.NO_WORKERS = 240.0")
     with subprocess.Popen(
         [sys.executable, "-c", run, "sync", "--json"],
         env=there.environment(DASK_DISTRIBUTED__WORKER__PRELOAD=str(there.folder / "patch.py")),

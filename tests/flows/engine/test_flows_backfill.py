@@ -20,7 +20,6 @@ from flows.reporting.dry_run import Forecast, described, forecast
 from flows.reporting.findings import findings
 from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
-from models.partition import Surface
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection, SelectionError
 from tests.cli_runner import Cli
@@ -38,7 +37,7 @@ from tests.flows.fake_api import (
 
 pytestmark = pytest.mark.anyio
 
-POSTS: tuple[Surface, ...] = ("posts",)
+POSTS = ("posts",)
 
 
 class Killed(Exception):  # noqa: N818

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, full_scans_due, known_posts
+from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, full_scans_due, known_items
 from models.checkpoint import ScanState
 from models.partition import media
 from tests.warehouse.rig import ANNA, POSTS, Item, Rig, Row, Scan, account, at
@@ -69,7 +69,7 @@ def test_removed_posts_are_not_known_territory(rig: Rig) -> None:
     assert rig.rows(GONE) == [("20", at(24))]
     with rig.connection.begin():
         closed = closed_scans(rig.connection, [ANNA])
-        assert known_posts(rig.connection, closed, older_than=at(0)) == {ANNA: frozenset({"10", "30"})}
+        assert known_items(rig.connection, closed, older_than=at(0)) == {media(ANNA, "posts"): frozenset({"10", "30"})}
 
 
 def test_a_new_mapping_makes_the_next_scan_full(rig: Rig) -> None:

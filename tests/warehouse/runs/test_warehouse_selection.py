@@ -12,14 +12,14 @@ from connectors.warehouse.runs.selection import choose, chosen
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from models.page_commit import PageCommit
-from models.partition import CATALOGUE, Partition, Surface, media
+from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
 from tests.warehouse.rig import ANNA, BEN, Rig, account, at
 
 CARA = "cccccccc-2222-4333-8444-555555555555"
 GONE = "dddddddd-2222-4333-8444-555555555555"
-BOTH: tuple[Surface, ...] = ("stories", "posts")
+BOTH = ("stories", "posts")
 
 Chooser = Callable[..., tuple[ChosenAccount, ...]]
 

@@ -1,0 +1,53 @@
+"""The feeds: what a run pages through for each account, in the order in which it does. One entry declares a feed.
+
+Options, tables and the API call the name of a feed its surface. Code outside of this module uses the properties of a
+feed, never its name.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from types import MappingProxyType
+
+# Media of an account (API 4.2).
+_MEDIA = ("accounts.media.list", "/api/v1/accounts/{account_id}/media")
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A list that the API has for each account.
+
+    `noun` is the word for one item, and the name that for several. `operation` is the API's own name of the request,
+    whose `path` is below the address of the service and has a place for the `{account_id}`; `parameters` are sent with
+    each. All feeds of an account share its rate-limit scope. `table`, of schema `core`, has the items.
+
+    `may_be_ordered`: items may be listed newest first. Once that was observed, a recent scan may stop at known ones.
+    `lifetime`: the age from which the API lists an item no more; None: items do not expire.
+    """
+
+    name: str
+    noun: str
+    operation: str
+    path: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    table: str = "media"
+    may_be_ordered: bool = False
+    lifetime: timedelta | None = None
+
+
+# Stories come first, because they expire.
+FEEDS: Mapping[str, Feed] = MappingProxyType(
+    {
+        feed.name: feed
+        for feed in (
+            Feed("stories", "story", *_MEDIA, (("surface", "stories"),), lifetime=timedelta(hours=24)),
+            Feed("posts", "post", *_MEDIA, (("surface", "posts"),), may_be_ordered=True),
+        )
+    }
+)
+
+SURFACES = tuple(FEEDS)
+"""The names of all feeds."""
+
+LIFETIMES = {name: feed.lifetime for name, feed in FEEDS.items() if feed.lifetime is not None}
+"""The lifetimes of the feeds whose items expire. These feeds have a schedule of their own."""
