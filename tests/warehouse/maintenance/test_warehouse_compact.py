@@ -220,7 +220,12 @@ async def _open(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "then"), [("_verify", "opened by a link"), ("_replace", "opened"), ("_replace", "compacted")]
+    ("step", "then"),
+    [
+        pytest.param("_verify", "opened by a link", marks=pytest.mark.long),
+        ("_replace", "opened"),
+        pytest.param("_replace", "compacted", marks=pytest.mark.long),
+    ],
 )
 def test_a_kill_leaves_the_old_file_and_the_next_writing_command_clears_up(
     full: Path, tmp_path: Path, step: str, then: str

@@ -91,11 +91,10 @@ def test_a_record_rejected_again_keeps_its_quarantine_row(rig: Rig) -> None:
     assert rig.value("SELECT last_seen_at FROM core.quarantine") == minute(24)
 
 
-@pytest.mark.parametrize("batch_bytes", [1, 70, 2**24])
-def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig, batch_bytes: int) -> None:
+def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig) -> None:
     for day, caption in enumerate("zam"):
         rig.scan(POSTS, f"p{day}", 24 * day, [post("a", caption)])
-    assert again_mapped(rig, batch_bytes=batch_bytes) == (3, 0, 0)
+    assert again_mapped(rig, batch_bytes=1) == (3, 0, 0)
     assert media(rig, "media_id, caption, first_seen_at, changed_at") == [("a", "m", minute(0), minute(48))]
     assert rig.rows("SELECT caption, valid_from, valid_to FROM core.media_superseded ORDER BY valid_from") == [
         ("z", minute(0), minute(24)),
@@ -103,7 +102,7 @@ def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig, batch_by
     ]
 
 
-@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("last", [pytest.param(True, marks=pytest.mark.long), False])
 def test_an_import_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: bool) -> None:
     left_by = []
     for batch_bytes in (1, 2**24):

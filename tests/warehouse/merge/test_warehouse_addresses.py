@@ -122,7 +122,14 @@ VOLATILE: dict[str, tuple[Callable[[int], Item], dict[str, tuple[str, ...]]]] = 
 IGNORE = ("/fetched_at", "/meta/*", "/*/seen")
 
 
-@pytest.mark.parametrize(("varies", "settings"), VOLATILE.values(), ids=VOLATILE)
+# The others are such fields in other places.
+RARER = {"text", "without a column", "list", "elements", "first parameter", "bucket", "ignored in lists", "absent"}
+
+
+@pytest.mark.parametrize(
+    ("varies", "settings"),
+    [pytest.param(*of, id=name, marks=pytest.mark.long if name in RARER else ()) for name, of in VOLATILE.items()],
+)
 def test_a_field_that_differs_in_every_response_is_no_change_and_its_newest_value_is_kept(
     rig: Rig, varies: Callable[[int], Item], settings: dict[str, tuple[str, ...]]
 ) -> None:

@@ -210,7 +210,9 @@ def history(rig: Rig) -> dict[str, Any]:
 
 
 @given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), merges=st.lists(st.booleans(), min_size=8))
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+# Each example takes seconds, and few examples find little: the cases above run every time.
+@pytest.mark.long
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 def test_history_follows_from_the_sightings_in_any_batches(
     opened_rig: Connection, pages: list[list[Item]], merges: Sequence[bool]
 ) -> None:
