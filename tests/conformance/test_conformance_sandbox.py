@@ -29,6 +29,8 @@ GRANTS = {
         {(ACCOUNTS, 200), (MEDIA, 403), (MEDIA, 404)},
     ),
 }
+# What a key that is none is answered, and a single account, is among the examples of test_conformance_examples, too.
+RARER = {"one account", "no account", "a key that is none", "a revoked key"}
 METHODS = {"GET", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY"}
 CHECKS = {
     "not_a_server_error",
@@ -42,7 +44,9 @@ CHECKS = {
 }
 
 
-@pytest.fixture(scope="module", params=GRANTS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.long if name in RARER else ()) for name in GRANTS]
+)
 def examined(request: pytest.FixtureRequest) -> tuple[str, Found]:
     grant, _ = GRANTS[request.param]
     sandbox = Sandbox(SETTINGS)

@@ -41,6 +41,7 @@ def test_the_plain_sql_is_the_charts_own_and_answers(number: int, snapshot: Path
         assert db.execute(QUERIES[number]).fetchall()
 
 
+@pytest.mark.long
 def test_every_cell_runs_and_draws_its_chart_with_either_library(snapshot: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="`make test` installs it")
     command = [sys.executable, "-W", "error", str(NOTEBOOKS / "run.py"), str(tmp_path), "--frames", "polars", "pandas"]

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ SECTIONS = ["attention", "causes", "freshness", "runs"]
 ANALYSIS = ["engagement", "growth", "top", "hours", "cadence", "removed", "stories"]
 
 
+@cache
 def page(snapshot: Path, **chosen: Any) -> Report:  # noqa: ANN401 - fields of Scope
     with open_snapshot(snapshot) as opened:
         return make(opened, Scope(**chosen), release="0.0.0")

@@ -70,7 +70,7 @@ def test_requests_that_are_not_read_get_a_response(url: str, head: bytes, status
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM])
 def test_the_command_prints_what_selects_its_keys_and_a_signal_ends_it(number: signal.Signals) -> None:
     command = ["sandbox", "--port", "0", "--key", "narrow/automations:read/3", "--key", "no/none", "--day", "2"]
     process = subprocess.Popen(

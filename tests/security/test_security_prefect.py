@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
@@ -24,8 +23,8 @@ PUBLIC = "https://prefect.example"
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, prefect_template: Path) -> Path:
-    return shutil.copytree(prefect_template, tmp_path_factory.mktemp("prefect") / "home")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("prefect") / "home"
 
 
 @pytest.fixture(scope="module")

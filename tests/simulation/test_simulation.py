@@ -31,6 +31,7 @@ def test_the_snapshot_is_correct_under_any_faults(seed: int, days: int, recent: 
     assert result.recent >= recent
 
 
+@pytest.mark.long
 def test_a_seed_is_deterministic() -> None:
     scenario = generate_scenario(0, 1)
     one, other, another = simulate(scenario), simulate(scenario), simulate(replace(scenario, seed=2, days=()))
@@ -39,9 +40,8 @@ def test_a_seed_is_deterministic() -> None:
     assert one.trace != another.trace
 
 
-# The two bugs that are found fastest are tested every time.
-_SOON = ("dropped page", "tombstones after a partial scan")
-_BUGS = [pytest.param(name, marks=() if name in _SOON else (pytest.mark.long,)) for name in INJECTED_BUGS]
+# The bug that is found fastest is tested every time.
+_BUGS = [pytest.param(name, marks=() if name == "dropped page" else (pytest.mark.long,)) for name in INJECTED_BUGS]
 
 
 @pytest.mark.parametrize("name", _BUGS)

@@ -174,6 +174,8 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: SandboxProcess, 
     assert_matches_api(there, many)
 
 
+# tests/flows/engine/test_flows_dask.py has the end of a run that a worker refuses.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("patch", "env", "why"),
     [
@@ -182,14 +184,12 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: SandboxProcess, 
             {},
             "has gramhouse 0.1.0, and the run",
             id="another version",
-            marks=pytest.mark.long,
         ),
         pytest.param(
             "import types; task.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
             {},
             "has Python 3.10, and the run has 3.",
             id="another Python",
-            marks=pytest.mark.long,
         ),
         pytest.param("", {"GRAMHOUSE_API_KEY": "another-key"}, "has an API key with the fingerprint", id="another key"),
         pytest.param(
@@ -197,15 +197,13 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: SandboxProcess, 
             {"GRAMHOUSE_BASE_URL": "http://127.0.0.1:9"},
             "has the address http://127.0.0.1:9, and the run has",
             id="another address",
-            marks=pytest.mark.long,
         ),
-        pytest.param("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: ", id="no key", marks=pytest.mark.long),
+        pytest.param("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: ", id="no key"),
         pytest.param(
             "vars(task).pop('run_task', None)",
             {},
             "cannot run the tasks of gramhouse",
             id="without the function",
-            marks=pytest.mark.long,
         ),
     ],
 )

@@ -2,10 +2,12 @@
 
 import json
 import signal
+import time
 from typing import Any
 
 import pytest
 
+from connectors.warehouse.storage.holder import holder
 from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 
@@ -27,8 +29,11 @@ def _kill_after(
     service.faults({"action": {"kind": "delay", "seconds": 0.02}})
     with killed_on_exit(operator.start("sync", *options)) as process:
         wait_until(lambda: service.stats()["total"] >= requests or process.poll() is not None, "the run to get there")
+        began = time.monotonic()
         process.send_signal(number)
         process.communicate(timeout=TIMEOUT)
+        # The limit is ten seconds; usually it takes less than one.
+        assert time.monotonic() - began < 10
     service.faults()
     return process.returncode
 
@@ -134,6 +139,7 @@ def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_a_run_politely(operator: Operator, service: SandboxProcess, number: int) -> None:
     assert _kill_after(operator, service, 30, number) == 128 + number
+    assert holder(operator.warehouse) is None
     landed = _landed(operator, service)
     assert landed
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]

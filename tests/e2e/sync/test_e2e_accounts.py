@@ -33,6 +33,7 @@ def test_a_key_with_fewer_grants_removes_nothing_until_confirmed(operator: Opera
     result = json.loads(operator.run("sync", "--accept-removals", "--json", GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout)
     assert (result["state"], result["accounts_missing"], result["accounts_removed"]) == ("complete", 0, 7)
     assert operator.ask(PRESENT) == [(1,)]
+    assert operator.ask("SELECT accept_removals, accounts_removed FROM runs ORDER BY seq")[-1] == (True, 7)
     operator.sync()
     gaps = "SELECT count(*) FROM account_status_history WHERE status = 'removed' AND valid_to IS NOT NULL"
     assert (operator.ask(PRESENT), operator.ask(gaps)) == ([(8,)], [(7,)])

@@ -218,9 +218,10 @@ class Seen:
 MET = {"added", "changed", "removed", "expired", "posts missing", "missing only once"}
 
 
-# One shape is enough for `make test`.
+# `make test` has the simulation, which compares with a model as well.
+@pytest.mark.long
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("shape", ["drift", pytest.param("mixed", marks=pytest.mark.long)])
+@pytest.mark.parametrize("shape", ["drift", "mixed"])
 def test_the_snapshot_equals_the_model_after_each_day(
     shape: str, serve: Callable[..., SandboxProcess], tmp_path: Path
 ) -> None:

@@ -99,7 +99,7 @@ def test_a_kill_while_waiting_keeps_the_cooldown(operator: Operator, service: Sa
     assert not [entry for entry in service.requests() if entry["account_id"] == one]
 
 
-@pytest.mark.parametrize("limited", ["accounts", "media"])
+@pytest.mark.parametrize("limited", ["accounts", pytest.param("media", marks=pytest.mark.long)])
 def test_only_a_person_shortens_a_wait_of_more_than_a_day(
     operator: Operator, service: SandboxProcess, limited: str
 ) -> None:

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -24,6 +23,8 @@ def _first_line(process: subprocess.Popen[str], beginning: str) -> str:
     pytest.fail(f"it never said {beginning!r}")
 
 
+# tests/flows/engine/test_flows_writer_lock.py has the wait, and test_e2e_sync a run that does not wait.
+@pytest.mark.long
 def test_the_second_run_waits_and_names_the_first(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     service.faults(SLOW)
@@ -47,19 +48,6 @@ def test_the_second_run_waits_and_names_the_first(operator: Operator, service: S
     # The backfill did not change the progress of the sync.
     assert operator.sync()["resumed_runs"]
     assert_matches_api(operator, service)
-
-
-def test_a_signal_ends_a_run_within_ten_seconds(operator: Operator, service: SandboxProcess) -> None:
-    service.faults(SLOW)
-    with killed_on_exit(operator.start("sync")) as process:
-        wait_until(lambda: service.stats()["total"] > 1, "a media scan")
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=TIMEOUT)
-        # The limit is ten seconds; usually it takes less than one.
-        assert time.monotonic() - began < 10
-    assert holder(operator.warehouse) is None
-    assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
 
 
 def test_a_backfill_from_the_command_line(operator: Operator, service: SandboxProcess) -> None:

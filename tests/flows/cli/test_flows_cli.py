@@ -316,7 +316,9 @@ def test_an_invalid_path_is_reported_in_one_line_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["main", "memory", "snapshot", "a b'c%41#d:ü"])
+@pytest.mark.parametrize(
+    "name", ["main", *(pytest.param(name, marks=pytest.mark.long) for name in ("memory", "snapshot")), "a b'c%41#d:ü"]
+)
 @pytest.mark.usefixtures("environment")
 def test_other_names_of_files_and_folders_work(run_cli: Cli, name: str) -> None:
     files = ["--warehouse", f"./{name}/{name}.duckdb", "--snapshot", f"./{name} snapshot/{name}.duckdb"]

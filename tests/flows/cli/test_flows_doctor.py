@@ -124,7 +124,14 @@ def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
 
 @pytest.mark.parametrize(
     ("arguments", "answer", "lifted"),
-    [([], "y", True), ([], "", False), ([], None, False), (["--yes"], None, True), (["--json"], "y", False)],
+    [
+        ([], "y", True),
+        ([], None, False),
+        *(
+            pytest.param(*of, marks=pytest.mark.long)
+            for of in (([], "", False), (["--yes"], None, True), (["--json"], "y", False))
+        ),
+    ],
 )
 def test_a_long_cooldown_is_lifted_when_a_person_agrees(
     run_cli: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str], answer: str | None, *, lifted: bool

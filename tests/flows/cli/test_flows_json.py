@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -193,7 +192,7 @@ UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) A
     [
         (ENDLESS, 0, signal.SIGINT),
         (UNINTERRUPTED, 0, signal.SIGTERM),
-        ("FROM range(10000000000)", 2, signal.SIGINT),
+        pytest.param("FROM range(10000000000)", 2, signal.SIGINT, marks=pytest.mark.long),
         ("FROM range(10000000000)", 2, signal.SIGTERM),
     ],
 )
@@ -268,7 +267,9 @@ def test_a_bug_is_one_object_and_a_traceback(
     assert failed(capsys.readouterr().out)["exit_code"] == 1
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 143)]
+)
 def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         env = environment(f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -298,9 +299,11 @@ def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: in
 @pytest.mark.parametrize(
     ("command", "where"),
     [
-        *product(["sync"], [">&-", ">/dev/full 2>/dev/full", "2>&1 | :"]),
+        ("sync", ">&-"),
+        *(pytest.param("sync", where, marks=pytest.mark.long) for where in (">/dev/full 2>/dev/full", "2>&1 | :")),
         # What else is written to each stream: one object, and a log.
-        *product(["sync --json -v"], [">/dev/full", "2>&-"]),
+        ("sync --json -v", ">/dev/full"),
+        pytest.param("sync --json -v", "2>&-", marks=pytest.mark.long),
     ],
 )
 def test_a_run_completes_and_keeps_its_exit_code_if_output_fails(
@@ -320,13 +323,9 @@ def test_a_failure_keeps_its_exit_code_if_output_fails(tmp_path: Path) -> None:
         assert done.returncode == 2
 
 
-def test_rows_that_cannot_be_written_are_a_failure(tmp_path: Path, address: str) -> None:
-    env = environment(address)
-    subprocess.run([sys.executable, "-m", "flows.cli", "sync"], cwd=tmp_path, env=env, check=True, capture_output=True)
+def test_rows_that_cannot_be_written_are_a_failure(snapshot: Path) -> None:
     for style in ("table", "json"):
-        script = f'{sys.executable} -m flows.cli query "FROM accounts" -f {style} >/dev/full'
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env=env, check=False, capture_output=True, text=True
-        )
+        script = f'{sys.executable} -m flows.cli query "SELECT 1" -f {style} --snapshot {snapshot} >/dev/full'
+        done = subprocess.run(["bash", "-c", script], cwd=ROOT, check=False, capture_output=True, text=True)
         assert done.returncode == 1
         assert "No space left on device" in done.stderr

@@ -41,6 +41,7 @@ def snapshot() -> dict[str, list[tuple[object, ...]]]:
         }
 
 
+@pytest.mark.long
 def test_a_rebuild_by_the_same_mapping_changes_nothing(run_cli: Cli, sandbox: OddApi) -> None:
     for day in (0, 1):
         sandbox.day = day

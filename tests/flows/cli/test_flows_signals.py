@@ -22,7 +22,7 @@ ENDLESS = "(SELECT count(*) FROM range(100000000) AS a, range(100000000) AS b WH
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a snapshot whose accounts are never found, and a large warehouse."""
+    """Return a folder with a snapshot whose accounts are never found."""
     folder = tmp_path_factory.mktemp("busy")
     snapshot = snapshot_of(folder, Sandbox(SandboxSettings(accounts=2, posts=3)), range(1))
     snapshot.chmod(0o600)
@@ -30,9 +30,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ((view,),) = db.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'accounts'").fetchall()
         body = view.partition(" AS ")[2].rstrip(";")
         db.execute(f"CREATE OR REPLACE VIEW accounts AS FROM ({body}) WHERE {ENDLESS}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def large(folder: Path) -> None:
+    """Fill the warehouse, so that compacting it takes long."""
     with duckdb.connect(str(folder / "warehouse.duckdb")) as db:
         db.execute("CREATE TABLE core.media_large AS SELECT hash(i) AS a, hash(-i) AS b FROM range(10000000) AS t(i)")
-    return folder
 
 
 def started(folder: Path, arguments: list[str]) -> subprocess.Popen[str]:
@@ -54,14 +59,28 @@ def files(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
-# Every command with one of the signals; `make long` tests it with the other one, too.
+# Each way in which commands use DuckDB with one of the signals; `make long` tests all commands with both.
 _COMMANDS = ("accounts", "describe", "query FROM+accounts", "query FROM+accounts -f csv", "report", "report --json",
-             "export out", "export out --json", "compact", "compact --json")  # fmt: skip
+             "export out", "export out --json")  # fmt: skip
+_QUICK = {
+    ("accounts", signal.SIGTERM),
+    ("query FROM+accounts -f csv", signal.SIGINT),
+    ("report --json", signal.SIGTERM),
+    ("export out --json", signal.SIGINT),
+}
 _BUSY = [
-    pytest.param(command, number, marks=pytest.mark.long if nth % 2 == which else ())
-    for nth, command in enumerate(_COMMANDS)
-    for which, number in enumerate((signal.SIGINT, signal.SIGTERM))
+    pytest.param(command, number, marks=() if (command, number) in _QUICK else pytest.mark.long)
+    for command in _COMMANDS
+    for number in (signal.SIGINT, signal.SIGTERM)
 ]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("line", ["compact", "compact --json"])
+def test_a_signal_ends_compacting(folder: Path, line: str, number: signal.Signals) -> None:
+    test_a_signal_ends_a_command_in_which_duckdb_is_busy(folder, line, number)
 
 
 @pytest.mark.parametrize(("line", "number"), _BUSY)

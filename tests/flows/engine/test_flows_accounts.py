@@ -10,7 +10,6 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import OtherService
 from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
@@ -112,17 +111,7 @@ async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_repor
     assert (event.labels["gramhouse.missing"], event.payload["removed"]) == ("no", 6)
 
 
-async def test_a_person_accepts_removals(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(12))
-    await synced(tmp_path, service, day=0)
-    service.listed = range(6)
-    report = await synced(tmp_path, service, day=1, accept_removals=True)
-    assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 6)
-    with open_snapshot(report.snapshot) as snapshot:
-        found = snapshot.query("SELECT accept_removals, accounts_removed, base_url FROM runs ORDER BY started_at").rows
-    assert found == [(False, 0, HERE), (True, 6, HERE)]
-
-
+@pytest.mark.long
 async def test_accepting_removals_requests_a_catalogue_that_an_interrupted_run_completed(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(12))
     await synced(tmp_path, service, day=0)
@@ -173,7 +162,7 @@ async def test_a_resumed_catalogue_still_reports_an_unknown_status(tmp_path: Pat
     assert report.failure_groups[0].error_code == "unknown_status"
 
 
-@pytest.mark.parametrize("is_resumed", [False, True])
+@pytest.mark.parametrize("is_resumed", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their_last_status(
     tmp_path: Path, *, is_resumed: bool
 ) -> None:

@@ -43,7 +43,7 @@ async def _warnings(folder: Path, service: _Changing, days: int) -> list[list[st
     return found
 
 
-# Fields of day `d` and post `p` of 4, and the name in the warning; None if there is none.
+# Fields of day `d` and post `p` of 4, and the name in the warning; None if there is none. Each takes four runs.
 FIELDS: dict[str, tuple[Varies, str | None]] = {
     "a field": (lambda d, _: {"fetched_at": f"at {d}"}, "fetched_at"),
     "in an object": (lambda d, _: {"meta": {"request": {"id": d}, "a": 1}}, "meta.request.id"),
@@ -59,7 +59,13 @@ FIELDS: dict[str, tuple[Varies, str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("varies", "name"), FIELDS.values(), ids=FIELDS)
+QUICK = {"in a list", "of most items", "of half of the items", "two fields", "not on one day"}
+
+
+@pytest.mark.parametrize(
+    ("varies", "name"),
+    [pytest.param(*of, id=name, marks=() if name in QUICK else pytest.mark.long) for name, of in FIELDS.items()],
+)
 async def test_a_field_that_alone_changes_most_items_three_times_is_named(
     tmp_path: Path, varies: Varies, name: str | None
 ) -> None:

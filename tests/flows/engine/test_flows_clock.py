@@ -140,7 +140,7 @@ async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> N
 
 async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Path, said: list[str]) -> None:
     clock = WrongClock()
-    for _ in range(4):
+    for _ in range(3):
         await ran(tmp_path, service(clock))
         clock.passed += 86_400
     clock.off = YEAR
@@ -150,18 +150,15 @@ async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Pa
             await run_sync(request(tmp_path), resources)
             kept = RetentionSettings(runs=timedelta(days=90))
             await delete_old(kept, resources.warehouse, now=clock.now())
-            assert await rows(resources, "SELECT count(*) FROM core.runs") == [(5 + number,)]
+            assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4 + number,)]
         clock.passed += 86_400
     # Retention counts from the previous run: a correct one for the first run, but one a year ahead for the second.
     (line,) = said
-    assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 4 of 6 runs")
+    assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 3 of 5 runs")
     assert "Fix: check this machine's clock" in line
 
 
-@pytest.mark.parametrize("selection", [None, Selection(everything=True)], ids=["sync", "backfill"])
-async def test_a_run_whose_clock_is_behind_is_refused_before_its_first_request(
-    tmp_path: Path, selection: Selection | None
-) -> None:
+async def test_a_run_whose_clock_is_behind_is_refused_before_its_first_request(tmp_path: Path) -> None:
     clock = WrongClock()
     for _ in range(3):
         await ran(tmp_path, service(clock))
@@ -170,8 +167,9 @@ async def test_a_run_whose_clock_is_behind_is_refused_before_its_first_request(
     served = service(clock, posts=7)
     async with open_run_resources(tmp_path, served) as resources:
         before = await rows(resources, "SELECT count(*), max(started_at) FROM core.runs")
-        with pytest.raises(WarehouseUnusable, match=r"clock is behind.*Fix: set this machine's clock"):
-            await run_sync(replace(request(tmp_path), selection=selection), resources)
+        for selection in (None, Selection(everything=True)):
+            with pytest.raises(WarehouseUnusable, match=r"clock is behind.*Fix: set this machine's clock"):
+                await run_sync(replace(request(tmp_path), selection=selection), resources)
         assert await rows(resources, "SELECT count(*), max(started_at) FROM core.runs") == before
     assert served.requests == []
     clock.off = timedelta(0)
@@ -233,8 +231,17 @@ async def stepped(folder: Path, clock: WrongClock, step: timedelta, *, during: b
         return await ran(folder, served)
 
 
-@pytest.mark.parametrize("during", [False, True], ids=["between runs", "during a run"])
-@pytest.mark.parametrize(("step", "state", "warned"), STEPS.values(), ids=STEPS)
+# One step between runs and one during a run; `make long` tests each at both times.
+QUICK = {"an hour between runs", "forty days during a run"}
+PLACES = [
+    pytest.param(*STEPS[step], during, id=name, marks=() if name in QUICK else pytest.mark.long)
+    for step in STEPS
+    for during, when in enumerate(("between runs", "during a run"))
+    for name in [f"{step} {when}"]
+]
+
+
+@pytest.mark.parametrize(("step", "state", "warned", "during"), PLACES)
 async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_follows(
     tmp_path: Path, step: timedelta, state: RunState, warned: list[str], *, during: bool
 ) -> None:

@@ -131,7 +131,10 @@ async def test_an_account_whose_task_kills_workers_fails_alone(tmp_path: Path) -
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
 
 
-@pytest.mark.parametrize("result", [b"", b"no result", pickle.dumps("another value")])
+@pytest.mark.parametrize(
+    "result",
+    [b"no result", *(pytest.param(one, marks=pytest.mark.long) for one in (b"", pickle.dumps("another value")))],
+)
 async def test_an_account_whose_result_cannot_be_read_fails_alone(tmp_path: Path, result: bytes) -> None:
     report, _, _ = await _run(tmp_path, FakeApi(accounts=4), lambda task, own: result if 2 in _accounts(task) else own)
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
@@ -150,7 +153,7 @@ async def test_a_result_that_is_too_large_fails_alone(tmp_path: Path, monkeypatc
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
 
 
-@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("lost", [pytest.param(0, marks=pytest.mark.long), 1])
 async def test_tasks_share_the_requests_of_a_limited_run(tmp_path: Path, lost: int) -> None:
     results: list[bytes] = []
 

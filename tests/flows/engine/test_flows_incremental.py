@@ -57,6 +57,7 @@ async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: P
     assert kinds(await runs.sync())[OutcomeKind.RECENT] == 1
 
 
+@pytest.mark.long
 async def test_a_restarted_scan_stays_full_after_the_order_was_broken(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(150))
     await runs.sync()
@@ -95,6 +96,7 @@ async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path:
     assert [row[0] for row in runs.ask(gone)] == ["1-190", "1-20"]
 
 
+@pytest.mark.long
 async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: Path) -> None:
     feed = daily(200)
     runs = DailyRuns(tmp_path, feed)
@@ -231,6 +233,7 @@ async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: 
     assert report.state is RunState.COMPLETE
 
 
+@pytest.mark.long
 async def test_an_abandoned_scan_without_new_pages_leaves_no_gap_above_backfilled_posts(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
@@ -249,6 +252,7 @@ async def test_an_abandoned_scan_without_new_pages_leaves_no_gap_above_backfille
     assert runs.ask("FROM gaps") == []
 
 
+@pytest.mark.long
 async def test_a_gap_stays_listed_after_the_first_page_is_refused_too(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()

@@ -177,7 +177,11 @@ async def test_a_scan_goes_on_after_an_item_that_is_not_json_and_removes_nothing
 
 
 @pytest.mark.parametrize(
-    ("written", "code"), [(b"", "cursor_missing"), (b', "next_cursor": ""', "cursor_empty")], ids=["missing", "empty"]
+    ("written", "code"),
+    [
+        pytest.param(b"", "cursor_missing", id="missing"),
+        pytest.param(b', "next_cursor": ""', "cursor_empty", id="empty", marks=pytest.mark.long),
+    ],
 )
 async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothing(
     tmp_path: Path, written: bytes, code: str
@@ -205,6 +209,7 @@ async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothi
     assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, True, False, False]
 
 
+@pytest.mark.long
 async def test_a_list_of_one_page_that_never_has_a_cursor_is_complete(tmp_path: Path) -> None:
     def without_cursor(page: bytes) -> bytes:
         return page.replace(b', "next_cursor": null', b"")
@@ -241,7 +246,13 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize(("rejected", "failed", "readable"), REJECTED.values(), ids=REJECTED)
+QUICK = {"more than half of the posts of one account", "half of the posts", "all accounts"}
+
+
+@pytest.mark.parametrize(
+    ("rejected", "failed", "readable"),
+    [pytest.param(*of, id=name, marks=() if name in QUICK else pytest.mark.long) for name, of in REJECTED.items()],
+)
 async def test_a_scan_that_rejects_most_records_is_never_complete(
     tmp_path: Path, rejected: Callable[[ApiRequest], int], failed: set[tuple[str, str]], readable: int
 ) -> None:
@@ -329,7 +340,13 @@ async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_scanned_al
     assert (report.state, report.accounts) == (RunState.PARTIAL, 2)
 
 
-@pytest.mark.parametrize("mapping", [BUILT_IN, replace(BUILT_IN, media_id=("/key/id",))], ids=["built in", "another"])
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        pytest.param(BUILT_IN, id="built in", marks=pytest.mark.long),
+        pytest.param(replace(BUILT_IN, media_id=("/key/id",)), id="another"),
+    ],
+)
 async def test_pages_without_progress_are_counted_across_interrupted_runs(tmp_path: Path, mapping: Mapping) -> None:
     """Killed every five pages: without the stored counts, each process would treat its first page as new."""
     first = Endless(accounts=1, posts=2)

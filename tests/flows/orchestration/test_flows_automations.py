@@ -280,9 +280,22 @@ async def test_a_block_that_cannot_be_notified_is_reported_and_changes_nothing(
     ("variable", "value", "message"),
     [
         ("PREFECT_API_URL", "http://127.0.0.1:9/api", "http://127.0.0.1:9/api does not answer."),
-        ("PREFECT_API_REQUEST_TIMEOUT", "soon", "Prefect's settings cannot be read: PREFECT_API_REQUEST_TIMEOUT: "),
-        ("PREFECT_LOGGING_LEVEL", "loud", "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: "),
-        ("GRAMHOUSE_NIGHTLY", "at two", "GRAMHOUSE_NIGHTLY: it is not a valid cron expression (got 'at two'). Fix: "),
+        *(
+            pytest.param(name, value, message, marks=pytest.mark.long)
+            for name, value, message in (
+                (
+                    "PREFECT_API_REQUEST_TIMEOUT",
+                    "soon",
+                    "Prefect's settings cannot be read: PREFECT_API_REQUEST_TIMEOUT: ",
+                ),
+                ("PREFECT_LOGGING_LEVEL", "loud", "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: "),
+                (
+                    "GRAMHOUSE_NIGHTLY",
+                    "at two",
+                    "GRAMHOUSE_NIGHTLY: it is not a valid cron expression (got 'at two'). Fix: ",
+                ),
+            )
+        ),
     ],
 )
 def test_what_the_command_cannot_use_is_reported_in_one_line(variable: str, value: str, message: str) -> None:

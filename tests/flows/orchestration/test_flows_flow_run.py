@@ -1,4 +1,4 @@
-"""The end of flow runs on a Prefect server: state name and message, tasks and artifacts."""
+"""The end of flow runs on a Prefect server: state name and message, and artifacts."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,8 @@ from tests.security.canary import holding
 
 # Prefect's client leaves connections to the garbage collector.
 LEFT_OPEN = [f"ignore:{kind}" for kind in ("unclosed:ResourceWarning", ":pytest.PytestUnraisableExceptionWarning")]
-pytestmark = [pytest.mark.anyio, pytest.mark.prefect, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
+# tests/e2e/prefect/test_e2e_up.py is quicker: a server for these tests alone takes longer than they do.
+pytestmark = [pytest.mark.anyio, pytest.mark.prefect, pytest.mark.long, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
 
 ONE_ACCOUNT = "sandbox-one-account-key"
 WAREHOUSE = Path("data/warehouse.duckdb")
@@ -42,22 +43,6 @@ def newest(api: str) -> Any:  # noqa: ANN401 - any JSON
 
 async def run(flow: Any, options: Any = None) -> None:  # noqa: ANN401 - any flow of ours
     await flow(options, return_state=True)
-
-
-async def test_a_sync_is_completed_with_four_tasks_and_a_page(tracker: str, service: str) -> None:
-    await run(sync)
-    found = newest(tracker)
-    assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", found["name"])
-    kind, name, message = shown(tracker)
-    assert (kind, name.removesuffix(" with expired accounts")) == ("COMPLETED", "Completed")
-    assert "8 accounts listed" in message
-    of_it = {"flow_runs": {"id": {"any_": [found["id"]]}}}
-    steps = {step["name"]: step["state_type"] for step in ask(tracker, "task_runs/filter", of_it)}
-    batch = "stories and posts, accounts 1 to 8"
-    assert steps == dict.fromkeys(("account catalogue", batch, "merge", "publish"), "COMPLETED")
-    pages = {page["key"] for page in ask(tracker, "artifacts/filter", of_it)}
-    assert pages == {"gramhouse-run", "gramhouse-progress"}
-    assert service not in str(found["parameters"])
 
 
 async def test_the_state_of_the_flow_run_shows_problems_that_need_a_person(

@@ -20,7 +20,8 @@ from tests.prefect_api import ask
 
 # Prefect's client leaves connections to the garbage collector.
 LEFT_OPEN = [f"ignore:{kind}" for kind in ("unclosed:ResourceWarning", ":pytest.PytestUnraisableExceptionWarning")]
-pytestmark = [pytest.mark.anyio, pytest.mark.prefect, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
+# tests/e2e/prefect/test_e2e_up.py is quicker: a server for these tests alone takes longer than they do.
+pytestmark = [pytest.mark.anyio, pytest.mark.prefect, pytest.mark.long, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
 
 SECONDS = 60.0
 
