@@ -8,16 +8,14 @@ import pytest
 
 from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job
 from benchmarks.candidates.latency import corrected, first_guess
-from benchmarks.candidates.timed_cli import Timer
-from benchmarks.goals import GOALS, Goal, format_table, judge, read_figures
-from benchmarks.measuring.machine import cpu_model, describe_machine
-from benchmarks.measuring.process import MeasuredProcess, run
-from benchmarks.measuring.results import Result, save_result, size_name, to_document
+from benchmarks.goals import Goal, judge, read_figures
+from benchmarks.measuring.process import run
+from benchmarks.measuring.results import Result, save_result, to_document
 from benchmarks.measuring.results import format_table as format_result
-from benchmarks.measuring.samples import Sample, measure_interleaved, median_sample, peak_memory, rotate, wall_ratio
+from benchmarks.measuring.samples import Sample, measure_interleaved, median_sample, peak_memory, rotate
 from benchmarks.network import distance, in_flight, limits
 from benchmarks.sync import again, cold, resume, shapes, startup
-from benchmarks.warehouse import large, queries, report, upkeep
+from benchmarks.warehouse import large, queries, upkeep
 
 
 def test_each_field_has_its_own_median() -> None:
@@ -25,15 +23,6 @@ def test_each_field_has_its_own_median() -> None:
 
     assert median_sample(samples) == Sample(2, 2, 20, 5)
     assert peak_memory(samples) == 30
-
-
-def test_a_report_is_measured_against_a_count() -> None:
-    found = report.figures({"count": [Sample(0.5), Sample(0.5)], "report": [Sample(2), Sample(2)]})
-    assert found == {"report_seconds": 2, "report_over_count": 4}
-
-
-def test_a_ratio_is_that_of_the_medians() -> None:
-    assert wall_ratio({"one": [Sample(3), Sample(9), Sample(3)], "other": [Sample(2)]}, "one", "other") == 1.5
 
 
 def test_each_round_begins_with_another_candidate() -> None:
@@ -60,14 +49,6 @@ def test_rounds_are_interleaved() -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "name"),
-    [(20, "20"), (8_000, "8k"), (100_000, "100k"), (1_000_000, "1m"), (2_500_000, "2.5m"), (10_000_000, "10m")],
-)
-def test_size_names(items: int, name: str) -> None:
-    assert size_name(items) == name
-
-
-@pytest.mark.parametrize(
     ("accounts", "posts", "in_flight", "seconds"),
     [
         (40, 200, 16, (1 + 160) / 16 * 0.05),
@@ -78,21 +59,6 @@ def test_size_names(items: int, name: str) -> None:
 )
 def test_the_bound_is_the_longest_chain_or_all_pages(accounts: int, posts: int, in_flight: int, seconds: float) -> None:
     assert distance.bound(accounts, posts, in_flight, 0.05) == pytest.approx(seconds)
-
-
-def test_a_limited_account_waits_between_its_windows() -> None:
-    assert limits.bound(2500, 10) == 4
-    assert limits.bound(10, 10) == 0
-
-
-def test_all_shapes_have_the_same_number_of_items() -> None:
-    sizes = shapes.shapes(2_000_000, 2500, 20, 1_000_000)
-
-    assert sizes == {"few large": (800, 2500), "many small": (100_000, 20), "one": (1, 1_000_000)}
-
-
-def test_the_scanned_accounts_are_spread_over_the_warehouse() -> None:
-    assert large.spread(400, 4) == [0, 100, 200, 300]
 
 
 def test_the_figures_of_each_scenario() -> None:
@@ -149,10 +115,6 @@ def test_a_figure_of_zero_counts_as_measured() -> None:
     assert judge(Goal("early", "limits", "too_early", 0), {"limits": {"too_early": 0}}).message == "reached"
 
 
-def test_the_table_of_goals_has_a_line_for_each() -> None:
-    assert len(format_table([judge(goal, {}) for goal in GOALS]).splitlines()) == 1 + len(GOALS)
-
-
 def test_results_are_written_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = Result("cold-8k", "description", {"items": 8000}, {"floor": [Sample(1)]}, {"ratio": 1.25})
     save_result(result, tmp_path)
@@ -162,11 +124,6 @@ def test_results_are_written_and_read_back(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out.splitlines()[0] == "cold-8k: description"
     assert format_result(result).splitlines()[-1] == "  ratio = 1.250"
     assert to_document(result, {}, datetime(2026, 1, 2, tzinfo=UTC))["at"] == "2026-01-02T00:00:00+00:00"
-
-
-def test_the_machine_is_described() -> None:
-    assert describe_machine()["cores"]
-    assert cpu_model("flags: a\nmodel name\t: Fast One\n") == "Fast One"
 
 
 def test_a_process_is_measured_with_its_children(tmp_path: Path) -> None:
@@ -181,14 +138,6 @@ sys.exit(3)
 
     assert (result.exit_code, result.stdout.strip()) == (3, "2")
     assert result.peak_mb > 128
-
-
-def test_a_killed_process_has_exited(tmp_path: Path) -> None:
-    with MeasuredProcess(
-        (sys.executable, "-c", "import signal; signal.pause()"), clean_environment(), tmp_path
-    ) as process:
-        process.kill()
-        assert process.wait().exit_code == -9
 
 
 def test_a_candidate_that_fails_or_fetches_too_little_is_an_error(tmp_path: Path) -> None:
@@ -208,15 +157,6 @@ def test_the_users_settings_do_not_affect_the_measurement(monkeypatch: pytest.Mo
     assert "GRAMHOUSE_RAW" not in job.env
     assert job.env["GRAMHOUSE_CONCURRENCY"] == "4"
     assert job.command[1:] == ("-m", "flows.cli", "sync", "--surface", "posts", "--rebind", "--json")
-
-
-def test_a_timer_counts_calls() -> None:
-    timer = Timer()
-    timed = timer.wrap(lambda number: number)
-
-    assert (timed(4), timer.calls) == (4, 1)
-    with pytest.raises(LookupError):
-        timer.install(("benchmarks.candidates.timed_cli:NoSuch.thing",))
 
 
 def test_the_latency_of_a_slow_server_is_computed_from_the_fetch_without_and_with_latency() -> None:

@@ -30,7 +30,7 @@ def _copied(folder: Path) -> None:
 def _code(folder: Path, tests: Iterable[str]) -> int:
     # The copy precedes the installed package, in the tests and in the processes they start.
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

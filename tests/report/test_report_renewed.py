@@ -10,7 +10,7 @@ import pytest
 from flows.cli.output.sync_report import show
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.engine.resources import build_request, check_report
+from flows.engine.resources import build_request
 from flows.engine.upkeep import publish_now
 from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
@@ -91,15 +91,6 @@ async def test_publish_renews_it_by_the_setting(
     await publish_now(settings)
     assert said == []
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith(MARK)
-
-
-@pytest.mark.parametrize("name", ["analytics.duckdb", "warehouse.duckdb"])
-def test_a_report_in_the_place_of_a_database_is_refused_before_a_run(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMHOUSE_REPORT", f"data/{name}")
-    with pytest.raises(SettingsError, match=f"^GRAMHOUSE_REPORT: data/{name} is reserved for a database. Fix:"):
-        check_report(load())
 
 
 @pytest.mark.parametrize("address", ["ftp://x.example/", "https://x.example/) [y](z", "report.html", "https://a b"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.contract import MAX_DEPTH
-from connectors.sandbox.http.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, Credential
+from connectors.sandbox.http.keys import NO_ACCOUNT_KEY, NO_SCOPE_KEY, Credential
 from connectors.sandbox.settings import RateLimit
 from tests.sandbox.asgi_client import ACCOUNTS, Answer, Asker
 
@@ -74,66 +74,6 @@ def test_a_fault_is_the_literal_answer(asker: Asker, name: str) -> None:
         check_literal(asker.get() if operation == "accounts.list" else asker.media(asker.account_id()), EXAMPLES[name])
 
 
-@pytest.mark.parametrize(
-    ("path", "query"),
-    [
-        ("/api/v1/accounts/", b""),
-        ("/api/v1/accounts//media", b""),
-        ("/api/v1/accounts/a/b/media", b""),
-        ("/api/v1/%ff", b""),
-        ("/api/v1/accounts%zz", b""),
-        (ACCOUNTS, b"cursor=%zz"),
-        (ACCOUNTS, b"cursor=%ff"),
-    ],
-)
-def test_urls_that_cannot_be_read(asker: Asker, path: str, query: bytes) -> None:
-    assert asker.raw(path, query).code == "api_invalid_request_url"
-
-
-CHUNKED, FORM = (b"transfer-encoding", b"chunked"), (b"content-type", b"text/plain")
-JSON, LENGTH = (b"content-type", b"application/json; charset=utf-8"), (b"content-length", b"x")
-LARGE, DEEP = b"\xff" * ((1 << 20) + 1), b"[" * 99
-
-
-# Each request also has what is wrong with those below it, and an invalid limit.
-@pytest.mark.parametrize(
-    ("code", "path", "key", "headers", "body"),
-    [
-        ("api_invalid_request_url", f"{ACCOUNTS}/x", None, [LENGTH, FORM], LARGE),
-        ("api_invalid_content_length", ACCOUNTS, None, [LENGTH, FORM], LARGE),
-        ("api_unauthorized", ACCOUNTS, None, [CHUNKED, FORM], LARGE),
-        ("rate_limited", ACCOUNTS, NO_SCOPE_KEY, [CHUNKED, FORM], LARGE),
-        ("api_body_too_large", ACCOUNTS, DEMO_KEY, [CHUNKED, FORM], LARGE),
-        ("api_unsupported_media_type", ACCOUNTS, DEMO_KEY, [CHUNKED, FORM], b"\xff" + DEEP),
-        ("api_invalid_utf8", ACCOUNTS, DEMO_KEY, [CHUNKED, JSON], b"\xff" + DEEP),
-        ("api_json_too_deep", ACCOUNTS, DEMO_KEY, [CHUNKED, JSON], DEEP),
-        ("api_invalid_json", ACCOUNTS, DEMO_KEY, [CHUNKED, JSON], b"["),
-        ("api_invalid_limit", ACCOUNTS, DEMO_KEY, [CHUNKED, JSON], b""),
-    ],
-)
-def test_what_is_checked_first(
-    build: Build, code: str, path: str, key: str | None, headers: list[tuple[bytes, bytes]], body: bytes
-) -> None:
-    asker = build(account_catalog=RateLimit(1, 30))
-    asker.get(key=NO_SCOPE_KEY)
-    assert asker.raw(path, b"limit=0", key=key, headers=headers, body=[body]).code == code
-
-
-def test_a_valid_body_is_read_and_ignored(asker: Asker) -> None:
-    deep = b"[" * MAX_DEPTH + b'"[[[[ \\" ]"' + b"]" * MAX_DEPTH
-    assert asker.send_body(deep[:50], deep[50:]).status == 200
-
-
-def test_validation_issues_have_the_position_in_the_query(asker: Asker) -> None:
-    answer = asker.raw(ACCOUNTS, b"limit=5&order=up&limit=6")
-    assert answer.json()["error"]["details"]["issues"] == [
-        {"code": "unrecognized_keys", "path": [1]},
-        {"code": "duplicate_key", "path": [2]},
-    ]
-    many = asker.raw(ACCOUNTS, b"&".join(b"p%d=1" % n for n in range(99)))
-    assert len(many.json()["error"]["details"]["issues"]) == 32
-
-
 def test_an_account_that_is_not_granted_reveals_nothing(build: Build) -> None:
     asker = build(day=5)
     left = min(set(range(40)) - {account.position for account in asker.sandbox.catalogue.accounts(5)})
@@ -145,7 +85,3 @@ def test_an_account_that_is_not_granted_reveals_nothing(build: Build) -> None:
     ]
     assert [answer.code for answer in answers] == ["api_automation_media_not_found", *["api_account_not_granted"] * 5]
     assert len({answer.body.partition(b"correlation_id")[0] for answer in answers[1:]}) == 1
-
-
-def test_correlation_ids_are_unique(asker: Asker) -> None:
-    assert len({asker.get(key=None).headers["x-correlation-id"] for _ in range(200)}) == 200

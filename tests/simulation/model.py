@@ -11,7 +11,7 @@ from typing import Any
 from models.schema.mapping_built_in import BUILT_IN
 from tests.model import reading
 from tests.model.accounts import Accounts
-from tests.model.days import content
+from tests.model.contents import content
 from tests.model.media import End, Media
 from tests.model.reading import lasting
 from tests.model.recent import Feed, Key, Listed

@@ -11,7 +11,7 @@ import duckdb
 from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
 from tests.model import reading
-from tests.model.days import counts
+from tests.model.contents import counts
 from tests.model.recent import Key
 from tests.simulation.events import CATALOGUE, Partition
 from tests.simulation.model import Model

@@ -52,10 +52,6 @@ def test_a_scan_ends_at_null_and_not_at_an_empty_page() -> None:
     assert listing.asked == [None, "a", "b"]
 
 
-def test_a_scan_resumes_at_its_cursor() -> None:
-    assert list(Listing({"a": "b", "b": None}).followed("a")) == ["b", None]
-
-
 @pytest.mark.parametrize(
     ("pages", "start", "landed"),
     [

@@ -3,7 +3,6 @@
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,22 +152,6 @@ def test_copies_of_a_warehouse_that_share_a_raw_store_lose_no_part(operator: Ope
 def test_a_file_in_place_of_a_folder_is_reported_in_one_line(operator: Operator) -> None:
     operator.folder.write_text("in the way")
     assert "GRAMHOUSE_SNAPSHOT" in _refused(operator) or "GRAMHOUSE_WAREHOUSE" in _refused(operator)
-
-
-@pytest.mark.long
-def test_a_clock_set_back_loses_nothing(operator: Operator, service: SandboxProcess) -> None:
-    operator.sync()
-    service.day(1)
-    # As if the previous run had been an hour in the future.
-    change = (
-        "import duckdb, sys; db = duckdb.connect(sys.argv[1]);"
-        " db.execute('UPDATE core.runs SET started_at = started_at + INTERVAL 1 HOUR');"
-        " db.execute('UPDATE core.completed_scans SET complete_at = complete_at + INTERVAL 1 HOUR')"
-    )
-    subprocess.run([sys.executable, "-c", change, str(operator.warehouse)], check=True)
-    report = operator.sync(code=3)
-    assert [warning["code"] for warning in report["warnings"]] == ["times_in_future"]
-    assert operator.sync()["state"] == "complete"
 
 
 @pytest.fixture

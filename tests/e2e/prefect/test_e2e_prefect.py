@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from flows.orchestration.processes import free_port
 from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 from tests.prefect_api import ask
@@ -34,11 +33,3 @@ def test_a_signal_ends_a_tracked_run_politely(
     assert "Resuming interrupted run" in output.stderr
     assert "resumed" in output.stdout
     assert_matches_api(operator, service)
-
-
-# test_e2e_up has the same of `gramhouse up`.
-@pytest.mark.long
-def test_a_prefect_api_that_does_not_answer_is_reported_in_one_line(operator: Operator) -> None:
-    output = operator.run("sync", code=1, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
-    assert "does not answer. Fix: start the server (`gramhouse up`" in output.stderr
-    assert output.stdout == ""

@@ -373,14 +373,6 @@ def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> N
 
 
 @pytest.mark.long
-def test_a_wrong_key_is_not_retried(up: Up) -> None:
-    up.service.faults({"action": {"kind": "error", "code": "api_unauthorized", "status": 401}})
-    failed = up.ended(up.trigger("nightly"))
-    assert (failed["state_type"], failed["state_name"], failed["run_count"]) == ("FAILED", "Failed", 1)
-    up.service.faults()
-
-
-@pytest.mark.long
 def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
     up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
     run = up.under_way("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 600}}})

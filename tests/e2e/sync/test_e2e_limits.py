@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import EIGHT_ACCOUNTS, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
+from tests.e2e.processes import EIGHT_ACCOUNTS, Operator, SandboxProcess
 
 pytestmark = pytest.mark.e2e
 
@@ -78,25 +78,6 @@ def test_a_deferred_scan_continues_at_its_checkpoint(operator: Operator, service
     assert not set(landed) & set(again)
     assert service.stats()["early_requests"] == 0
     assert_matches_api(operator, service)
-
-
-# The simulation kills runs while they wait.
-@pytest.mark.long
-def test_a_kill_while_waiting_keeps_the_cooldown(operator: Operator, service: SandboxProcess) -> None:
-    one = service.active()[0]
-    limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
-    service.faults({"action": limited, "account_id": one, "times": 1})
-    with killed_on_exit(operator.start("sync", GRAMHOUSE_PAGE_SIZE="5")) as process:
-        wait_until(lambda: any(entry["status"] == 429 for entry in service.requests()), "the refusal")
-        accounts = len(service.accounts())
-        wait_until(
-            lambda: len({e["account_id"] for e in service.requests() if e["account_id"]}) >= accounts - 2, "the others"
-        )
-        process.kill()
-        process.communicate(timeout=TIMEOUT)
-    service.forget()
-    operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="5")
-    assert not [entry for entry in service.requests() if entry["account_id"] == one]
 
 
 @pytest.mark.parametrize("limited", ["accounts", pytest.param("media", marks=pytest.mark.long)])

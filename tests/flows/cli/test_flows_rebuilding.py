@@ -41,25 +41,6 @@ def snapshot() -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-@pytest.mark.long
-def test_a_rebuild_by_the_same_mapping_changes_nothing(run_cli: Cli, sandbox: OddApi) -> None:
-    for day in (0, 1):
-        sandbox.day = day
-        run_cli("sync", "--json")
-    run_cli("publish")
-    before = snapshot()
-    asked = len(sandbox.log.entries)
-    SNAPSHOT.unlink()
-    assert json.loads(run_cli("rebuild", "--json")[1])["items"] == len(before["media"]) - columns("media")
-    after = snapshot()
-    assert after == before
-    assert before.keys() >= {"accounts", "media", "media_history", "runs", "run_outcomes", "completed_scans"}
-    assert len(before["media"]) > 100
-    assert len(sandbox.log.entries) == asked > 0
-    sandbox.day = 2
-    assert json.loads(run_cli("sync", "--accept-removals", "--json")[1])["state"] == "complete"
-
-
 def columns(table: str) -> int:
     with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
         return len(db.execute(f"DESCRIBE {table}").fetchall())

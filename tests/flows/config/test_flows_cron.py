@@ -7,8 +7,6 @@ import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
 from flows.config.cron import check_cron
-from flows.config.errors import SettingsError
-from flows.config.settings import load
 from flows.reporting.schedules import fires, gap_warning, stories_gap
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -45,19 +43,6 @@ def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
 def test_invalid_and_ambiguous_cron_expressions_are_refused(expression: str) -> None:
     with pytest.raises(ValueError, match="it is not a valid cron expression; use five fields, such as 15 2 "):
         check_cron(expression)
-
-
-@pytest.mark.parametrize("name", ["nightly", "stories"])
-def test_an_invalid_schedule_is_reported_in_one_line_with_its_setting(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "at two")
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert str(raised.value) == (
-        f"GRAMHOUSE_{name.upper()}: it is not a valid cron expression (got 'at two')."
-        " Fix: use five fields, such as 15 2 * * *."
-    )
 
 
 def test_the_times_of_runs_are_shown_in_their_zone() -> None:

@@ -1,6 +1,5 @@
 """Backfills: selected scans from the first page, with progress separate from that of syncs."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +21,6 @@ from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, NothingChosen, Selection, SelectionError
-from tests.cli_runner import Cli
 from tests.flows.fake_api import (
     FakeApi,
     Refusal,
@@ -236,23 +234,6 @@ def test_a_backfill_with_nothing_to_do_is_reported_in_one_line() -> None:
     assert described(Forecast(scanned=(one,))) == "1 scan of 1 account would run, about 1 request."
     skipped = "Nothing would be scanned; 1 account with an expired token would be skipped."
     assert described(Forecast(expired=(one,))) == skipped
-
-
-async def test_a_dry_run_from_the_command_line(tmp_path: Path, run_cli: Cli) -> None:
-    limited = Refusal(429, "rate_limited", retry_after=7200)
-    service = FakeApi(accounts=3, expired=frozenset({2}))
-    service.failure = lambda request: limited if is_posts(request, 3) else None
-    async with open_run_resources(tmp_path, service) as resources:
-        await sync(tmp_path, resources)
-    snapshot = str(tmp_path / "analytics.duckdb")
-    # The clock of the test is in the past, so by the real clock the cooldown has ended.
-    code, out, _ = run_cli("backfill", "--all", "--dry-run", "--json", "--snapshot", snapshot)
-    message = json.loads(out)
-    assert (code, len(message["accounts"]), message["requests"]) == (0, 2, 4)
-    assert [(one["account_id"], one["reason"]) for one in message["skipped"]] == [(uuid(2), "token_expired")]
-    shown = run_cli("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
-    assert "token expired: skipped" in shown
-    assert "4 scans of 2 accounts would run, about 4 requests; 1 account with an expired token" in shown
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A wrong clock: times stored meanwhile have no effect once the clock is right, and are corrected."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import RunState, RunWarning
-from models.selection import Selection
 from tests.clocks import VirtualClock
 from tests.flows.fake_api import FakeApi, Refusal, cursor_of, is_posts, open_run_resources, request, rows, uuid
 
@@ -156,25 +155,6 @@ async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Pa
     (line,) = said
     assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 3 of 5 runs")
     assert "Fix: check this machine's clock" in line
-
-
-async def test_a_run_whose_clock_is_behind_is_refused_before_its_first_request(tmp_path: Path) -> None:
-    clock = WrongClock()
-    for _ in range(3):
-        await ran(tmp_path, service(clock))
-        clock.passed += 86_400
-    clock.off = timedelta(days=-40)
-    served = service(clock, posts=7)
-    async with open_run_resources(tmp_path, served) as resources:
-        before = await rows(resources, "SELECT count(*), max(started_at) FROM core.runs")
-        for selection in (None, Selection(everything=True)):
-            with pytest.raises(WarehouseUnusable, match=r"clock is behind.*Fix: set this machine's clock"):
-                await run_sync(replace(request(tmp_path), selection=selection), resources)
-        assert await rows(resources, "SELECT count(*), max(started_at) FROM core.runs") == before
-    assert served.requests == []
-    clock.off = timedelta(0)
-    report = await ran(tmp_path, service(clock, posts=7))
-    assert (report.state, codes(report)) == (RunState.COMPLETE, [])
 
 
 # What must hold for each row of the snapshot.

@@ -1,8 +1,6 @@
 """A run does not replace a file that is not a snapshot of its warehouse, and says so."""
 
-import asyncio
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +15,6 @@ from flows.reporting.report import to_json
 from flows.reporting.run_report import NOT_REPLACED, RunReport
 from models.runs import RunState
 from models.selection import Selection
-from tests.cli_runner import Cli
 from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
@@ -61,32 +58,3 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     report = await _run(tmp_path / "other", snapshot, FakeApi(accounts=1))
     assert (report.state, report.warnings) == (RunState.COMPLETE, ())
     assert _media(snapshot) == 3
-
-
-def test_publish_refuses_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    snapshot, warehouse = tmp_path / "analytics.duckdb", tmp_path / "other" / "warehouse.duckdb"
-
-    async def prepare() -> None:
-        await _run(tmp_path / "good", snapshot, FakeApi())
-        async with open_run_resources(warehouse.parent, FakeApi()):
-            pass
-
-    asyncio.run(prepare())
-    run_cli = Cli(monkeypatch, capsys)
-    code, out, err = run_cli("publish", "--warehouse", str(warehouse), "--snapshot", str(snapshot))
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert "Fix: check GRAMHOUSE_WAREHOUSE" in err
-    assert _media(snapshot) == 9
-
-
-async def test_a_damaged_snapshot_does_not_stop_a_run(tmp_path: Path) -> None:
-    snapshot = tmp_path / "analytics.duckdb"
-    await _run(tmp_path, snapshot, FakeApi())
-    snapshot.chmod(0o644)
-    os.truncate(snapshot, 5000)
-    report = await _run(tmp_path, snapshot, FakeApi(accounts=4))
-    assert (report.state, report.accounts) == (RunState.PARTIAL, 4)
-    assert "cannot be read" in report.warnings[0].detail
-    assert snapshot.stat().st_size == 5000

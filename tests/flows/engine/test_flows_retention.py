@@ -64,14 +64,6 @@ class _WithoutId(FakeApi):
         return items if request.operation == "accounts.list" else [*items[:1], *({"caption": "x"} for _ in items[:1])]
 
 
-async def test_by_default_nothing_is_deleted(tmp_path: Path, said: list[str]) -> None:
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
-        await run_sync(request(tmp_path), resources)
-        await delete_old(RetentionSettings(), resources.warehouse, now=START + YEAR)
-        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
-    assert said == []
-
-
 async def test_files_that_cannot_be_removed_are_reported(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """Which runs are retried and when; the last one decides the exit code."""
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -145,40 +144,6 @@ async def test_a_failure_remains_after_the_last_retry() -> None:
     assert await attempts.run(1) is last
     assert attempts.slept == [300]
     assert not attempts.reports
-
-
-@pytest.mark.anyio
-async def test_without_retries_and_after_a_wrong_key_there_is_one_attempt() -> None:
-    for limit, report in ((0, ended(CATALOGUE)), (3, ended(CATALOGUE, stopped_by=STOP))):
-        attempts = Attempts(report)
-        assert await attempts.run(limit) is report
-        assert attempts.slept == []
-
-
-@pytest.mark.anyio
-async def test_an_error_ends_the_attempt() -> None:
-    attempts = Attempts(ended(CATALOGUE), ValueError("held"))
-    with pytest.raises(ValueError, match="held"):
-        await attempts.run(3)
-
-
-@pytest.mark.anyio
-async def test_a_cancelled_wait_makes_no_further_attempt() -> None:
-    attempts = Attempts(ended(CATALOGUE))
-
-    waits = asyncio.Event()
-
-    async def wait_for_ever(_: float) -> None:
-        waits.set()
-        await asyncio.Event().wait()
-
-    waiting = asyncio.ensure_future(
-        retried(attempts.make, 3, sleep=wait_for_ever, random=lambda: 0.0, announce=attempts.announce)
-    )
-    await waits.wait()
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
 
 
 def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:

@@ -14,7 +14,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.concurrency import RequestSlots, Slots, fail_fast_group
 from flows.engine.stopping import RunStopped, StopSignal
 from flows.pipeline import run_sync
-from tests.clocks import StillClock, VirtualClock
+from tests.clocks import StillClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
 from tests.simulation.loop import VirtualLoop, run_process, unwind
 
@@ -223,41 +223,9 @@ async def test_the_stop_signal_wakes_sleepers_and_keeps_the_first_error() -> Non
     assert stopped.value.failure is first
 
 
-async def test_a_sleep_without_a_stop_signal_ends_or_is_cancelled() -> None:
-    clock, before = VirtualClock(), asyncio.all_tasks()
-    await StopSignal().sleep(clock, 5)
-    assert clock.passed == 5
-    sleeping = asyncio.create_task(StopSignal().sleep(StillClock(), 5))
-    await _settle()
-    sleeping.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await sleeping
-    await _settle()
-    assert asyncio.all_tasks() == before
-
-
 async def _fail(error: Exception) -> None:
     await asyncio.sleep(0)
     raise error
-
-
-async def test_the_task_group_raises_the_error_and_not_a_group() -> None:
-    root = OSError("disk")
-    full = WarehouseUnusable("full")
-    full.__cause__ = root
-
-    async def inner() -> None:
-        async with fail_fast_group() as group:
-            group.create_task(_fail(full))
-
-    async def outer() -> None:
-        async with fail_fast_group() as group:
-            group.create_task(inner())
-            group.create_task(asyncio.Event().wait())
-
-    with pytest.raises(WarehouseUnusable, match="full") as raised:
-        await outer()
-    assert raised.value.__cause__ is root
 
 
 async def test_of_several_errors_the_fixable_one_is_raised() -> None:
@@ -268,15 +236,3 @@ async def test_of_several_errors_the_fixable_one_is_raised() -> None:
 
     with pytest.raises(WarehouseUnusable):
         await work()
-
-
-async def test_the_task_group_passes_on_a_cancellation() -> None:
-    async def work() -> None:
-        async with fail_fast_group() as group:
-            group.create_task(asyncio.Event().wait())
-
-    task = asyncio.create_task(work())
-    await _settle()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task

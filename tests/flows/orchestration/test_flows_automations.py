@@ -276,34 +276,12 @@ async def test_a_block_that_cannot_be_notified_is_reported_and_changes_nothing(
     assert server.names == ALL
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "message"),
-    [
-        ("PREFECT_API_URL", "http://127.0.0.1:9/api", "http://127.0.0.1:9/api does not answer."),
-        *(
-            pytest.param(name, value, message, marks=pytest.mark.long)
-            for name, value, message in (
-                (
-                    "PREFECT_API_REQUEST_TIMEOUT",
-                    "soon",
-                    "Prefect's settings cannot be read: PREFECT_API_REQUEST_TIMEOUT: ",
-                ),
-                ("PREFECT_LOGGING_LEVEL", "loud", "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: "),
-                (
-                    "GRAMHOUSE_NIGHTLY",
-                    "at two",
-                    "GRAMHOUSE_NIGHTLY: it is not a valid cron expression (got 'at two'). Fix: ",
-                ),
-            )
-        ),
-    ],
-)
-def test_what_the_command_cannot_use_is_reported_in_one_line(variable: str, value: str, message: str) -> None:
-    env = {**os.environ, variable: value}
+def test_what_the_command_cannot_use_is_reported_in_one_line() -> None:
+    env = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api"}
     command = [sys.executable, "-m", "flows.orchestration.automations"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
-    assert done.stderr.startswith(message)
+    assert done.stderr.startswith("http://127.0.0.1:9/api does not answer.")
     assert " Fix: " in done.stderr
 
 

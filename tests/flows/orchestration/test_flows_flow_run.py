@@ -9,7 +9,6 @@ from prefect import flow
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.runs.status_file import read_status
-from connectors.warehouse.storage.holder import hold
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
@@ -98,16 +97,6 @@ async def test_an_invalid_query_is_a_one_line_error(tracker: str, service: str) 
     await run(publish)
     assert shown(tracker)[0] == "COMPLETED"
     assert shown(tracker)[2].startswith("Published ")
-
-
-async def test_a_locked_warehouse_cancels_the_flow_run(tracker: str, service: str) -> None:
-    await run(sync)
-    with hold(WAREHOUSE, "another", since="noon", pause=lambda _: None):
-        await run(sync)
-    kind, name, message = shown(tracker)
-    assert (kind, name) == ("CANCELLED", "Skipped: locked")
-    assert "is held by another" in message
-    assert service
 
 
 async def test_address_and_key_may_be_a_block(

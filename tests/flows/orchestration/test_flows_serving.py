@@ -74,33 +74,6 @@ async def served() -> AsyncIterator[None]:
             signal.signal(number, handler)
 
 
-async def test_every_deployment_stays_scheduled_when_a_signal_ends_serving(api: str) -> None:
-    async with served():
-        assert deployed(api).keys() == {"nightly", "stories", "backfill", "publish"}
-    found = deployed(api)
-    assert not any(each["paused"] for each in found.values())
-    schedules = {name: each["schedules"] for name, each in found.items() if each["schedules"]}
-    assert {name: [one["active"] for one in several] for name, several in schedules.items()} == {
-        "nightly": [True],
-        "stories": [True],
-    }
-    assert schedules["nightly"][0]["schedule"]["cron"] == "0 0 29 2 *"
-    assert {name for name, each in found.items() if each["concurrency_options"]} == {"nightly", "stories"}
-
-
-async def test_a_manually_paused_deployment_stays_paused(api: str) -> None:
-    async with served():
-        found = deployed(api)
-        [schedule] = found["stories"]["schedules"]
-        ask(api, f"deployments/{found['nightly']['id']}/pause_deployment")
-        path = f"deployments/{found['stories']['id']}/schedules/{schedule['id']}"
-        ask(api, path, {"active": False}, method="PATCH")
-    async with served():
-        found = deployed(api)
-        assert {name for name, each in found.items() if each["paused"]} == {"nightly"}
-        assert [one["active"] for one in found["stories"]["schedules"]] == [False]
-
-
 async def test_a_run_that_another_process_may_be_doing_is_left_alone(api: str) -> None:
     nightly = next(each for each in await deployments(load()) if each.name == "nightly")
     path = f"deployments/{await nightly.aapply()}/create_flow_run"

@@ -21,8 +21,8 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import ledger, progress
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit, ScopeCooldown
-from models.runs import Outcome, OutcomeKind, RunState
-from tests.warehouse.rig import ANNA, POSTS, T0, Rig, Scan, account, at
+from models.runs import RunState
+from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
 
 YEAR = 365 * 24.0
 DAY = timedelta(days=1)
@@ -96,14 +96,6 @@ def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(rig: Rig) ->
     assert held == {"selected_account:a": at(26), "selected_account:b": at(YEAR)}
 
 
-def test_the_reported_deferral_is_not_earlier_than_its_cooldown(rig: Rig) -> None:
-    late = at(YEAR + 3)
-    outcome = Outcome(POSTS, "r", OutcomeKind.DEFERRED, at(YEAR), at(YEAR), resume_after=late)
-    rig.record(PageCommit(outcomes=(outcome,)))
-    repaired(rig, 24)
-    assert rig.value("SELECT resume_after FROM core.run_outcomes") == at(27)
-
-
 def test_a_removal_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}, {"id": "2"}])
     rig.scan(POSTS, "b", YEAR, [])
@@ -136,16 +128,6 @@ def test_times_in_the_field_registry_are_moved_with_its_json_types(rig: Rig) -> 
     first, kinds = rig.row("SELECT first_seen_at, json_types FROM core.fields WHERE path = '/odd'")
     assert first <= at(24)
     assert [datetime.fromisoformat(when) for when in json.loads(kinds).values()] == [first]
-
-
-def test_accounts_and_their_history_are_moved_too(rig: Rig) -> None:
-    rig.catalogue("a", 0, [account(ANNA)])
-    rig.catalogue("b", YEAR, [account(ANNA, status="token_expired")])
-    repaired(rig, 24)
-    assert rig.rows("SELECT status, valid_to IS NULL FROM core.account_status_history ORDER BY valid_from, 2") == [
-        ("active", False),
-        ("token_expired", True),
-    ]
 
 
 # Hours at which runs began, and the clock's hour now.
@@ -208,10 +190,3 @@ def test_posts_published_after_now_show_that_the_clock_of_the_second_run_is_behi
     rig.scan(POSTS, "a", 0, [{"id": str(n), "timestamp": T0.isoformat()} for n in range(posts)])
     with pytest.raises(WarehouseUnusable) if is_behind else nullcontext():
         _check(rig, [0], -YEAR)
-
-
-def test_a_clock_step_of_minutes_changes_nothing(rig: Rig) -> None:
-    ran(rig, "a", 0)
-    ran(rig, "b", 1 - 1 / 6)
-    assert warned(rig, "b") == []
-    assert rig.value("SELECT ended_at FROM core.runs WHERE run_id = 'a'") == at(1)

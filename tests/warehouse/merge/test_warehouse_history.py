@@ -1,15 +1,9 @@
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from connectors.warehouse.storage.connection import Connection
-from tests.warehouse.rig import POSTS, Item, Rig, Row, Scan, at, emptied, minute
+from tests.warehouse.rig import POSTS, Item, Rig, Row, Scan, at, minute
 
 COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"
 
@@ -123,114 +117,3 @@ def test_both_occurrences_of_an_item_on_one_page_are_kept(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
     assert versions(rig) == [(minute(0), minute(0), {"id": "1", "caption": "a", "likes": 1})]
     assert sorted(rig.rows(COUNTS), key=repr) == [("like_count", 1, minute(0)), ("like_count", 2, minute(0))]
-
-
-# The expected result, in plain Python.
-
-
-@dataclass
-class Known:
-    item: Item
-    since: datetime
-    counts: dict[str, int | None] = field(default_factory=dict)
-
-
-COUNT_KEYS = ("likes", "saves")
-
-
-def stable(item: Item) -> Item:
-    """An item's content: without null values and its image URL, and with counts as numbers."""
-    text = {key: value for key, value in item.items() if value is not None and key != "url"}
-    return {key: int(value) if key in COUNT_KEYS else value for key, value in text.items()}
-
-
-def content(item: Item) -> Item:
-    return stable({key: value for key, value in item.items() if key not in COUNT_KEYS})
-
-
-def count(item: Item, key: str) -> int | None:
-    value = item.get(key)
-    return None if value is None else int(value)
-
-
-@dataclass
-class Chronicle:
-    known: dict[str, Known] = field(default_factory=dict)
-    versions: list[tuple[str, datetime, datetime, Item]] = field(default_factory=list)
-    counts: list[Row] = field(default_factory=list)
-
-    def apply(self, item: Item, when: datetime) -> None:
-        before = self.known.get(item["id"])
-        if before is not None and stable(before.item) == stable(item):
-            return
-        since, counts = when, dict.fromkeys(("like_count", "saves"))
-        if before is not None:
-            counts = before.counts
-            if content(before.item) == content(item):
-                since = before.since
-            else:
-                self.versions.append((item["id"], before.since, when, before.item))
-        now = {"like_count": count(item, "likes"), "saves": count(item, "saves")}
-        self.counts += [(item["id"], name, now[name], when) for name in now if now[name] != counts[name]]
-        self.known[item["id"]] = Known(item, since, now)
-
-
-items = st.builds(
-    lambda number, fields: {"id": str(number), **fields},
-    st.integers(0, 1),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "caption": st.sampled_from(["a", "b"]),
-            "likes": st.sampled_from([1, 2, "2", None]),
-            "saves": st.sampled_from([1, 2]),
-            "url": st.sampled_from(["https://x/1?oe=A", "https://x/1?oe=B", "https://x/2?oe=A"]),
-        },
-    ),
-)
-
-
-def history(rig: Rig) -> dict[str, Any]:
-    return {
-        "versions": sorted(
-            ((*row[:3], json.loads(row[3])) for row in stored_versions(rig)),
-            key=repr,
-        ),
-        "counts": sorted(
-            rig.rows("SELECT media_id, metric, value, observed_at FROM core.media_metrics"),
-            key=repr,
-        ),
-        "present": {
-            media_id: (json.loads(payload), since)
-            for media_id, payload, since in rig.rows(
-                f"SELECT media_id, gh_payload, content_changed_at FROM {rig.kept()}"
-            )
-        },
-    }
-
-
-@given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), merges=st.lists(st.booleans(), min_size=8))
-# Each example takes seconds, and few examples find little: the cases above run every time.
-@pytest.mark.long
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-def test_history_follows_from_the_sightings_in_any_batches(
-    opened_rig: Connection, pages: list[list[Item]], merges: Sequence[bool]
-) -> None:
-    chronicle = Chronicle()
-    for number, page in enumerate(pages):
-        for item in page:
-            chronicle.apply(item, at(number))
-    message = {
-        "versions": sorted(chronicle.versions, key=repr),
-        "counts": sorted(chronicle.counts, key=repr),
-        "present": {media_id: (known.item, known.since) for media_id, known in chronicle.known.items()},
-    }
-    for cuts in ([False] * 8, [True] * 8, merges):
-        rig = emptied(opened_rig)
-        scan = Scan(POSTS, "p", at(0))
-        for number, page in enumerate(pages):
-            rig.land(scan.page(page, at(number)))
-            if cuts[number]:
-                rig.merge()
-        rig.merge()
-        assert history(rig) == message

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -120,30 +118,3 @@ def test_the_status_of_an_ended_run_is_not_changed(warehouse: Path) -> None:
     ended = Status("sync", RunState.PARTIAL, 1, AT)
     with hold(warehouse, "gramhouse sync", since="now", pause=lambda _: None):
         assert settled(ended, warehouse) == ended
-
-
-def test_the_run_of_a_killed_process_is_interrupted(snapshot: Path, warehouse: Path) -> None:
-    program = f"""
-import os, sys, pathlib, datetime
-from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.runs.status_file import Status, write_status
-from models.runs import RunState
-with hold(pathlib.Path({str(warehouse)!r}), "gramhouse sync", since="now", pause=lambda _: None):
-    write_status(pathlib.Path({str(snapshot)!r}), Status("sync", RunState.RUNNING, os.getpid(),
-        datetime.datetime.now(datetime.UTC)))
-    print(flush=True); sys.stdin.read()
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        status = read_status(snapshot)
-        assert status is not None
-        assert status.pid == other.pid
-        assert settled(status, warehouse).state is RunState.RUNNING
-        other.kill()
-    assert settled(status, warehouse).state is RunState.INTERRUPTED

@@ -1,0 +1,31 @@
+"""Backfills from the command line."""
+
+import json
+
+import pytest
+
+from tests.e2e.processes import Operator, SandboxProcess
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_backfill_from_the_command_line(operator: Operator, service: SandboxProcess) -> None:
+    operator.sync()
+    names = sorted(a["ig_username"] for a in service.accounts() if a["status"] == "active")
+    message = json.loads(operator.run("backfill", "--account", names[0], "--dry-run", "--json").stdout)
+    assert [account["ig_username"] for account in message["accounts"]] == [names[0]]
+    service.forget()
+    shown = operator.run("backfill", "--account", names[0], "--surface", "posts", "--dry-run").stdout
+    assert f"1 scan of 1 account would run, about {message['accounts'][0]['pages'] - 1} request" in shown
+    assert service.stats()["total"] == 0
+
+    typed = ("backfill", "--account", f"@{names[0].upper()}", "--surface", "posts", "--reason", "a test", "--json")
+    report = json.loads(operator.run(*typed).stdout)
+    assert (report["kind"], report["reason"], report["outcomes"]["complete"]) == ("backfill", "a test", 1)
+    assert {request["surface"] for request in service.requests()} == {"posts"}
+    assert operator.ask("SELECT kind, reason FROM runs ORDER BY started_at DESC LIMIT 1") == [("backfill", "a test")]
+
+    refused = operator.run("backfill", "--account", "nobody", code=2)
+    assert "There is no account 'nobody' in the warehouse" in refused.stderr
+    assert "Nothing to backfill: no unfinished scans." in operator.run("backfill", "--failed").stdout
+    assert len(operator.ask("SELECT * FROM runs")) == 2
