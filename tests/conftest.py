@@ -1,6 +1,5 @@
 """Fixtures and hooks for all tests."""
 
-import fcntl
 import gc
 import logging
 import os
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import settings
 
 from flows.reporting.notices import notices
-from tests.prefect_api import prefect_server
 
 # No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.
 settings.register_profile("gramhouse", deadline=None)
@@ -55,8 +53,8 @@ _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Use two workers more than cores, because tests of real processes spend half of their time waiting."""
-    return (os.cpu_count() or 1) + 2
+    """Use one worker more than cores, because tests of real processes wait. Each worker collects all tests."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(wrapper=True)
@@ -79,23 +77,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def prefect_template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """The home folder of a new Prefect server, created once for all workers because its migrations are slow."""
-    base = tmp_path_factory.getbasetemp()
-    folder = base.parent if hasattr(request.config, "workerinput") else base
-    home = folder / "prefect-template"
-    with (folder / "prefect-template.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not home.exists():
-            new = tmp_path_factory.mktemp("template") / "prefect"
-            with prefect_server(new):
-                pass
-            (new / "server.log").unlink()
-            new.rename(home)
-    return home
 
 
 @pytest.fixture

@@ -1,18 +1,15 @@
 """Medians, ratios, bounds and verdicts computed from measurements, and the measurement of small processes."""
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job
 from benchmarks.candidates.latency import corrected, first_guess
-from benchmarks.goals import Goal, judge, read_figures
+from benchmarks.goals import Goal, judge
 from benchmarks.measuring.process import run
-from benchmarks.measuring.results import Result, save_result, to_document
-from benchmarks.measuring.results import format_table as format_result
-from benchmarks.measuring.samples import Sample, measure_interleaved, median_sample, peak_memory, rotate
+from benchmarks.measuring.samples import Sample, median_sample, peak_memory
 from benchmarks.network import distance, in_flight, limits
 from benchmarks.sync import again, cold, resume, shapes, startup
 from benchmarks.warehouse import large, queries, upkeep
@@ -23,42 +20,6 @@ def test_each_field_has_its_own_median() -> None:
 
     assert median_sample(samples) == Sample(2, 2, 20, 5)
     assert peak_memory(samples) == 30
-
-
-def test_each_round_begins_with_another_candidate() -> None:
-    assert list(rotate(("a", "b"), 3)) == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
-
-
-def test_rounds_are_interleaved() -> None:
-    measured: list[str] = []
-
-    def candidate(name: str, round_number: int) -> Sample:
-        measured.append(f"{name}{round_number}")
-        return Sample(round_number)
-
-    found = measure_interleaved(
-        {
-            "a": lambda round_number: candidate("a", round_number),
-            "b": lambda round_number: candidate("b", round_number),
-        },
-        2,
-    )
-
-    assert measured == ["a0", "b0", "b1", "a1"]
-    assert found == {"a": [Sample(0), Sample(1)], "b": [Sample(0), Sample(1)]}
-
-
-@pytest.mark.parametrize(
-    ("accounts", "posts", "in_flight", "seconds"),
-    [
-        (40, 200, 16, (1 + 160) / 16 * 0.05),
-        (1, 1000, 16, 21 * 0.05),
-        (100, 0, 1000, 3 * 0.05),
-        (0, 0, 16, 0.05),
-    ],
-)
-def test_the_bound_is_the_longest_chain_or_all_pages(accounts: int, posts: int, in_flight: int, seconds: float) -> None:
-    assert distance.bound(accounts, posts, in_flight, 0.05) == pytest.approx(seconds)
 
 
 def test_the_figures_of_each_scenario() -> None:
@@ -113,17 +74,6 @@ def test_a_goal_is_reached_not_reached_or_not_measured() -> None:
 
 def test_a_figure_of_zero_counts_as_measured() -> None:
     assert judge(Goal("early", "limits", "too_early", 0), {"limits": {"too_early": 0}}).message == "reached"
-
-
-def test_results_are_written_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = Result("cold-8k", "description", {"items": 8000}, {"floor": [Sample(1)]}, {"ratio": 1.25})
-    save_result(result, tmp_path)
-    (tmp_path / "other.json").write_text("[]")
-
-    assert read_figures(tmp_path) == {"cold-8k": {"ratio": 1.25}}
-    assert capsys.readouterr().out.splitlines()[0] == "cold-8k: description"
-    assert format_result(result).splitlines()[-1] == "  ratio = 1.250"
-    assert to_document(result, {}, datetime(2026, 1, 2, tzinfo=UTC))["at"] == "2026-01-02T00:00:00+00:00"
 
 
 def test_a_process_is_measured_with_its_children(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -132,11 +131,9 @@ def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, serv
 
 # tests/e2e/prefect finds no key in Prefect's files after runs that fail in other ways, and is quicker.
 @pytest.mark.long
-def test_prefect_stores_the_key_nowhere_though_everything_fails(
-    tmp_path: Path, service: Service, prefect_template: Path
-) -> None:
+def test_prefect_stores_the_key_nowhere_though_everything_fails(tmp_path: Path, service: Service) -> None:
     rig = Rig(tmp_path / "rig", service.url)
-    home = shutil.copytree(prefect_template, tmp_path / "prefect")
+    home = tmp_path / "prefect"
     port = free_port()
     with prefect(home, port, home.parent / "report.html") as server:
         server.wait()

@@ -1,6 +1,5 @@
 """A Prefect server that runs for all tests of a module."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +16,9 @@ def operator(shell: Operator) -> Operator:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, prefect_template: Path) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home folder of a Prefect server."""
-    return shutil.copytree(prefect_template, tmp_path_factory.mktemp("prefect") / "home")
+    return tmp_path_factory.mktemp("prefect") / "home"
 
 
 @pytest.fixture(scope="module")

@@ -204,16 +204,13 @@ def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
     assert all(found["tags"] == ["gramhouse"] and found["description"] for found in there.values())
 
 
+# test_flows_status and test_flows_automations have the same of other commands.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("code", "wrong", "line"),
     [
         (1, {"PREFECT_API_URL": "http://127.0.0.1:9/api"}, "does not answer. Fix: start the server"),
-        pytest.param(
-            2,
-            {"PREFECT_LOGGING_LEVEL": "LOUD"},
-            "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: Input",
-            marks=pytest.mark.long,
-        ),
+        (2, {"PREFECT_LOGGING_LEVEL": "LOUD"}, "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: Input"),
     ],
 )
 def test_what_prefect_cannot_use_is_one_line(up: Up, code: int, wrong: dict[str, str], line: str) -> None:

@@ -1,8 +1,7 @@
 """Items in unusual shapes: every row lands, and every value is in a typed column."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,48 +132,6 @@ def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work:
     counts = ", ".join("count(*) FILTER (json_type(payload, ?) <> 'NULL')" for _ in paths)
     (found,) = operator.ask(f"SELECT {counts} FROM raw_media", paths)
     assert dict(zip(paths, found, strict=True)) == carried
-
-
-def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
-    """For each path, whether values of another type occurred after the first page."""
-    kinds: dict[str, set[str]] = defaultdict(set)
-    message: dict[str, list[tuple[str | None, set[str | None]]]] = defaultdict(list)
-    for page in pages:
-        for item in page:
-            for path, _, kind in reading.leaves(item):
-                kinds[path].add(kind)
-        for path, met in kinds.items():
-            sorts = {reading.sort(kind) for kind in met} - {None}
-            if sorts:
-                message[path].append((reading.column_type(met), sorts))
-    return {path: any(one != other for one, other in pairwise(message[path])) for path in kinds}
-
-
-def scanned(service: SandboxProcess, page_size: int) -> list[Sequence[Item]]:
-    """The pages of a single account in the order of requests: stories first."""
-    pages: list[Sequence[Item]] = []
-    for surface in ("stories", "posts"):
-        items = [line["item"] for line in service.media() if line["surface"] == surface]
-        pages += [items[start : start + page_size] for start in range(0, len(items), page_size)]
-    return pages
-
-
-def test_each_drift_is_recorded(work: Work) -> None:
-    operator, service = work("drift", accounts=1, posts=60, stories=3, page_size=2)
-    operator.sync()
-    fields = registry(operator)
-    expected = drifted(scanned(service, 2))
-    candidates = {path for column in BUILT_IN.columns for path in column.paths}
-    for path, changed in expected.items():
-        if path not in candidates and path not in BUILT_IN.media_id:
-            assert fields["media", path].changed == changed, path
-    assert {"/score", "/venue", "/location", "/mood", "/pinned", "/edited_at", "/tags", "/serial"} <= {
-        path for path, changed in expected.items() if changed
-    }
-    # Values that a canonical column cannot read are registered, kept and reported.
-    for path in ("/like_count", "/timestamp"):
-        assert fields["media", path].changed, path
-        assert fields["media", path].type == "VARCHAR"
 
 
 def test_widening_a_type_also_widens_stored_values(work: Work) -> None:

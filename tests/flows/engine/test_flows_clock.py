@@ -101,23 +101,6 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
     assert codes(report) == []
 
 
-async def test_a_clock_that_is_corrected_during_a_run_is_noticed(tmp_path: Path) -> None:
-    clock = WrongClock(off=YEAR)
-    served = service(clock)
-
-    def put_right(_: ApiRequest) -> None:
-        if len(served.requests) > 4:
-            clock.off = timedelta(0)
-            clock.passed += 1
-
-    served.failure = put_right
-    report = await ran(tmp_path, served)
-    assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
-    now = clock.now().isoformat()
-    ahead = "SELECT count(*) FROM core.runs, core.completed_scans WHERE started_at > '{0}' OR complete_at > '{0}'"
-    assert await asked(tmp_path, served, ahead.format(now)) == [(0,)]
-
-
 async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> None:
     limited = Refusal(429, "rate_limited", 7200)
     clock = WrongClock(off=YEAR)

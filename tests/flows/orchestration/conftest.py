@@ -1,4 +1,3 @@
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +22,8 @@ def left_open(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="session")
-def prefect_home(prefect_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return shutil.copytree(prefect_template, tmp_path_factory.mktemp("tracker") / "prefect")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tracker") / "prefect"
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,7 @@ def test_items_read_as_received_and_rewritten_have_the_same_values(items: list[d
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(ITEMS, ITEMS)
 def test_items_decoded_together_or_one_by_one_are_the_same(
     before: list[dict[str, Any]], now: list[dict[str, Any]]

@@ -169,7 +169,15 @@ def published(path: Path, tmp_path: Path) -> Path:
     return tmp_path / "s.duckdb"
 
 
-@pytest.mark.parametrize("read", [query_raw, export_raw, rebuild, doctor, compaction, new_type])
+# tests/e2e/faults/test_e2e_files.py has the commands of the others.
+@pytest.mark.parametrize(
+    "read",
+    [
+        *(pytest.param(read, marks=pytest.mark.long) for read in (query_raw, export_raw, rebuild, doctor)),
+        compaction,
+        new_type,
+    ],
+)
 def test_a_damaged_part_is_read_by_nothing(
     published: Path, path: Path, read: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -385,6 +385,8 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
 
 
+# The soak publishes more often.
+@pytest.mark.long
 def test_publishing_often_does_not_grow_the_file(kept: Rig, snapshot: Path) -> None:
     fill(kept)
     first = put(kept, snapshot)
