@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -66,6 +67,18 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for sandbox.day in (0, 1):
             asyncio.run(sync(url))
     return folder / "analytics.duckdb"
+
+
+def test_the_example_for_sqlalchemy_prints_the_likes_of_each_account(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [code] = re.findall(r"```python\n(.*?)```", SQL_EXAMPLES, re.DOTALL)
+    # A copy, because DuckDB opens a file only once with other settings.
+    own = shutil.copy(snapshot, tmp_path / "analytics.duckdb")
+    exec(code.replace("data/analytics.duckdb", str(own)), {})
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        expected = db.execute("SELECT ig_username, sum(like_count) FROM media GROUP BY ALL").fetchall()
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(f"{name} {likes}" for name, likes in expected)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=[query.splitlines()[0][3:] for query in QUERIES])

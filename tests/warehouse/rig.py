@@ -18,12 +18,13 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.storage.connection import Connection, connect
+from connectors.warehouse.storage.declared import create_table
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from models.tables import WAREHOUSE, core_children, core_media, core_superseded, ops_warehouse
+from models.tables import METADATA, core_children, core_media, core_superseded, ops_warehouse
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
@@ -208,7 +209,7 @@ def emptied(connection: Connection) -> Rig:
             name
             for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
         }
-        added = found - {table.name for table in WAREHOUSE.values()}
+        added = found - {table.name for table in METADATA.tables.values()}
         db.execute("".join(f'DROP TABLE core."{name}";' for name in added) + _as_new())
     return Rig(connection)
 
@@ -218,7 +219,7 @@ def _as_new() -> str:
     """Return one SQL script that removes all rows and recreates the tables that get columns for discovered fields."""
     made = (core_media, core_superseded, core_children)
     kept = (*made, ops_warehouse)
-    texts = [f"DROP TABLE {table.full_name}; {table.create}" for table in made]
-    texts += [f"DELETE FROM {table.full_name}" for table in WAREHOUSE.values() if table not in kept]
-    texts.append(f"UPDATE {ops_warehouse.full_name} SET merged_seq = 0, merged_ahead = []")
+    texts = [f"DROP TABLE {table.fullname}; {create_table(table)}" for table in made]
+    texts += [f"DELETE FROM {table.fullname}" for table in METADATA.tables.values() if table not in kept]
+    texts.append(f"UPDATE {ops_warehouse.fullname} SET merged_seq = 0, merged_ahead = []")
     return ";".join(texts)

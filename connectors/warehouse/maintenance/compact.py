@@ -22,7 +22,7 @@ from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from models.tables import WAREHOUSE, core_children
+from models.tables import METADATA, core_children
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
@@ -71,7 +71,7 @@ def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list
 
 def _order(schema: str, table: str, columns: set[object]) -> str:
     # Tables that are not declared are child tables, one for each list of objects in items, sorted like media_children.
-    keys = WAREHOUSE.get(f"{schema}.{table}", core_children).sorted_by
+    keys = METADATA.tables.get(f"{schema}.{table}", core_children).info.get("order", ())
     return "ORDER BY " + ", ".join(keys) if keys and all(key.split()[0] in columns for key in keys) else ""
 
 

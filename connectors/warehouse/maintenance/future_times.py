@@ -14,8 +14,7 @@ from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.clock import CLOCK_STEP
 from models.runs import RunWarning
-from models.tables import WAREHOUSE
-from models.tables.columns import INSTANT
+from models.tables import INSTANT, METADATA
 
 # Times of the service, and the ends of waits, which move with their beginnings.
 _NOT_OURS = {"core.media.published_at", "core.media_superseded.published_at", "covered_from", "read_to", "resume_after"}
@@ -24,9 +23,9 @@ _OURS = {
     table: [
         one.name
         for one in declared.columns
-        if one.type == INSTANT and not {one.name, f"{table}.{one.name}"} & _NOT_OURS
+        if one.type is INSTANT and not {one.name, f"{table}.{one.name}"} & _NOT_OURS
     ]
-    for table, declared in WAREHOUSE.items()
+    for table, declared in METADATA.tables.items()
 }
 _TIMES = " UNION ALL ".join(
     f"SELECT '{table}.{column}' AS name, {column} AS moment FROM {table}"  # noqa: S608 - declared names

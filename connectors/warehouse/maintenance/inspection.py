@@ -10,9 +10,10 @@ import duckdb
 from connectors.warehouse.ingest.landing.segments import LeftOver
 from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.raw.recovery import check_store
-from connectors.warehouse.storage.connection import Connection, explain, read_revision, session_id
+from connectors.warehouse.storage.connection import Connection, explain, session_id
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
+from connectors.warehouse.storage.tables import read_revision
 
 _BOUND_TO = "SELECT base_url FROM ops.service"
 _COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_after > $1 GROUP BY scope"

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+from sqlalchemy import Table
+
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
@@ -17,6 +19,7 @@ from connectors.warehouse.schema.field_registry import (
     write_registry,
 )
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.declared import create_table
 from connectors.warehouse.storage.limits import on_all_cores
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.slices import slices
@@ -25,8 +28,7 @@ from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.naming import unique
 from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
-from models.tables import WAREHOUSE
-from models.tables.table import Table
+from models.tables import METADATA
 
 # The most items that can be joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
@@ -70,11 +72,11 @@ def _renamed(registry: Registry, own: OwnNames) -> Registry:
 def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
     """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
     before = f"{table.name}_before"
-    connection.db.execute(f"ALTER TABLE {table.full_name} RENAME TO {before}")
-    connection.db.execute(table.create)
+    connection.db.execute(f"ALTER TABLE {table.fullname} RENAME TO {before}")
+    connection.db.execute(create_table(table))
     for column in schema.columns:
-        if column.name not in table.column_names:
-            connection.db.execute(f"ALTER TABLE {table.full_name} ADD COLUMN {quoted(column.name)} {column.type}")
+        if column.name not in table.c:
+            connection.db.execute(f"ALTER TABLE {table.fullname} ADD COLUMN {quoted(column.name)} {column.type}")
     return f"{table.schema}.{before}"
 
 
@@ -95,19 +97,19 @@ def _decode_again(
     has a field or type that is not in it, the table is left as it was, its children are incomplete, and None is
     returned.
     """
-    table = WAREHOUSE[stored.table]
+    table = METADATA.tables[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
     for batch in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
         cells = batch.cells
         if not is_complete and _types(cells.registry) != _types(registry):
-            connection.db.execute(f"DROP TABLE {table.full_name}")
+            connection.db.execute(f"DROP TABLE {table.fullname}")
             connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name}")
             return None
         columns = columns_select(schema, cells.layout.media.cells)
         ((written,),) = connection.db.execute(
             f"""
-INSERT INTO {table.full_name} BY NAME
+INSERT INTO {table.fullname} BY NAME
 SELECT {kept}, c.* EXCLUDE (_order_key)
 FROM (SELECT order_key AS _order_key, overflow{columns} FROM {cells.media}) AS c
 JOIN {before} AS m ON m.rowid = c._order_key JOIN {batch.hashes} AS h ON h.order_key = c._order_key
@@ -199,7 +201,7 @@ def _rebuild(
         is None
     ):
         return None
-    declared = {table.name for table in WAREHOUSE.values()}
+    declared = {table.name for table in METADATA.tables.values()}
     wanted = {schema.table for schema in children}
     present = connection.db.execute(
         "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' AND database_name = current_database()"

@@ -25,16 +25,16 @@ from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.runs.closed_scans import NEWEST_FIRST
 from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
-from connectors.warehouse.storage.appending import append, as_json, rows_sql, types_of
+from connectors.warehouse.storage.appending import append, as_json, row_types, rows_sql
 from connectors.warehouse.storage.connection import Connection, value
 from models.checkpoint import ScanState
 from models.schema.mapping import Mapping as MediaMapping
 from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns
 
-_OUTCOMES = rows_sql(types_of(core_outcomes, outcome="kind"))
+_OUTCOMES = rows_sql(row_types(core_outcomes, outcome="kind"))
 
 _LANDED = {"seq": "BIGINT", "began_seq": "BIGINT"}
-_CHECKPOINT = {name: type_ for name, type_ in types_of(ops_checkpoints).items() if name not in _LANDED}
+_CHECKPOINT = {name: type_ for name, type_ in row_types(ops_checkpoints).items() if name not in _LANDED}
 _CHECKPOINTS = rows_sql({**_LANDED, "checkpoint": _CHECKPOINT})
 
 _FACTS = "SELECT EXISTS (FROM stored_items WHERE removed_at IS NOT NULL), EXISTS (FROM ops.missing)"

@@ -11,7 +11,6 @@ from datetime import datetime
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.storage.connection import Connection
 from models.runs import RunState
-from models.tables.columns import run_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,8 @@ class RunCounts:
     media: MergeStats
 
 
-NAMES = tuple(column.name for column in run_counts())
+# The columns of `core.run_counts`. From the classes, because readers of the snapshot use these without SQLAlchemy.
+NAMES = ("pages", "items", "accounts_removed", *(one.name for one in fields(MergeStats)))
 _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 
 _COUNTED = {

@@ -144,7 +144,7 @@ def alter(
     versions = history(media, mapping)
     of_media = _alter_columns(connection, media, tables[media.table], known)
     of_versions = _alter_columns(connection, versions, tables[versions.table], known)
-    content = {*core_superseded.column_names, *(column.name for column in versions.columns)}
+    content = {*core_superseded.c.keys(), *(column.name for column in versions.columns)}
     # Columns that are no longer content, for example because of media URLs.
     for name in tables[versions.table].keys() - content:
         connection.db.execute(f"ALTER TABLE core.{versions.table} DROP COLUMN {quoted(name)}")

@@ -11,7 +11,7 @@ from models.schema.json_types import JsonType
 from models.schema.mapping import READING_TYPES, Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.table_schemas import CHILDREN, child_table
-from models.tables import WAREHOUSE, core_fields, ops_mapping
+from models.tables import METADATA, core_fields, ops_mapping
 from models.views import own_columns, views
 
 
@@ -41,7 +41,7 @@ def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
 
 def own_names(mapping: Mapping) -> OwnNames:
     """Return the reserved names, which no inferred field may have."""
-    names = {table.name for table in WAREHOUSE.values()} | views().keys()
+    names = {table.name for table in METADATA.tables.values()} | views().keys()
     declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
     declared[MEDIA].update(column.column for column in mapping.columns)
     declared[CHILDREN].update(column.column for column in mapping.child_columns)
@@ -70,7 +70,7 @@ def read_registry(connection: Connection) -> Registry:
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
     """Store the field registry of media items and their children."""
     connection.db.execute("DELETE FROM core.fields WHERE ordinal IS NOT NULL")
-    rows = [dict(zip(core_fields.column_names, row, strict=True)) for row in _rows(registry, mapping)]
+    rows = [dict(zip(core_fields.c.keys(), row, strict=True)) for row in _rows(registry, mapping)]
     append(connection, core_fields, rows)
 
 

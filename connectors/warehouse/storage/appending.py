@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
+from sqlalchemy import Table
 
 from connectors.warehouse.storage.connection import Connection
-from models.tables.table import Table
+from connectors.warehouse.storage.declared import types_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -19,12 +20,12 @@ def as_json(values: Sequence[object]) -> str:
     return _encode(values).decode()
 
 
-def types_of(table: Table, **names: str) -> Mapping[str, object]:
+def row_types(table: Table, **names: str) -> Mapping[str, object]:
     """Return the types of objects with a `partition` whose other fields are columns of a table, as `rows_sql` expects.
 
     `names` has the names of fields that differ from their column's.
     """
-    types: dict[str, object] = {names.get(column.name, column.name): column.type for column in table.columns}
+    types: dict[str, object] = {names.get(name, name): type_ for name, type_ in types_of(table).items()}
     return {"partition": {name: types.pop(name) for name in _PARTITION}, **types}
 
 
@@ -39,8 +40,7 @@ def rows_sql(types: Mapping[str, object]) -> str:
 
 @cache
 def _append_sql(table: Table) -> str:
-    types = {column.name: column.type for column in table.columns}
-    return f"INSERT INTO {table.full_name} BY NAME {rows_sql(types)}"
+    return f"INSERT INTO {table.fullname} BY NAME {rows_sql(types_of(table))}"
 
 
 def append(connection: Connection, table: Table, rows: Sequence[object]) -> None:

@@ -14,10 +14,8 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage import limits
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.migrations import revisions
 from connectors.warehouse.storage.paths import database
 from connectors.warehouse.storage.quoting import literal
-from models.tables import WAREHOUSE
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -34,9 +32,6 @@ _SETTINGS = {
 
 # The oldest storage version with zstd compression; every DuckDB since 1.2 can read it.
 _STORAGE = "v1.2.0"
-
-# The table of a snapshot, and of one that 0.2.0 published.
-_SNAPSHOTS_OWN = {"core.published", "main.published"}
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
@@ -109,6 +104,9 @@ def connect(
     except ValueError as error:
         message = f"{path} cannot be used: {error}."
         raise WarehouseUnusable(message) from None
+    # Imported here, because readers of the snapshot import this module, but do not need SQLAlchemy.
+    from connectors.warehouse.storage.tables import prepare_tables  # noqa: PLC0415
+
     with ExitStack() as last, ExitStack() as stack:
         try:
             db = stack.enter_context(duckdb.connect(str(path), config={"storage_compatibility_version": _STORAGE}))
@@ -118,7 +116,7 @@ def connect(
             file = last.enter_context(path.open("rb"))
             raw_folder = path.resolve().parent / "raw" if raw is None else raw
             connection = Connection(db, path, raw_folder, file)
-            _ready(connection, new_id)
+            prepare_tables(connection, new_id)
         except (duckdb.Error, OSError) as error:
             raise explain(path, error) from error
         yield connection
@@ -159,92 +157,6 @@ def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
 def attach_copy(db: DuckDBPyConnection, draft: Path, name: str) -> None:
     """Attach a copy of a file in the same way, without writing a WAL; its storage version does not change."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES')")
-
-
-def _present(db: DuckDBPyConnection) -> set[str]:
-    return {row[0] for row in db.execute("SELECT schema_name || '.' || table_name FROM duckdb_tables()").fetchall()}
-
-
-def read_revision(db: DuckDBPyConnection, path: Path) -> str | None:
-    """Return the revision of the warehouse's tables; None if there are no tables.
-
-    Raises WarehouseUnusable when the file is not a warehouse, or when this version cannot upgrade it.
-    """
-    present = _present(db)
-    if not present:
-        return None
-    if revisions.TABLE not in present:
-        # A snapshot contains tables of a warehouse too.
-        if not present.isdisjoint(WAREHOUSE) and present.isdisjoint(_SNAPSHOTS_OWN):
-            raise _too_old(path)
-        message = (
-            f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
-            f" (it holds {min(present - WAREHOUSE.keys())}). Fix: set GRAMHOUSE_WAREHOUSE to another file."
-        )
-        raise WarehouseUnusable(message)
-    revision = revisions.read(db)
-    if not revision:
-        message = (
-            f"{path} cannot be used: {revisions.TABLE} should contain one row, its revision. Fix: restore a backup."
-        )
-        raise WarehouseUnusable(message)
-    if revision < revisions.REVISIONS[0]:
-        raise _too_old(path)
-    if revision not in revisions.REVISIONS:
-        message = (
-            f"{path} cannot be used: it was written by a newer gramhouse (revision {revision};"
-            f" this one knows up to {revisions.HEAD}). Fix: upgrade gramhouse."
-        )
-        raise WarehouseUnusable(message)
-    return revision
-
-
-def _too_old(path: Path) -> WarehouseUnusable:
-    return WarehouseUnusable(
-        f"{path} cannot be used: it was written by a gramhouse before 0.2.0, and only 0.2.0 can upgrade it."
-        " Fix: run `gramhouse publish` of gramhouse 0.2.0 once, then use this version."
-    )
-
-
-def _ready(connection: Connection, new_id: Callable[[], str]) -> None:
-    """Create the tables of a new file or upgrade those of an older one, in one transaction."""
-    db, path, written = connection.db, connection.path, None
-    try:
-        with connection.begin():
-            written = read_revision(db, path)
-            if written is None:
-                revisions.stamp(db, revisions.HEAD)
-            elif written != revisions.HEAD:
-                _upgrade(db)
-            _create(db, _present(db))
-            if not value(db, "SELECT EXISTS (FROM ops.warehouse)"):
-                db.execute(f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0, NULL, 0, [])")  # noqa: S608 - quoted
-    except WarehouseUnusable:
-        raise
-    except Exception as error:
-        if written in {None, revisions.HEAD}:
-            raise
-        message = (
-            f"{path} cannot be upgraded from revision {written} to {revisions.HEAD} and is unchanged:"
-            f" {first_line(error)}. Fix: correct this and retry, or keep using the version that wrote it."
-        )
-        raise WarehouseUnusable(message) from error
-
-
-def _upgrade(db: DuckDBPyConnection) -> None:
-    # Imported here, because importing Alembic takes longer than opening a file of the current revision.
-    from connectors.warehouse.storage.migrations.upgrade import upgrade  # noqa: PLC0415
-
-    upgrade(db, revisions.HEAD)
-
-
-def _create(db: DuckDBPyConnection, present: set[str]) -> None:
-    missing = [table for table in WAREHOUSE.values() if table.full_name not in present]
-    schemas = sorted({table.schema for table in missing})
-    # Without comments, which only the snapshot's tables have. In one call: it takes half of the time.
-    texts = [f"CREATE SCHEMA IF NOT EXISTS {schema}" for schema in schemas] + [table.create for table in missing]
-    if texts:
-        db.execute(";\n".join(texts))
 
 
 def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - a value of any type

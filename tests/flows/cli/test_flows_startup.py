@@ -86,18 +86,18 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
         environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
         sync = imported(["sync"], **environment)
-    assert {"httpx", "duckdb"} <= sync
-    assert sync.isdisjoint(
-        {"alembic", "click", "pandas", "prefect", "pydantic_settings", "pygments", "rich.markdown", "sqlalchemy"}
-    )
+    assert {"httpx", "duckdb", "sqlalchemy"} <= sync
+    assert sync.isdisjoint({"alembic", "click", "pandas", "prefect", "pydantic_settings", "pygments", "rich.markdown"})
     publish = imported(["publish"])
     assert "duckdb" in publish
-    assert publish.isdisjoint({"aiohttp", "alembic", "httpx", "models.api", "prefect", "pyarrow", "sqlalchemy"})
+    assert publish.isdisjoint({"aiohttp", "alembic", "httpx", "models.api", "prefect", "pyarrow"})
     status = imported(["status"], **environment)
     assert "duckdb" in status
     assert status.isdisjoint(
         {"aiohttp", "alembic", "httpx", "prefect", "pydantic_settings", "rich.table", "sqlalchemy"}
     )
+    for command in (["accounts"], ["query", "FROM media"], ["describe", "--format", "dbt"], ["report", "r.html"]):
+        assert "sqlalchemy" not in imported(command, **environment), command
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -9,7 +9,7 @@ from models.tables import core_media
 
 
 def test_every_mapped_column_is_a_column_of_media() -> None:
-    assert all(mapping.column in core_media.column_names for mapping in BUILT_IN.columns)
+    assert all(mapping.column in core_media.c for mapping in BUILT_IN.columns)
 
 
 def test_every_path_is_a_plain_one_and_named_once() -> None:

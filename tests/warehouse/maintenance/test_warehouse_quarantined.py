@@ -15,7 +15,7 @@ from connectors.warehouse.storage.connection import Connection
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from models.schema.mapping_built_in import BUILT_IN
-from models.tables import WAREHOUSE, ops_warehouse
+from models.tables import METADATA, ops_warehouse
 from tests.warehouse.rig import ANNA, POSTS, STORIES, Item, Rig, Row, Scan, account, at, minute
 
 NO_ID = "The item has no id that gramhouse knows."
@@ -106,9 +106,9 @@ def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig) -> None:
 def test_an_import_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: bool) -> None:
     left_by = []
     for batch_bytes in (1, 2**24):
-        for table in WAREHOUSE.values():
+        for table in METADATA.tables.values():
             if table is not ops_warehouse:
-                rig.do(f"DELETE FROM {table.full_name}")
+                rig.do(f"DELETE FROM {table.fullname}")
         rig.do("UPDATE ops.warehouse SET merged_seq = 0")
         rig.seq = 0
         for day in range(3):

@@ -7,6 +7,7 @@ from connectors.warehouse.maintenance.housekeeping import delete_runs
 from connectors.warehouse.merge.run_counts import NAMES, MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger
 from models.runs import RunState
+from models.tables import core_run_counts
 from models.views import views
 from tests.warehouse.rig import POSTS, Rig, Scan, at
 
@@ -29,6 +30,10 @@ def counted(rig: Rig) -> dict[str, dict[str, int]]:
 
 def listed(rig: Rig) -> dict[str, tuple[Any, ...]]:
     return {row[0]: row[1:] for row in rig.rows(f"SELECT run_id, kind, state, pages, added FROM ({LISTED})")}
+
+
+def test_every_count_is_a_column() -> None:
+    assert {"run_id", *NAMES} == set(core_run_counts.c.keys())
 
 
 def items(*ids: object, **more: object) -> list[dict[str, object]]:

@@ -101,7 +101,7 @@ def check_versions(rig: Rig) -> None:
         mapping, registry = read_mapping(rig.connection), read_registry(rig.connection)
     schema = history(table_schemas(mapping, registry)[0], mapping)
     assert {column.name: media[column.name] for column in schema.columns}.items() <= there.items()
-    assert there.keys() == {*core_superseded.column_names, *(column.name for column in schema.columns)}
+    assert there.keys() == {*core_superseded.c.keys(), *(column.name for column in schema.columns)}
     for record in records(rig, "media_superseded"):
         item = json.loads(record["gh_payload"])
         for path, row in fields(rig, "media").items():
@@ -169,7 +169,7 @@ def check(rig: Rig, days: Sequence[Day]) -> None:
     stored = {record["media_id"]: mapped(json.loads(record["gh_payload"])) for record in media}
     assert stored == {media_id: mapped(item) for media_id, item in last.items()}
     rows = [(last[record["media_id"]], record) for record in media]
-    check_table(rig, "media", set(core_media.column_names), seen, rows)
+    check_table(rig, "media", set(core_media.c.keys()), seen, rows)
     check_versions(rig)
     lists: dict[str, list[str]] = {"media_children": []}
     for path, row in fields(rig, "media").items():
@@ -183,7 +183,7 @@ def check(rig: Rig, days: Sequence[Day]) -> None:
         found = {(record["media_id"], record["position"]): record for record in records(rig, table)}
         assert children.keys() == found.keys()
         met = [child for item in seen for _, child in objects(item, some)]
-        declared = set(core_children.column_names) if table == "media_children" else {*KEY, "position"}
+        declared = set(core_children.c.keys()) if table == "media_children" else {*KEY, "position"}
         check_table(rig, table, declared, met, [(children[key], found[key]) for key in children])
 
 
@@ -382,7 +382,7 @@ def test_changes_of_type_merge_to_the_same_rows_page_by_page(rig: Rig) -> None:
 
 def test_null_and_empty_values_need_no_column(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
-    assert set(columns(rig, "media")) == set(core_media.column_names)
+    assert set(columns(rig, "media")) == set(core_media.c.keys())
     assert columns(rig, "media_r").keys() == {*KEY, "position"}
     assert rig.rows("SELECT position FROM core.media_r") == [(0,)]
     assert {path: row["column_name"] for path, row in fields(rig, "media").items()} == {
@@ -420,7 +420,7 @@ def test_the_page_after_too_many_fields_merges_like_any_other(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", **many}])
     rig.scan(STORIES, "s", 1, [{"id": "1", "later": 1, "f0": "x", "f299": 1}])
     assert rig.row("SELECT f0, f298 FROM core.media WHERE surface = 'posts'") == ("0", 298)
-    there = columns(rig, "media").keys() - set(core_media.column_names)
+    there = columns(rig, "media").keys() - set(core_media.c.keys())
     assert there == {f"f{number}" for number in range(MOST_COLUMNS - 1)}
     found = fields(rig, "media")
     assert len(found) == MOST_FIELDS + 1

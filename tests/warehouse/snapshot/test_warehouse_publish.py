@@ -22,7 +22,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from models.tables import WAREHOUSE
+from models.tables import METADATA
 from models.views import views
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Rig, Row, account, at, in_memory
 
@@ -106,7 +106,7 @@ def test_every_declared_table_and_column_is_there_with_its_comment(rig: Rig, sna
 
 def test_nothing_of_the_control_tables_is_in_it(filled: Path) -> None:
     assert ask(filled, "SELECT DISTINCT schema_name FROM duckdb_tables() ORDER BY ALL") == [("core",)]
-    declared = {table.name for table in WAREHOUSE.values() if table.schema == "core"}
+    declared = {table.name for table in METADATA.tables.values() if table.schema == "core"}
     kept = {name for (name,) in ask(filled, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'")}
     assert kept == declared | {"account_lookup", "missing_items", "open_gaps", "published", "raw_parts"}
 

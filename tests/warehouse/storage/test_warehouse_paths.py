@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.warehouse.storage.paths import SCHEMAS, database, local
-from models.tables import WAREHOUSE
+from models.tables import METADATA
 
 
 @pytest.mark.parametrize("path", ["a b/c.duckdb", "~/w", "a:b", "/x/s3:/y", "ü", "a'b", 'a"b', "a#b", "a%41b", "x?"])
@@ -67,4 +67,4 @@ def test_a_question_mark_anywhere_in_the_path_is_refused(tmp_path: Path, monkeyp
 
 
 def test_our_schemas_are_among_the_names() -> None:
-    assert {str(table.schema) for table in WAREHOUSE.values()} == SCHEMAS
+    assert {str(table.schema) for table in METADATA.tables.values()} == SCHEMAS
