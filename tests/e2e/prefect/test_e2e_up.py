@@ -29,7 +29,6 @@ from tests.prefect_api import ask
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
 STOP = "Stop with Ctrl-C"
-WRONG_KEY = "wrong-canary-8c1"
 SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
 
 # Scheduled runs would disturb the tests, so they are due at least six hours from now, not in an hour of a time change.
@@ -445,9 +444,6 @@ def test_a_sync_from_the_command_line_is_tracked_and_lands_the_same(up: Up, tmp_
     assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
     assert {step["state_type"] for step in steps} == {"COMPLETED"}
 
-    tracked.run("sync", code=1, GRAMHOUSE_API_KEY=WRONG_KEY)
-    assert sorted(run["state_type"] for run in up.ask("flow_runs/filter", from_here)) == ["COMPLETED", "FAILED"]
-
 
 @pytest.mark.usefixtures("nightly")
 def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: Up) -> None:
@@ -457,6 +453,4 @@ def test_sigterm_ends_all_processes_and_no_file_of_prefect_contains_the_key(up: 
     assert up.children() == []
     for path in up.home.rglob("*"):
         if path.is_file():
-            content = path.read_bytes()
-            assert KEY.encode() not in content, path
-            assert WRONG_KEY.encode() not in content, path
+            assert KEY.encode() not in path.read_bytes(), path
