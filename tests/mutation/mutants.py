@@ -424,8 +424,8 @@ MUTANTS = (
     Mutant(
         "a promise to wait dies with the process",
         "connectors/warehouse/runs/progress.py",
-        "FROM ops.cooldowns GROUP BY scope",
-        "FROM ops.cooldowns WHERE false GROUP BY scope",
+        "func.max(resume_after)).group_by(scope)",
+        "func.max(resume_after)).group_by(scope).limit(0)",
         ("tests/warehouse/runs/test_warehouse_progress.py",),
     ),
     Mutant(

@@ -1,22 +1,23 @@
 """The spelling of account ids, which are case-insensitive UUIDs (API 2): stored in lower case, requested as listed."""
 
-import json
 from collections.abc import Collection, Mapping
 
+from sqlalchemy import select
+
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.declared import among, run
+from models.tables import core_accounts
 
-_LISTED_AS = "SELECT account_id, listed_as FROM core.accounts WHERE listed_as IS NOT NULL"
-
-_STATUSES = (
-    "SELECT account_id, status FROM core.accounts WHERE account_id IN (SELECT unnest(from_json(?, '[\"VARCHAR\"]')))"
-)
+_of_account = core_accounts.c
 
 
 def listed_spellings(connection: Connection) -> Mapping[str, str]:
     """Return the API's spelling of ids for which it differs from the stored one; usually there are none."""
-    return dict(connection.db.execute(_LISTED_AS).fetchall())
+    query = select(_of_account.account_id, _of_account.listed_as).where(_of_account.listed_as.is_not(None))
+    return dict(run(connection, query).fetchall())
 
 
 def stored_statuses(connection: Connection, account_ids: Collection[str]) -> Mapping[str, str]:
     """Return the last valid status of these accounts, by their ids as stored; unknown accounts are left out."""
-    return dict(connection.db.execute(_STATUSES, [json.dumps(list(account_ids))]).fetchall())
+    query = select(_of_account.account_id, _of_account.status).where(among(_of_account.account_id, account_ids))
+    return dict(run(connection, query).fetchall())

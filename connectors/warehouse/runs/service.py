@@ -1,9 +1,13 @@
 """The service that a warehouse belongs to; prevents filling it from another one by mistake."""
 
 from duckdb import DuckDBPyConnection
+from sqlalchemy import delete, insert, select, update
 
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.declared import run
 from connectors.warehouse.storage.errors import OtherService
+from models.checkpoint import ScanState
+from models.tables import ops_checkpoints, ops_cooldowns, ops_service
 
 # A warehouse is new until its first pages are merged.
 _IS_NEW = """
@@ -22,7 +26,7 @@ WHERE r.base_url IS NOT NULL ORDER BY p.seq LIMIT 1
 
 def bound_to(connection: Connection) -> str | None:
     """Return the address of the service that filled the warehouse; None if it is not recorded yet."""
-    found = connection.db.execute("SELECT base_url FROM ops.service").fetchone()
+    found = run(connection, select(ops_service.c.base_url)).fetchone()
     return None if found is None else str(found[0])
 
 
@@ -51,12 +55,12 @@ def bind_service(connection: Connection, base_url: str) -> None:
     bound = bound_to(connection)
     if bound == base_url:
         return
-    db = connection.db
-    db.execute("DELETE FROM ops.service")
-    db.execute("INSERT INTO ops.service (base_url) VALUES (?)", [base_url])
+    run(connection, delete(ops_service))
+    run(connection, insert(ops_service).values(base_url=base_url))
     if bound is not None:
-        db.execute("UPDATE ops.checkpoints SET state = 'abandoned', cursor = NULL WHERE state = 'scanning'")
-        db.execute("DELETE FROM ops.cooldowns")
+        scanning = update(ops_checkpoints).where(ops_checkpoints.c.state == ScanState.SCANNING)
+        run(connection, scanning.values(state=ScanState.ABANDONED, cursor=None))
+        run(connection, delete(ops_cooldowns))
 
 
 def bind_new_warehouse(db: DuckDBPyConnection) -> None:

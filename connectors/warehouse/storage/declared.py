@@ -1,15 +1,21 @@
-"""SQL of the declared tables, compiled by SQLAlchemy's dialect for DuckDB."""
+"""SQL of the declared tables, compiled by SQLAlchemy's dialect for DuckDB.
 
-from collections.abc import Mapping
+Statements run on DuckDB's connection: SQLAlchemy never begins or ends a transaction, and errors are DuckDB's.
+"""
+
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from duckdb import DuckDBPyConnection
 from duckdb_sqlalchemy import Dialect
-from sqlalchemy import Table
+from sqlalchemy import ARRAY, VARCHAR, ColumnElement, SelectBase, Table, UpdateBase, cast, func, select
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateColumn, CreateTable
 from sqlalchemy.sql.compiler import DDLCompiler
 
-_DIALECT = Dialect()
+from connectors.warehouse.storage.connection import Connection
+
+_DIALECT = Dialect(paramstyle="numeric_dollar")
 
 
 @compiles(CreateColumn, "duckdb")
@@ -27,3 +33,17 @@ def create_table(table: Table) -> str:
 def types_of(table: Table) -> Mapping[str, str]:
     """Return DuckDB's name for the type of each column."""
     return {column.name: column.type.compile(dialect=_DIALECT) for column in table.columns}
+
+
+def among(column: ColumnElement[str], values: Collection[str]) -> ColumnElement[bool]:
+    """Return the condition that a column has one of these values.
+
+    All values are one parameter, because each parameter is slow in DuckDB's client (docs/decisions/duckdb.md).
+    """
+    return column.in_(select(func.unnest(cast(list(values), ARRAY(VARCHAR)))))
+
+
+def run(connection: Connection, statement: SelectBase | UpdateBase) -> DuckDBPyConnection:
+    """Run a statement on declared tables; return its result. Raises duckdb.Error."""
+    compiled = statement.compile(dialect=_DIALECT)
+    return connection.db.execute(str(compiled), [compiled.params[name] for name in compiled.positiontup or ()])

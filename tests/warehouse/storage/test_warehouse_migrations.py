@@ -11,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Column, MetaData
+from sqlalchemy import Column, MetaData, insert, select
 from sqlalchemy.schema import SchemaItem
 
 from connectors.warehouse.ingest.landing.batches import read_merged
@@ -22,12 +22,13 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect, value
+from connectors.warehouse.storage.declared import run as run_declared
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.migrations import revisions, upgrade
 from connectors.warehouse.warehouse import open_warehouse
 from models.checkpoint import ScanState
 from models.partition import CATALOGUE
-from models.tables import METADATA
+from models.tables import METADATA, ops_service
 from tests.warehouse.rig import ANNA, POSTS, STORIES, T0, Rig, Row, Scan, at, in_memory, unpack
 
 ROOT = Path(__file__).parents[3]
@@ -197,7 +198,10 @@ def test_sqlalchemy_never_ends_the_transaction_that_it_shares(path: Path) -> Non
         with upgrade.shared(opened.db) as connection, connection.begin():
             connection.exec_driver_sql("CREATE OR REPLACE TABLE core.later AS SELECT 2 AS one")
         assert opened.db.execute("FROM core.later").fetchall() == [(2,)]
+        run_declared(opened, insert(ops_service).values(base_url="http://here"))
+        assert run_declared(opened, select(ops_service.c.base_url)).fetchall() == [("http://here",)]
         opened.db.rollback()
+        assert run_declared(opened, select(ops_service.c.base_url)).fetchall() == []
         assert "core.later" not in schema(opened.db)
 
 
