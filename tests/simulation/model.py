@@ -76,6 +76,8 @@ class Scan:
     seen: set[Key] = field(default_factory=set)
     began: int = 0
     rejects: bool = False
+    items: int = 0
+    rejected: int = 0
     feed: Feed = field(default_factory=Feed)
     known_landed: int | None = None
     share: float = 0.0
@@ -104,16 +106,22 @@ class Model:
         page = parsed(body)
         self.count = self.counts.setdefault(day, Counter())
         self.count.update(pages=1, items=len(page["items"]))
+        scan.items += len(page["items"])
         for item in page["items"]:
             if partition == CATALOGUE:
                 self._account(scan, item, at)
             else:
                 self._item(scan, partition, item, at)
         if has_cursor and (page.get("next_cursor") is None or scan.recent):
-            self._end(scan, partition, at)
+            # A scan that rejected most records has seen too little: it is abandoned instead.
+            if 2 * scan.rejected > scan.items:
+                scan.abandoned = True
+            else:
+                self._end(scan, partition, at)
 
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
         if not is_account(item):
+            scan.rejected += 1
             self._quarantine(CATALOGUE, item)
             known = str(item.get("id")) if isinstance(item, dict) else ""
             if known in self.accounts.rows:
@@ -126,6 +134,7 @@ class Model:
         if media_id is None:
             self._quarantine(partition, item)
             scan.rejects = True
+            scan.rejected += 1
             return
         key = (*partition, media_id)
         scan.seen.add(key)

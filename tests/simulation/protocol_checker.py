@@ -231,7 +231,7 @@ class ProtocolChecker:
         self._read(session, scan, response, recent=landed.recent)
         scan.cursors.add(str(scan.following))
         self.model.land(session.number, scan, response.partition, response.body, instant(response.at))
-        if scan.following is None or scan.recent:
+        if (scan.following is None or scan.recent) and not scan.abandoned:
             scan.closed, scan.ended_in = True, session.number
 
     def _read(self, session: Session, scan: Scan, response: ResponseReceived, *, recent: bool) -> None:
