@@ -51,8 +51,11 @@ def given(environ: Mapping[str, str], known: Collection[str], tables: Collection
 
 def from_environment(environ: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
     """Return the values of the environment, without the characters of `AROUND` at their ends."""
-    found = {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
-    return {name: value.strip(AROUND) or value for name, value in found.items()}
+    there: dict[str, str] = {}
+    for spelled, value in environ.items():
+        if value:
+            there.setdefault(spelled.upper(), value.strip(AROUND) or value)
+    return {name: there[wanted] for name in known if (wanted := (PREFIX + name).upper()) in there}
 
 
 def not_utf8(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
