@@ -612,13 +612,6 @@ MUTANTS = (
         ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
     ),
     Mutant(
-        "a rebuild takes an earlier time of a type for a new type",
-        "connectors/warehouse/maintenance/rebuild.py",
-        "if not is_complete and _types(cells.registry) != _types(registry):",
-        "if cells.registry != registry:",
-        ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),
-    ),
-    Mutant(
         "an item that is not an object sends its batch to Python",
         "connectors/warehouse/ingest/decode.py",
         'return bytes(memoryview(raw)[:1]) == b"{"',
