@@ -5,9 +5,9 @@
 
 -- Not items that another scan has added, changed or returned since this one began: they may be on a page that this scan
 -- had passed already. Posts with the same time as a recent scan's last one are not covered, because they may follow it
--- in the feed. `removal` is NULL while another scan must decide: it must begin some time after the end of the first that
--- missed the item. An item whose lifetime was over when it was first missed needs no second scan. A time of a clock that was
--- ahead, after the end of this scan, is replaced. Items that a scan with rejected records missed have no
+-- in the feed. `removal` is NULL while another scan must decide: it must begin some time after the end of the first
+-- that missed the item. An item whose lifetime was over when it was first missed needs no second scan. A time of a
+-- clock that was ahead, after the end of this scan, is replaced. Items that a scan with rejected records missed have no
 -- `missing_since`. `last_seen_at`: if no scan missed it before, the last closed scan saw it.
 CREATE OR REPLACE TEMP TABLE missed_items AS
 WITH seen AS (
