@@ -8,7 +8,7 @@ import pytest
 from tests.soak.growth import Limits, complaints, slope
 from tests.soak.samples import Files, Sample, Vitals
 
-LIMITS = Limits(warm_up=10, resident=5.0, per_row=2.0, slack=100.0)
+LIMITS = Limits(warm_up=10, resident=5.0, resident_per_row=0.5, per_row=2.0, slack=100.0)
 NAMES = frozenset({"warehouse.duckdb", "analytics.duckdb"})
 FILES = (("warehouse", 5000), ("snapshot", 3000))
 Change = Callable[[Sample], Sample]
@@ -63,6 +63,8 @@ def with_rows(rows_per_run: int, **changes: object) -> Change:
         (lambda one: one, []),
         (leaking(4), []),
         (leaking(6), ["resident memory grows by 6.0 KB per run, and may by 5.0"]),
+        (lambda one: with_rows(2)(leaking(6)(one)), []),
+        (lambda one: with_rows(2)(leaking(7)(one)), ["resident memory grows by 7.0 KB per run, and may by 6.0"]),
         (temporarily, []),
         (at_first, []),
         (vitals(descriptors=20, threads=0, tasks=0), ["file descriptors grew from 10 to 20"]),
