@@ -23,6 +23,11 @@ class ScanState(StrEnum):
     ABANDONED = "abandoned"
 
 
+def mostly_rejected(rejected: int, items: int) -> bool:
+    """Return whether more than half of the items were rejected."""
+    return 2 * rejected > items
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A scan's progress: `pages` and `items` landed so far, and the cursor of the next page to request.
@@ -107,7 +112,7 @@ class Checkpoint:
     @property
     def rejects_most(self) -> bool:
         """Whether more than half of the scan's items were rejected."""
-        return 2 * self.rejected > self.items
+        return mostly_rejected(self.rejected, self.items)
 
     @property
     def had_cursor(self) -> bool:

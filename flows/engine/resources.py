@@ -3,11 +3,10 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.snapshot_bucket import open_snapshot_bucket
@@ -102,64 +101,53 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
     )
 
 
-def check_place(snapshot: Path, warehouse: Path) -> None:
-    """Check that a snapshot would replace neither the warehouse nor another file. Raises SettingsError."""
+def unwritable_folders(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the setting of each file or folder that cannot be written, and a message with the fix.
+
+    A folder that does not exist is created when it is written, so its first ancestor that exists must be writable.
+    """
+    for name, noun, place, wanted in (
+        ("warehouse", "warehouse", settings.warehouse, settings.warehouse.parent),
+        ("snapshot", "snapshot", settings.snapshot_file(), settings.snapshot_file().parent),
+        ("raw", "raw store", settings.raw_folder(), settings.raw_folder()),
+    ):
+        folder = next(there for there in (wanted, *wanted.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            why = "writable" if folder.is_dir() else "a folder"
+            fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
+            yield name, f"cannot write the {noun} {place}: {folder} is not {why}. Fix: {fix}."
+
+
+def check_places(settings: Settings) -> None:
+    """Check that the snapshot and the report would replace neither the warehouse nor a file that is not ours.
+
+    Raises SettingsError, and WarehouseUnusable if the report cannot be written.
+    """
+    snapshot, warehouse = settings.snapshot_file(), settings.warehouse
     if snapshot.resolve() == warehouse.resolve():
         message = f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
         raise SettingsError(message)
     if (refused := file_refusal(snapshot)) is not None:
         raise SettingsError(str(refused))
-
-
-def check_snapshot(snapshot: Path, warehouse: Path) -> None:
-    """Check before the scan, not after hours of it, that the snapshot can be written.
-
-    Raises SettingsError and WarehouseUnusable.
-    """
-    check_place(snapshot, warehouse)
-    folder = snapshot.parent
-    message = f"cannot write {snapshot}"
-    fix = "Fix: set GRAMHOUSE_SNAPSHOT to a file in a writable folder."
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = f"{folder} is not a folder" if isinstance(error, FileExistsError) else error.strerror
-        message = f"{message}: {why}. {fix}"
-        raise WarehouseUnusable(message) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        message = f"{message}: {folder} is not writable. {fix}"
-        raise WarehouseUnusable(message)
-
-
-def check_report(settings: Settings) -> None:
-    """Check before a run that the report can be written. Raises SettingsError and WarehouseUnusable."""
     if settings.report is None:
         return
     # Imported here because most runs do not write a report.
-    from flows.reporting.page.write import check_place as check_file  # noqa: PLC0415
+    from flows.reporting.page.write import check_place  # noqa: PLC0415
 
     try:
-        check_file(settings.report, settings.snapshot_file(), settings.warehouse)
+        check_place(settings.report, snapshot, warehouse)
     except SettingsError as error:
         message = f"{set_by('report')}: {error}"
         raise SettingsError(message) from None
 
 
-def check_raw(settings: Settings) -> None:
-    """Check before a run that the raw store can be written. Raises WarehouseUnusable."""
-    folder = settings.raw_folder()
-    if settings.raw is None and not folder.exists():
-        # It will be created next to the warehouse, and that folder is checked when the warehouse is opened.
-        return
-    why = None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            why = "it is not writable"
-    except OSError as error:
-        why = "it is not a folder" if isinstance(error, FileExistsError) else str(error.strerror)
-    if why:
-        message = f"cannot write the raw store {folder}: {why}. Fix: set GRAMHOUSE_RAW to a writable folder."
+def check_writable(settings: Settings) -> None:
+    """Check before the scan, not after hours of it, that its results can be written.
+
+    Raises SettingsError and WarehouseUnusable.
+    """
+    check_places(settings)
+    for _, message in unwritable_folders(settings):
         raise WarehouseUnusable(message)
 
 
@@ -199,9 +187,7 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
     from flows.engine.run import RunResources  # noqa: PLC0415
 
     clock = SystemClock()
-    check_snapshot(settings.snapshot_file(), settings.warehouse)
-    check_report(settings)
-    check_raw(settings)
+    check_writable(settings)
     address, key, network = settings.address(), settings.key(), settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
     importing_client = asyncio.get_running_loop().run_in_executor(None, _import_client)

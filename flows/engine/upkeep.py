@@ -25,7 +25,7 @@ from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusabl
 from connectors.warehouse.warehouse import Warehouse
 from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
-from flows.engine.resources import build_request, check_raw, check_report, check_snapshot, writing
+from flows.engine.resources import build_request, check_writable, writing
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.engine.steady_clock import steady_clock
 from flows.reporting.notices import notices
@@ -60,9 +60,7 @@ async def _open_existing(settings: Settings, activity: str, *, trusts_clock: boo
     files = {"warehouse": settings.warehouse, "snapshot": settings.snapshot}
     async with AsyncExitStack() as stack:
         with recorded_start(activity, files):
-            check_snapshot(settings.snapshot_file(), settings.warehouse)
-            check_report(settings)
-            check_raw(settings)
+            check_writable(settings)
             warehouse = await stack.enter_async_context(writing(settings, activity))
         with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now) as recording:
             system = SystemClock()
