@@ -28,6 +28,13 @@ def option(model: type[BaseModel], field: str, name: str | None = None, word: st
     return typer.Option(name or _name(field), metavar=word, help=text + repeated)
 
 
+def _surface(name: str) -> str:
+    if name not in SURFACES:
+        message = f"--surface {name}: unknown surface. Fix: use {' or '.join(sorted(SURFACES))}."
+        raise SettingsError(message)
+    return name
+
+
 def of_setting(field: str, word: str | None = None) -> Any:  # noqa: ANN401 - Typer's
     """Return the option that overrides a setting; its help names the setting."""
     text = str(Settings.model_fields[field].description).removesuffix(".")
@@ -40,8 +47,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to
 WarehouseFile = Annotated[str | None, of_setting("warehouse", "PATH")]
 SnapshotFile = Annotated[str | None, of_setting("snapshot", "PATH")]
 BusyWait = Annotated[float | None, of_setting("busy_wait", "SECONDS")]
-_SURFACES = "|".join(sorted(SURFACES))
-SurfaceNames = Annotated[list[str] | None, option(SyncOptions, "surfaces", "--surface", _SURFACES)]
+SurfaceNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--surface",
+        parser=_surface,
+        metavar="|".join(sorted(SURFACES)),
+        help=f"{SyncOptions.model_fields['surfaces'].description} May be repeated.",
+    ),
+]
 LogFormat = Annotated[
     Literal["text", "json"],
     # Only declared here: flows/cli/app.py reads it before the command line is parsed.

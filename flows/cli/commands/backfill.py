@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
-from flows.cli.output.plain_table import plain_table
+from flows.cli.output.plain_table import print_rows
 from flows.cli.output.terminal import clean, out, print_json
-from flows.cli.surfaces import to_surfaces
 from flows.config.options import BackfillExpertOptions, BackfillOptions, parse_options
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import moment
@@ -34,18 +33,19 @@ def _show(found: "Forecast", *, as_json: bool) -> None:
         print_json({"accounts": accounts, "requests": found.requests, "skipped": skipped, "cooldowns_as_of": as_of})
         return
     rows = [
-        *((account, f"{account.pages:,}", "") for account in found.scanned),
-        *((account, "", "token expired: skipped") for account in found.expired),
-        *((account, "", f"cooldown until {moment(until)} UTC: deferred") for account, until in found.cooling),
+        *((account, account.pages, None) for account in found.scanned),
+        *((account, None, "token expired: skipped") for account in found.expired),
+        *((account, None, f"cooldown until {moment(until)} UTC: deferred") for account, until in found.cooling),
     ]
     if rows:
-        table = plain_table({"account": "", "surfaces": "", "requests": "right", "": "", "account id": ""})
-        for account, requests, why in rows[:_SHOWN]:
-            surfaces = " and ".join(account.surfaces)
-            table.add_row(clean(account.ig_username), surfaces, requests, why, clean(account.account_id))
-        out.print(table)
-        if len(rows) > _SHOWN:
-            out.print(f"[dim]and {len(rows) - _SHOWN:,} more[/]")
+        shown = [
+            asdict(account) | {"surfaces": " and ".join(account.surfaces), "requests": requests, "why": why}
+            for account, requests, why in rows[:_SHOWN]
+        ]
+        columns = {name: name for name in ("surfaces", "requests", "why")}
+        print_rows(shown, {"account": "ig_username", **columns, "account id": "account_id"})
+    if len(rows) > _SHOWN:
+        out.print(f"[dim]and {len(rows) - _SHOWN:,} more[/]")
     out.print(described(found))
 
 
@@ -74,7 +74,6 @@ def backfill(
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
     `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
-    surfaces = to_surfaces(surface)
     settings = run.settings("backfill")
     from flows.cli.running import run_command
     from flows.reporting.dry_run import forecast
@@ -84,7 +83,7 @@ def backfill(
         {
             **run.chosen,
             "accounts": account or [],
-            "surfaces": surfaces,
+            "surfaces": surface or [],
             "everything": everything,
             "expired_since": None if expired_since is None else expired_since.replace(tzinfo=UTC),
             "failed": failed,

@@ -10,12 +10,13 @@ from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current_run import current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.output.plain_table import plain_table
+from flows.cli.output.plain_table import print_rows
 from flows.cli.output.terminal import WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import load
-from flows.reporting.words import count, moment, run_title, span
+from flows.reporting.words import count, moment, run_title
 from models.feeds import SURFACES
+from models.text import one_line
 
 _SQL = statements(__name__)
 
@@ -33,14 +34,9 @@ _ROOM_FOR_WHAT = 24
 _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
 
 
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
 def _what(run: Mapping[str, Any]) -> str:
     what = run_title(run["kind"], run["selection"])
-    is_short = len(what) <= _ROOM_FOR_WHAT or not out.is_terminal
-    return clean(what if is_short else f"{what[: _ROOM_FOR_WHAT - 1]}…")
+    return one_line(what, _ROOM_FOR_WHAT) if out.is_terminal else what
 
 
 def accounts(
@@ -61,20 +57,13 @@ def accounts(
     if not rows:
         out.print("No token is expired." if expired else "No accounts yet.")
         return
-    table = plain_table(
-        {"account": "", "token expired": "", **dict.fromkeys(_SURFACES, "right"), "media as of": "", "account id": ""}
-    )
-    for row in rows:
-        table.add_row(
-            clean(row["ig_username"]),
-            moment(row["token_expired_since"]),
-            *(_number(row[surface]) for surface in _SURFACES),
-            moment(row["media_as_of"]) or "never",
-            clean(row["account_id"]),
-            style="yellow" if row["token_expired_since"] or row["missing_since"] else None,
-        )
-    out.print(table)
-    if missing := sum(row["missing_since"] is not None for row in rows):
+    columns = {"account": "ig_username", "token expired": "token_expired_since", **{each: each for each in _SURFACES}}
+    missing = sum(row["missing_since"] is not None for row in rows)
+    if missing:
+        columns["missing"] = "missing_since"
+    shown = [row | {"media_as_of": row["media_as_of"] or "never"} for row in rows]
+    print_rows(shown, {**columns, "media as of": "media_as_of", "account id": "account_id"})
+    if missing:
         out.print(
             f"{WARN} {count(missing, 'account')} missing from the catalogue, not marked removed: see `gramhouse status`"
         )
@@ -110,29 +99,15 @@ def runs(
         return
     # A narrow terminal would truncate numbers, which would then be wrong.
     sizes = ("accounts", "pages") if out.width >= _ROOM_FOR_SIZES else ()
-    table = plain_table(
-        {
-            "began (UTC)": "",
-            "run": "",
-            "state": "",
-            "took": "right",
-            **dict.fromkeys(sizes, "right"),
-            "new": "right",
-            "changed": "right",
-            "gone": "right",
-            "why": "",
+    columns = {"began (UTC)": "started_at", "run": "run", "state": "state", "took": "took"}
+    columns |= {**{name: name for name in sizes}, "new": "added", "changed": "changed", "gone": "gone"}
+    shown = [
+        row
+        | {
+            "run": _what(row),
+            "took": row["ended_at"] and row["ended_at"] - row["started_at"],
+            "gone": None if row["removed"] is None else row["removed"] + row["expired"],
         }
-    )
-    for row in rows:
-        took = row["ended_at"] - row["started_at"] if row["ended_at"] else None
-        gone = None if row["removed"] is None else row["removed"] + row["expired"]
-        table.add_row(
-            moment(row["started_at"]),
-            _what(row),
-            f"[{_STATES.get(row['state'], 'default')}]{row['state']}[/]",
-            span(took.total_seconds()) if took else "",
-            *(_number(row[name]) for name in (*sizes, "added", "changed")),
-            _number(gone),
-            clean(row["error_code"] or ""),
-        )
-    out.print(table)
+        for row in rows
+    ]
+    print_rows(shown, {**columns, "why": "error_code"}, _STATES)

@@ -10,7 +10,6 @@ from connectors.warehouse.storage.paths import local
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
 from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
-from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.config.wrong_value import refusal
@@ -49,7 +48,6 @@ def report(
 
     Exit codes: 0 written, 1 the snapshot cannot be read or the page cannot be written, 2 wrong usage.
     """
-    chosen = to_surfaces(surface)
     settings = load(snapshot=snapshot)
     path = settings.report or default_path(settings.snapshot_file())
     if file is not None:
@@ -57,7 +55,7 @@ def report(
             path = local(Path(file))
         except ValueError as error:
             raise SettingsError(refusal(f"FILE: {error}", f" (got {file!r})")) from None
-    surfaces = tuple(each for each in sorted(SURFACES) if not chosen or each in chosen)
+    surfaces = tuple(each for each in sorted(SURFACES) if not surface or each in surface)
     scope = Scope(accounts=tuple(account or ()), surfaces=surfaces, weeks=weeks, audience=audience)
     written = write(current_snapshot(settings), path, scope, apart_from=settings.warehouse)
     if as_json:

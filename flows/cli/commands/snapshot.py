@@ -16,7 +16,7 @@ from connectors.warehouse.snapshot.reader import Snapshot, Stream, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
-from flows.cli.output.plain_table import plain_table
+from flows.cli.output.plain_table import print_rows
 from flows.cli.output.query_json import Document
 from flows.cli.output.query_table import print_table
 from flows.cli.output.terminal import (
@@ -134,16 +134,8 @@ def describe(
     if table is not None:
         comment = next(relation["comment"] for relation in relations if relation["name"] == table)
         out.print(f"[bold]{clean(table)}[/]: {clean(comment or '')}\n")
-    kinds = {"name": "", "type": ""} if table else {"name": "", "kind": "", "rows": "right"}
-    shown = plain_table(kinds)
-    if table is not None:
-        # A nested type may be wider than the terminal.
-        shown.columns[1].no_wrap, shown.columns[1].overflow = False, "fold"
-    shown.add_column("description")
-    for row in rows:
-        cells = [f"{row[kind]:,}" if isinstance(row[kind], int) else clean(row[kind] or "") for kind in kinds]
-        shown.add_row(*cells, clean(row["comment"] or ""))
-    out.print(shown)
+    columns = {"name": "name"} | ({"type": "type"} if table else {"kind": "kind", "rows": "rows"})
+    print_rows(rows, {**columns, "description": "comment"})
 
 
 def export(
@@ -170,10 +162,8 @@ def export(
         ]
         print_json({"folder": str(folder), "published_at": exported.published_at, "tables": sizes})
         return
-    shown = plain_table({"name": "", "rows": "right", "size": "right"})
-    for table in exported.tables:
-        shown.add_row(clean(table.name), f"{table.rows:,}", naturalsize(table.bytes))
-    out.print(shown)
+    rows = [{"name": table.name, "rows": table.rows, "size": naturalsize(table.bytes)} for table in exported.tables]
+    print_rows(rows, {"name": "name", "rows": "rows", "size": "size"})
     size = naturalsize(sum(table.bytes for table in exported.tables))
     published = moment(exported.published_at)
     tables = count(len(exported.tables), "table")

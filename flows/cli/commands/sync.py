@@ -18,7 +18,6 @@ from flows.cli.options import (
 )
 from flows.cli.output.terminal import clean, out, print_json, reporting
 from flows.cli.signals import run_until_signalled
-from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.options import SyncOptions, parse_options
 from flows.config.settings import load
@@ -56,13 +55,12 @@ def sync(
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
     """
-    surfaces = to_surfaces(surface)
     mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
     settings = run.settings("sync")
     from flows.cli.running import run_command
 
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
-    options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})
+    options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
     run_command(options, settings, run, what="sync")
 
 
