@@ -85,8 +85,8 @@ def test_the_command_prints_what_selects_its_keys_and_a_signal_ends_it(number: s
         url = first.removeprefix("export GRAMHOUSE_BASE_URL=").removesuffix(" GRAMHOUSE_API_KEY=sandbox-demo-key")
         found = [re.fullmatch(r"export GRAMHOUSE_API_KEY=(\S+)  # (.*)", line) for line in (narrow, unscoped)]
         assert [match[2] for match in found if match] == [
-            "narrow: automations:read; 3 accounts",
-            "no: no scope; all accounts",
+            "narrow/automations:read/3",
+            "no/none",
         ]
         keys = [match[1] for match in found if match]
         listed = [httpx.get(url + ACCOUNTS, headers={"Authorization": f"Bearer {key}"}).json()["items"] for key in keys]

@@ -93,7 +93,7 @@ def backfill(
     selection = options.selection()
     if dry_run:
         _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=run.as_json)
-        raise typer.Exit(ExitCode.COMPLETE)
+        return
     try:
         run_command(options, settings, run, what="backfill")
     except NothingChosen as nothing:
@@ -101,4 +101,3 @@ def backfill(
             print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})
         else:
             out.print(clean(nothing))
-        raise typer.Exit(ExitCode.COMPLETE) from None

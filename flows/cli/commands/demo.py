@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Group
-from rich.panel import Panel
-from rich.table import Table
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
@@ -48,14 +45,21 @@ FROM media WHERE surface = 'posts' GROUP BY day ORDER BY median_likes DESC LIMIT
 """,
 }
 
-_TOTALS = """
+_CONTENTS = """
 SELECT
-    (SELECT count(*) FROM accounts WHERE removed_at IS NULL),
-    (SELECT count(*) FROM media WHERE removed_at IS NOT NULL),
-    (SELECT count(*) FROM runs WHERE state = 'complete')
+    (SELECT count(*) FROM accounts WHERE removed_at IS NULL), count(*) FILTER (removed_at IS NOT NULL),
+    (SELECT count(*) FROM runs WHERE state = 'complete'), histogram(surface) FILTER (removed_at IS NULL)
+FROM media
 """
 
-_ITEMS = "SELECT surface, count(*) FROM media WHERE removed_at IS NULL GROUP BY surface ORDER BY surface"
+
+_NEXT = {
+    "report --open": "the same data as charts in the browser",
+    'query "FROM runs"': "your own query",
+    "accounts --expired": "accounts whose token must be renewed",
+    "status": "what is fresh and what is stale",
+    "demo": "the next sync: posts are added and changed, stories expire",
+}
 
 
 def _program() -> str:
@@ -106,8 +110,8 @@ def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]
 def _first_look(snapshot: Snapshot) -> None:
     from rich.syntax import Syntax
 
-    accounts, gone, runs = snapshot.query(_TOTALS).rows[0]
-    items = (count(number, FEEDS[surface].noun, surface) for surface, number in snapshot.query(_ITEMS).rows)
+    accounts, gone, runs, present = snapshot.query(_CONTENTS).rows[0]
+    items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
     contents = ", ".join((count(accounts, "account"), *items))
     kept = f", and {count(gone, 'item')} that were removed or expired and are kept" if gone else ""
     out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
@@ -119,20 +123,11 @@ def _first_look(snapshot: Snapshot) -> None:
 
 def _next(folder: Path, snapshot: Path) -> None:
     program = _program()
-    lines = (
-        (f"{program} report --open", "the same data as charts in the browser"),
-        (f'{program} query "FROM runs"', "your own query"),
-        (f"{program} accounts --expired", "accounts whose token must be renewed"),
-        (f"{program} status", "what is fresh and what is stale"),
-        (f"{program} demo", "the next sync: posts are added and changed, stories expire"),
-    )
-    grid = Table.grid(padding=(0, 3))
-    for command, what in lines:
-        grid.add_row(f"[cyan]{clean(command)}[/]", f"[dim]{what}[/]")
-    export = f"[cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
     if (report := folder / "report.html").exists():
         out.print(f"\n{DONE} Report with charts and tables: open [bold]{clean(report)}[/] in a browser.")
-    out.print(Panel(Group(export, grid), title="Next steps", title_align="left", border_style="dim", expand=False))
+    out.print(f"\n[bold]Next steps[/]\n  [cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]")
+    for command, what in _NEXT.items():
+        out.print(f"  [cyan]{clean(program)} {command:<20}[/] [dim]{what}[/]")
     out.print(
         f"[dim]All files are in {clean(folder)}; delete the folder to start over. To use a real API, see README.md.[/]"
     )

@@ -1,13 +1,11 @@
 """`gramhouse compact` and `gramhouse rebuild`."""
 
-import typer
 from humanize import naturalsize
 
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import WARN, clean, out, print_json, reporting
 from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
-from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 
 
@@ -52,7 +50,6 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
                 out.print(
                     f"Raw store: {raw.parts_before:,} before, {parts} now ({naturalsize(raw.bytes_after)}){deleted}."
                 )
-    raise typer.Exit(ExitCode.COMPLETE)
 
 
 def rebuild(
@@ -87,4 +84,3 @@ def rebuild(
                 out.print(f"Deleted {what}.")
             if done.quarantined:
                 out.print(f"{WARN} {count(done.quarantined, 'record')} in quarantine. List: `gramhouse quarantine`.")
-    raise typer.Exit(ExitCode.COMPLETE)

@@ -10,7 +10,6 @@ from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.output.terminal import DONE, WARN, clean, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import load
-from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment
 from models.text import one_line
 
@@ -110,4 +109,3 @@ def quarantine(
         for line in _show(reasons, rows):
             # Not wrapped, because an id that is split over two lines cannot be copied.
             out.print(line, soft_wrap=True)
-    raise typer.Exit(ExitCode.COMPLETE)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from connectors.sandbox.settings import RateLimit
 
 _LIMIT = re.compile(r"(\d+)/(\d+(?:\.\d+)?)")
-_KEY = re.compile(r"([^/]+)(?:/([^/]+))?(?:/([^/]+))?")
 _HOUR = 3600
 _DAY = 24 * _HOUR
 # The time of day at which each simulated day begins, so that a nightly sync sees the day's items.
@@ -39,19 +38,13 @@ def _key(text: str) -> "KeyRequest":
     from connectors.sandbox.contract import KEY_SCOPES
     from connectors.sandbox.http.keys import KeyRequest
 
-    found = _KEY.fullmatch(text)
+    parts = text.split("/")
     try:
-        if found is not None:
-            name, scopes, accounts = found.groups(default="all")
-            words: dict[str, tuple[str, ...]] = {"all": KEY_SCOPES, "none": ()}
-            listed = accounts.split(",") if accounts != "all" else None
-            return KeyRequest.model_validate(
-                {
-                    "name": name,
-                    "scopes": words.get(scopes, scopes.split(",")),
-                    "accounts": int(accounts) if accounts.isdecimal() else listed,
-                }
-            )
+        name, scopes, accounts = (*parts, *("all",) * (3 - len(parts)))
+        granted = {"all": KEY_SCOPES, "none": ()}.get(scopes, scopes.split(","))
+        listed = None if accounts == "all" else accounts.split(",")
+        reached = int(accounts) if accounts.isdecimal() else listed
+        return KeyRequest.model_validate({"name": name, "scopes": granted, "accounts": reached})
     except ValueError:
         pass
     message = (
@@ -59,14 +52,6 @@ def _key(text: str) -> "KeyRequest":
         f" the scopes are {', '.join(KEY_SCOPES)}."
     )
     raise SettingsError(message)
-
-
-def _described(request: "KeyRequest") -> str:
-    from connectors.sandbox.contract import KEY_SCOPES
-
-    scopes = "all scopes" if set(request.scopes) == set(KEY_SCOPES) else ", ".join(request.scopes) or "no scope"
-    many = request.accounts if isinstance(request.accounts, int | None) else len(request.accounts)
-    return f"{request.name}: {scopes}; {'all' if many is None else many} account{'s' * (many != 1)}"
 
 
 def _first_day(date: datetime | None, day: int, now: datetime) -> int:
@@ -131,18 +116,18 @@ def sandbox(
         )
     )
     try:
-        made = [(request, server.create_key(request)[1]) for request in requests]
+        secrets = [server.create_key(request)[1] for request in requests]
     except ValueError as error:
         message = f"{error}. Fix: choose another --key."
         raise SettingsError(message) from None
 
     def ready(url: str) -> None:
         out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
-        for request, secret in made:
-            out.print(f"export GRAMHOUSE_API_KEY={secret}  # {_described(request)}", soft_wrap=True, highlight=False)
-        line, more = ("first line", " The other lines select the created keys.") if made else ("line", "")
+        for text, secret in zip(key or (), secrets, strict=True):
+            out.print(f"export GRAMHOUSE_API_KEY={secret}  # {clean(text)}", soft_wrap=True)
+        line, more = ("first line", " The other lines select the created keys.") if secrets else ("line", "")
         err.print(
-            f"[dim]Serving API v1; Stop with Ctrl-C. In another terminal, run the {line} above, then `gramhouse sync`."
+            f"[dim]Serving API v1; stop with Ctrl-C. In another terminal, run the {line} above, then `gramhouse sync`."
             f"{more}[/]"
         )
 

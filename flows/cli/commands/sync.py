@@ -21,7 +21,6 @@ from flows.cli.signals import run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.options import SyncOptions, parse_options
 from flows.config.settings import load
-from flows.reporting.exit_code import ExitCode
 from models.incremental import SyncMode
 
 
@@ -82,4 +81,3 @@ def publish(
             print_json({"snapshot": settings.snapshot, "snapshot_bytes": size})
         else:
             out.print(f"Published {clean(settings.snapshot)} ({naturalsize(size)}).")
-    raise typer.Exit(ExitCode.COMPLETE)
