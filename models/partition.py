@@ -25,5 +25,5 @@ CATALOGUE = Partition("accounts")
 
 
 def media(account_id: str, surface: str) -> Partition:
-    """Return the partition of one account's feed of this name."""
+    """Return the partition of one account's feed of this name. Raises KeyError if the feed is not declared."""
     return Partition(FEEDS[surface].table, account_id, surface)

@@ -8,6 +8,7 @@ No table has a key or an index: in DuckDB they cost far more than they gain, so 
 `info` has the `order` of its rows in a compacted file: by account, because most queries of media are about one account.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -130,74 +131,103 @@ core_status_history = Table(
     comment="Every status an account has had, one row per period.",
 )
 
-core_media = Table(
+
+def item_tables(
+    name: str,
+    noun: str,
+    content: Callable[[], Sequence[Column[Any]]] = tuple,
+    addresses: Sequence[Column[Any]] = (),
+    counts: Sequence[Column[Any]] = (),
+) -> tuple[Table, Table, Table]:
+    """Declare the tables of a feed's items: the items, the earlier versions of their content, and their counts.
+
+    `noun` is the word for several items. Columns of fields are added as these are found. `content`, `addresses` and
+    `counts` are columns that the mapping fills.
+    """
+    items = Table(
+        name,
+        METADATA,
+        *_item(),
+        *content(),
+        *addresses,
+        _published_at(),
+        *counts,
+        _overflow(),
+        _optional(
+            "payload_hash",
+            LargeBinary,
+            "Hash of the received payload (XXH3-128): an item with an equal one is not decoded.",
+        ),
+        _raw_landed(),
+        _required("first_seen_at", INSTANT, "When a sync first saw it."),
+        _required("written_at", INSTANT, "When the page that last changed this row was received."),
+        _optional(
+            "written_seq",
+            BIGINT,
+            "The landing that last changed this row; NULL if it is older than all landings still referred to.",
+        ),
+        _required("changed_at", INSTANT, "When its content or a count last changed."),
+        _required("content_changed_at", INSTANT, "When its content, without counts, last changed."),
+        _optional(
+            "removed_at", INSTANT, "When the first scan that missed it ended; NULL if it is not marked as removed."
+        ),
+        _optional(
+            "removal",
+            VARCHAR,
+            "removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL.",
+        ),
+        schema="core",
+        info={"has_items": True, "order": ("account_id", "surface", "published_at DESC", "media_id")},
+        comment=f"{noun.capitalize()} as last seen, one row each. Rows that did not change are not rewritten.",
+    )
+    superseded = Table(
+        f"{name}_superseded",
+        METADATA,
+        *_item(),
+        _required("valid_from", INSTANT, "When a sync first saw this version."),
+        _required("valid_to", INSTANT, "When a sync first saw the next version."),
+        *content(),
+        _published_at(),
+        _overflow(),
+        _raw_landed(),
+        schema="core",
+        info={"order": ("account_id", "surface", "media_id", "valid_from")},
+        comment=f"Earlier versions of the content of {noun}; the current one is in {name}.",
+    )
+    metrics = Table(
+        f"{name}_metrics",
+        METADATA,
+        *_item(),
+        _required("metric", VARCHAR, f"Name of the count: a column of {name}, such as like_count."),
+        _optional("value", BIGINT, "The count from observed_at on; NULL if the API stopped sending it."),
+        _required("observed_at", INSTANT, "When a sync first saw this value."),
+        schema="core",
+        info={"order": ("account_id", "surface", "media_id", "metric", "observed_at")},
+        comment=f"Counts of {noun} over time, one row for each change of a count.",
+    )
+    return items, superseded, metrics
+
+
+core_media, core_superseded, _ = item_tables(
     "media",
-    METADATA,
-    *_item(),
-    *_content(),
-    Column(
-        "media_url",
-        VARCHAR,
-        info=_PACKED,
-        comment="URL of the image or video as last received; a signature in it expires.",
+    "media items",
+    _content,
+    addresses=(
+        Column(
+            "media_url",
+            VARCHAR,
+            info=_PACKED,
+            comment="URL of the image or video as last received; a signature in it expires.",
+        ),
     ),
-    _published_at(),
-    _optional(
-        "like_count",
-        BIGINT,
-        "Likes when last seen; NULL if the API sent none, for example because the account hides them.",
+    counts=(
+        _optional(
+            "like_count",
+            BIGINT,
+            "Likes when last seen; NULL if the API sent none, for example because the account hides them.",
+        ),
+        _optional("comments_count", BIGINT, "Comments when last seen; NULL if the API sent none."),
     ),
-    _optional("comments_count", BIGINT, "Comments when last seen; NULL if the API sent none."),
-    _overflow(),
-    _optional(
-        "payload_hash",
-        LargeBinary,
-        "Hash of the received payload (XXH3-128): an item with an equal one is not decoded.",
-    ),
-    _raw_landed(),
-    _required("first_seen_at", INSTANT, "When a sync first saw it."),
-    _required("written_at", INSTANT, "When the page that last changed this row was received."),
-    _optional(
-        "written_seq",
-        BIGINT,
-        "The landing that last changed this row; NULL if it is older than all landings still referred to.",
-    ),
-    _required("changed_at", INSTANT, "When its content or a count last changed."),
-    _required("content_changed_at", INSTANT, "When its content, without counts, last changed."),
-    _optional("removed_at", INSTANT, "When the first scan that missed it ended; NULL if it is not marked as removed."),
-    _optional(
-        "removal", VARCHAR, "removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL."
-    ),
-    schema="core",
-    info={"order": ("account_id", "surface", "published_at DESC", "media_id")},
-    comment="Media items as last seen, one row each. Rows that did not change are not rewritten.",
-)
-
-core_superseded = Table(
-    "media_superseded",
-    METADATA,
-    *_item(),
-    _required("valid_from", INSTANT, "When a sync first saw this version."),
-    _required("valid_to", INSTANT, "When a sync first saw the next version."),
-    *_content(),
-    _published_at(),
-    _overflow(),
-    _raw_landed(),
-    schema="core",
-    info={"order": ("account_id", "surface", "media_id", "valid_from")},
-    comment="Earlier versions of the content of items; the current one is in media.",
-)
-
-core_metrics = Table(
-    "media_metrics",
-    METADATA,
-    *_item(),
-    _required("metric", VARCHAR, "Name of the count: a column of media, such as like_count."),
-    _optional("value", BIGINT, "The count from observed_at on; NULL if the API stopped sending it."),
-    _required("observed_at", INSTANT, "When a sync first saw this value."),
-    schema="core",
-    info={"order": ("account_id", "surface", "media_id", "metric", "observed_at")},
-    comment="Counts of media items over time, one row for each change of a count.",
 )
 
 core_children = Table(
@@ -523,3 +553,6 @@ ops_mapping = Table(
     schema="ops",
     comment="How media items are read: one row.",
 )
+
+ITEM_TABLES = tuple(table.name for table in METADATA.tables.values() if table.info.get("has_items"))
+"""The tables of feeds' items; each has one with earlier versions (`_superseded`) and one with counts (`_metrics`)."""

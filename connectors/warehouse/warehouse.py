@@ -186,12 +186,15 @@ class Warehouse:
         return await self._landing.do(run)
 
     async def checkpoints(
-        self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
+        self, account_ids: Collection[str], run_kind: RunKind = "sync"
     ) -> Mapping[Partition, Checkpoint]:
-        """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one."""
+        """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one.
+
+        The catalogue's account is "".
+        """
         # The backlog is read before the tables: a merge may move checkpoints from it to the tables in between.
-        landed = self._backlog.checkpoints(resource, account_ids, run_kind)
-        return {**await self.read(checkpoints, resource, account_ids, run_kind), **landed}
+        landed = self._backlog.checkpoints(account_ids, run_kind)
+        return {**await self.read(checkpoints, account_ids, run_kind), **landed}
 
     async def merge(self) -> MergeStats:
         """Merge everything that has landed. Return the counts of all merges since the last call."""

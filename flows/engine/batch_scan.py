@@ -65,7 +65,7 @@ async def _skip(run: Run, accounts: Collection[ListedAccount], ended: Callable[[
 async def _read(run: Run, accounts: Sequence[ListedAccount]) -> AsyncIterator[AccountScan]:
     """Yield accounts with what their scans must know from the warehouse."""
     warehouse, options = run.resources.warehouse, run.scans.options
-    checkpoints = await warehouse.checkpoints("media", [one.account_id for one in accounts], options.run_kind)
+    checkpoints = await warehouse.checkpoints([one.account_id for one in accounts], options.run_kind)
     closed = await warehouse.read(closed_scans, [one.account_id for one in accounts])
     for start in range(0, len(accounts), _KNOWN_AT_ONCE):
         some = accounts[start : start + _KNOWN_AT_ONCE]

@@ -28,7 +28,7 @@ async def list_accounts(run: Run) -> Outcome:
     The accounts of a page go into batches at once.
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
-    last = (await warehouse.checkpoints("accounts", [""])).get(CATALOGUE)
+    last = (await warehouse.checkpoints([""])).get(CATALOGUE)
     if run.request.accept_removals and last is not None and last.state is ScanState.COMPLETE:
         # The user confirms the present catalogue, not the one that an interrupted run listed.
         last = None

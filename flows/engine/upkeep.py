@@ -189,14 +189,17 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
     # Imported here, because they import pyarrow.
     from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch  # noqa: PLC0415
     from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415
+    from models.tables import ITEM_TABLES  # noqa: PLC0415
 
     async with _open_existing(settings, "gramhouse rebuild") as opened:
-        warehouse, after, imported, outdated = opened.warehouse, None, 0, 0
+        warehouse, imported, outdated = opened.warehouse, 0, 0
         stored = await warehouse.write(rebuild_stored, settings.media_mapping())
-        while batch := await warehouse.write(import_batch, after=after):
-            # Confirms the part of the raw store that the batch wrote.
-            await warehouse.merge()
-            after, imported, outdated = batch.last, imported + batch.rows, outdated + batch.outdated
+        for table in ITEM_TABLES:
+            after = None
+            while batch := await warehouse.write(import_batch, table, after=after):
+                # Confirms the part of the raw store that the batch wrote.
+                await warehouse.merge()
+                after, imported, outdated = batch.last, imported + batch.rows, outdated + batch.outdated
         left = await warehouse.read(count_quarantined)
         return Rebuilt(stored, imported, outdated, left, await _publish(opened, settings))
 

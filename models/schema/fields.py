@@ -1,4 +1,4 @@
-"""The registry of the fields found in media items: their order, JSON types and column names. No IO."""
+"""The registry of the fields found in items: their order, JSON types and column names. No IO."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ AND_MORE = ""
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A path (JSON Pointer) of a resource (`media`, or a child table), and when each JSON type was first found there.
+    """A path (JSON Pointer) of a resource (such as `media`, or a child table), and when it first had each JSON type.
 
     `name` is the name of its column; it only changes in a rebuild with a mapping that uses the name. `table` is the
     child table of a list of objects, once it exists.
@@ -125,7 +125,7 @@ class _Register:
         wants = JsonType.ROWS in field.json_types and field.ordinal < MOST_COLUMNS and field.path not in self._own.lists
         if field.table is not None or not wants:
             return field.table
-        table = unique(table_name(to_keys(field.path)), self._tables)
+        table = unique(table_name(field.resource, to_keys(field.path)), self._tables)
         self._tables.add(table)
         return table
 

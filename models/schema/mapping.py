@@ -9,6 +9,7 @@ from collections.abc import Mapping as Map
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
+from models.schema.fields import MEDIA
 from models.schema.pointer import to_keys
 
 
@@ -42,7 +43,7 @@ class ColumnMapping:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """How media items are read. `count_words` are the last keys of paths to counts, in snake_case.
+    """How the items of a table are read. `count_words` are the last keys of paths to counts, in snake_case.
 
     `volatile_parameters` are patterns of the parameters of signed URLs, and `ignore` JSON Pointers to fields that are
     not compared; a key of theirs may contain `*`.
@@ -55,6 +56,14 @@ class Mapping:
     count_words: tuple[str, ...]
     volatile_parameters: tuple[str, ...]
     ignore: tuple[str, ...] = ()
+    table: str = MEDIA
+
+    def of(self, table: str) -> "Mapping":
+        """Return how the items of another table are read: of their columns only the time of publication is mapped."""
+        if table == self.table:
+            return self
+        columns = tuple(column for column in self.columns if column.column == "published_at")
+        return replace(self, table=table, columns=columns, children=(), child_columns=())
 
     def to_json(self) -> str:
         """Return the mapping as one line of JSON, the same for equal mappings."""

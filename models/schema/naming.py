@@ -82,8 +82,8 @@ def unique(name: str, taken: Collection[str]) -> str:
 _WRAPPERS = frozenset({"data", "items", "edges", "nodes"})
 
 
-def table_name(keys: Keys) -> str:
-    """Return a name for the child table of the list at this path, such as media_product_tags."""
+def table_name(table: str, keys: Keys) -> str:
+    """Return a name for the child table of a table's list at this path, such as media_product_tags."""
     while len(keys) > 1 and keys[-1] in _WRAPPERS:
         keys = keys[:-1]
-    return _cut("media_" + _joined(keys), keys)
+    return _cut(f"{table}_{_joined(keys)}", keys)

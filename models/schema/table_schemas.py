@@ -1,4 +1,4 @@
-"""Table schemas: the columns of `media` and its child tables, and the path of the payload that fills each column.
+"""Table schemas: the columns of items and their child tables, and the path of the payload that fills each column.
 
 They depend only on the mapping and the registry of fields. No IO.
 """
@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from models.schema.fields import MEDIA, Field, Registry
+from models.schema.fields import Field, Registry
 from models.schema.json_types import LISTS, JsonType
 from models.schema.mapping import READING_TYPES, ColumnMapping, Mapping, Reading
 from models.schema.pointer import to_keys
 
 CHILDREN = "media_children"
-HISTORY = "media_superseded"
 
 # JSON types whose values a mapped column does not hold.
 _OF_ITS_OWN = LISTS | {JsonType.MIXED, JsonType.SHADOWED, JsonType.UNREADABLE}
@@ -98,9 +97,10 @@ def holds_content(column: ColumnSchema, mapping: Mapping) -> bool:
     return part is Part.CONTENT or (part is Part.COUNT and column.type != "BIGINT")
 
 
-def history(media: TableSchema, mapping: Mapping) -> TableSchema:
-    """Return the schema of superseded versions: the columns of `media` that hold content."""
-    return TableSchema(HISTORY, tuple(column for column in media.columns if holds_content(column, mapping)))
+def history(items: TableSchema, mapping: Mapping) -> TableSchema:
+    """Return the schema of superseded versions: the columns of items that hold content."""
+    content = tuple(column for column in items.columns if holds_content(column, mapping))
+    return TableSchema(f"{items.table}_superseded", content)
 
 
 def has_own_column(field: Field, reading: Reading) -> bool:
@@ -148,7 +148,7 @@ def _metrics(mapping: Mapping, columns: Sequence[ColumnSchema], registry: Regist
     inferred = [
         Metric(field.name, field.path, own.get(field.path))
         for field in sorted(registry.values(), key=lambda f: f.ordinal)
-        if field.resource == MEDIA and field.type is not None and field.path not in candidates
+        if field.resource == mapping.table and field.type is not None and field.path not in candidates
         if is_count.fullmatch(to_keys(field.path)[-1])
     ]
     return (*canonical, *inferred)
@@ -161,23 +161,27 @@ def child_table(field: Field, mapping: Mapping) -> str | None:
 
 def child_lists(mapping: Mapping, registry: Registry) -> dict[str, list[str]]:
     """Return the child tables and the paths of the lists of objects that fill each, one after another."""
-    lists: dict[str, list[str]] = {CHILDREN: []}
+    lists: dict[str, list[str]] = {CHILDREN: []} if mapping.child_columns else {}
     for field in sorted(registry.values(), key=lambda f: f.ordinal):
-        if field.resource == MEDIA and JsonType.ROWS in field.json_types:
+        if field.resource == mapping.table and JsonType.ROWS in field.json_types:
             table = child_table(field, mapping)
             if table is not None:
                 lists.setdefault(table, []).append(field.path)
-    lists[CHILDREN].sort(key=mapping.children.index)
+    if CHILDREN in lists:
+        lists[CHILDREN].sort(key=mapping.children.index)
     return lists
 
 
 def table_schemas(mapping: Mapping, registry: Registry) -> tuple[TableSchema, ...]:
-    """Return the schemas of `media`, of `media_children`, and of a table for every other list of objects found."""
-    columns = _column_schemas(MEDIA, mapping.columns, mapping.media_id, registry)
-    media = TableSchema(MEDIA, columns, metrics=_metrics(mapping, columns, registry))
+    """Return the schemas of the mapping's table, and of a child table for every list of objects found in its items.
+
+    Those of `media` always include `media_children`.
+    """
+    columns = _column_schemas(mapping.table, mapping.columns, mapping.media_id, registry)
+    items = TableSchema(mapping.table, columns, metrics=_metrics(mapping, columns, registry))
     child_mapping = {CHILDREN: mapping.child_columns}
     return (
-        media,
+        items,
         *(
             TableSchema(table, _column_schemas(table, child_mapping.get(table, ()), (), registry), tuple(paths))
             for table, paths in child_lists(mapping, registry).items()

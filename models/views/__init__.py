@@ -4,7 +4,7 @@ The comment at the top of a file describes the view, and the comment after a sel
 `-- key: ` and `-- join: ` name the view's key, and views that can be joined. The snapshot has no constraints: tests
 check keys and joins. Parts in braces are filled when a snapshot is published
 (`connectors/warehouse/snapshot/contents.py`), `{inferred}` with the columns of fields that the API's contract does not
-specify.
+specify. `{surfaces}` is the list of the declared feeds: views of how fresh data are leave out others.
 """
 
 import re
@@ -14,8 +14,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from importlib.resources import files
 
-from models.schema.fields import MEDIA
-from models.schema.table_schemas import CHILDREN, HISTORY
+from models.feeds import SURFACES
+from models.schema.table_schemas import CHILDREN
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,8 @@ _TAG = re.compile(r"(?P<tag>key|join)(?P<note>, not [\w ]+)?: (?P<what>.+)")
 _COLUMN = re.compile(r"(\w+),?  -- (.+(?:\n {5,}-- .+)*)$", re.MULTILINE)
 _COMMENT = re.compile(r"\s+-- .+$", re.MULTILINE)
 
-# Columns of the warehouse's tables that no view has.
-_INTERNAL = {
-    MEDIA: {"overflow", "payload_hash", "raw_landed", "written_at", "written_seq"},
-    CHILDREN: set(),
-}
+# Columns of items that no view has.
+_INTERNAL = frozenset({"overflow", "payload_hash", "raw_landed", "written_at", "written_seq"})
 
 
 def _relation(tags: list[re.Match[str]]) -> Relation:
@@ -91,7 +88,7 @@ def _relation(tags: list[re.Match[str]]) -> Relation:
 
 
 def _read(name: str, text: str) -> View:
-    query = _HEAD.sub("", text).strip()
+    query = _HEAD.sub("", text).strip().replace("{surfaces}", str(list(SURFACES)))
     lines = [line.removeprefix("-- ") for line in text.splitlines() if line.startswith("-- ")]
     tags = [found for line in lines if (found := _TAG.fullmatch(line))]
     comment = " ".join(line for line in lines if not _TAG.fullmatch(line))
@@ -110,6 +107,7 @@ def views() -> Mapping[str, View]:
 
 
 def own_columns(resource: str) -> set[str]:
-    """Return the column names of `media` or a child table that columns of fields must not use."""
-    names = ("media", HISTORY, "media_history") if resource == MEDIA else (resource,)
-    return _INTERNAL[resource].union(*(views()[name].columns for name in names))
+    """Return the column names of a table of items, or a child table, that columns of fields must not use."""
+    names = (resource, f"{resource}_superseded", f"{resource}_history")
+    found = {column for name in names if name in views() for column in views()[name].columns}
+    return found if resource == CHILDREN else found | _INTERNAL

@@ -8,6 +8,6 @@ SELECT
     a.token_expired_since,  -- When a sync first saw the token expired, UTC.
     min(greatest(w.complete_at, w.recent_at)) AS media_as_of  -- The older of the last scans of posts and stories, UTC.
 FROM accounts AS a
-LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = a.account_id
+LEFT JOIN completed_scans AS w ON list_contains({surfaces}, w.surface) AND w.account_id = a.account_id
 WHERE a.status = 'token_expired' AND a.removed_at IS NULL
 GROUP BY ALL

@@ -8,13 +8,13 @@ WITH last_outcome AS (
     SELECT o.account_id, o.surface, o.outcome, o.error_code, o.resume_after, o.ended_at
     FROM run_outcomes AS o
     LEFT JOIN runs AS r USING (run_id)
-    WHERE o.resource = 'media'
+    WHERE list_contains({surfaces}, o.surface)
     QUALIFY row_number() OVER (PARTITION BY o.account_id, o.surface ORDER BY r.seq DESC NULLS LAST, o.ended_at DESC) = 1
 ),
 scanned AS (
-    SELECT surface FROM completed_scans WHERE resource = 'media'
+    SELECT surface FROM completed_scans WHERE list_contains({surfaces}, surface)
     UNION
-    SELECT surface FROM run_outcomes WHERE resource = 'media'
+    SELECT surface FROM run_outcomes WHERE list_contains({surfaces}, surface)
 )
 SELECT
     a.account_id,  -- The account's id.
@@ -51,6 +51,5 @@ CROSS JOIN scanned AS s
 CROSS JOIN published AS p
 LEFT JOIN gaps AS g ON g.account_id = a.account_id AND g.surface = s.surface
 LEFT JOIN last_outcome AS l ON l.account_id = a.account_id AND l.surface = s.surface
-LEFT JOIN completed_scans AS w
-    ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = s.surface
+LEFT JOIN completed_scans AS w ON w.account_id = a.account_id AND w.surface = s.surface
 WHERE a.removed_at IS NULL

@@ -20,7 +20,7 @@ import pytest
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
+from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mentions_raw_media
 from connectors.warehouse.storage.connection import connect
 from flows.cli.app import main
 from flows.reporting.notices import notices
@@ -141,7 +141,7 @@ class Operator:
     def ask(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with duckdb.connect(str(self.snapshot), read_only=True) as db:
             if mentions_raw_media(query):
-                db.execute(raw_media(listed_parts(db)))
+                add_raw_media(db, listed_parts(db))
             return db.execute(query, parameters).fetchall()
 
     def inside(self, query: str) -> list[tuple[Any, ...]]:

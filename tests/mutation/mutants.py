@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         "a widened column loses what earlier versions held",
         "connectors/warehouse/merge/schema_evolution.py",
-        "    _fill(connection, mapping, registry, SUPERSEDED, of_versions)\n",
+        "    _fill(connection, mapping, registry, superseded(mapping.table), of_versions)\n",
         "",
         ("tests/warehouse/merge/test_warehouse_typed_history.py",),
     ),
@@ -557,8 +557,8 @@ MUTANTS = (
     Mutant(
         "retention deletes the bytes of versions",
         "connectors/warehouse/raw/compaction.py",
-        "SELECT raw_landed FROM core.media_superseded\n",
-        "SELECT raw_landed FROM core.media_superseded WHERE false\n",
+        ' UNION ALL {of_all_items("raw_landed AS landed", "_superseded")}',
+        "",
         ("tests/warehouse/raw/test_raw_store.py", "tests/warehouse/raw/test_raw_media.py"),
     ),
     Mutant(

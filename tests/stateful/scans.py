@@ -96,7 +96,7 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Return the checkpoint with which a new process begins or resumes a scan."""
     where = page.partition
-    found = process.run(process.warehouse.checkpoints(where.resource, [where.account_id], page.run_kind))
+    found = process.run(process.warehouse.checkpoints([where.account_id], page.run_kind))
     last = found.get(where)
     # A backfill resumes only scans of a run that it resumes.
     resumed_runs = {last.run_id} if last and last.state is ScanState.SCANNING else set()

@@ -185,7 +185,7 @@ async def test_checkpoints_can_be_read_at_any_time(path: Path, monkeypatch: pyte
     names = [scan.partition.account_id for scan in scans]
 
     async def known() -> dict[str, str | None]:
-        found = await warehouse.checkpoints("media", names)
+        found = await warehouse.checkpoints(names)
         return {partition.account_id: checkpoint.cursor for partition, checkpoint in found.items()}
 
     async with opened(path) as warehouse:
@@ -203,8 +203,8 @@ async def test_checkpoints_can_be_read_at_any_time(path: Path, monkeypatch: pyte
         assert await known() == expected
         await warehouse.merge()
         assert await known() == expected
-        assert await warehouse.checkpoints("media", names, "backfill") == {}
-        assert await warehouse.checkpoints("accounts", [""]) == {}
+        assert await warehouse.checkpoints(names, "backfill") == {}
+        assert await warehouse.checkpoints([""]) == {}
 
 
 async def test_landed_pages_are_merged_once_they_reach_the_limit(path: Path) -> None:

@@ -57,11 +57,12 @@ def observations(
 
     `received` is a query for `received_at` by order key.
     """
-    media, children = cells.layout.media, cells.layout.children[CHILDREN]
+    media, children = cells.layout.media, cells.layout.children.get(CHILDREN)
     of_media = checks(media.cells, mapping.columns, mapping.media_id)
     yield from _observations(db, cells.media, media, of_media, received)
-    of_children = checks(children.cells, mapping.child_columns, ())
-    yield from _observations(db, cells.names[CHILDREN], children, of_children, received)
+    if children is not None:
+        of_children = checks(children.cells, mapping.child_columns, ())
+        yield from _observations(db, cells.names[CHILDREN], children, of_children, received)
 
 
 def _observations(

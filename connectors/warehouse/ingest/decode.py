@@ -85,7 +85,7 @@ class Decoder:
         parsed = [normalizer.parse(order_key, bytes(one)) for order_key, one in zip(order_keys, raw, strict=True)]
         found = [(item, self._at(item.order_key)) for item in parsed if item is not None]
         self._refused += [item for item, _ in found]
-        self._learn(chain.from_iterable(normalizer.observations(item, at) for item, at in found))
+        self._learn(chain.from_iterable(normalizer.observations(item, self._mapping.table, at) for item, at in found))
         tables = self._layout.tables
         self._learn(chain.from_iterable(normalizer.element_observations(item, tables, at) for item, at in found))
 

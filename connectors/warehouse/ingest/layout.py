@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from models.schema.fields import AND_MORE, MEDIA, MOST_COLUMNS, Field, Registry
+from models.schema.fields import AND_MORE, MOST_COLUMNS, Field, Registry
 from models.schema.json_types import JsonType, Keys, column_type
 from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.mapping import Mapping as MediaMapping
@@ -145,7 +145,7 @@ def _expected(fields: Sequence[Field], cells: Mapping[str, Cell], tables: Mappin
 
 def layout(mapping: MediaMapping, registry: Registry) -> Layout:
     """Return the layout for the fields of the registry and the paths of the mapping."""
-    fields: dict[str, list[Field]] = {MEDIA: []}
+    fields: dict[str, list[Field]] = {mapping.table: []}
     for field in sorted(registry.values(), key=lambda field: field.ordinal):
         if field.path != AND_MORE:
             fields.setdefault(field.resource, []).append(field)
@@ -154,8 +154,9 @@ def layout(mapping: MediaMapping, registry: Registry) -> Layout:
         cells = _cells(fields.get(table, ()), mapping.child_columns if table == CHILDREN else (), ())
         children[table] = _table(table, fields.get(table, ()), cells, lists, {})
     tables = {path: table for table in children.values() for path in table.lists}
-    cells = _cells(fields[MEDIA], mapping.columns, mapping.media_id)
-    return Layout(_table(MEDIA, fields[MEDIA], cells, (), tables), children, tables)
+    own = fields[mapping.table]
+    cells = _cells(own, mapping.columns, mapping.media_id)
+    return Layout(_table(mapping.table, own, cells, (), tables), children, tables)
 
 
 def _table(

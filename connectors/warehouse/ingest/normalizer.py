@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import chain
 
 from connectors.warehouse.ingest.layout import CellTable, Layout
-from models.schema.fields import MEDIA, FieldObservation
+from models.schema.fields import FieldObservation
 from models.schema.json_types import Found, Json, JsonType, WideNumber, number_text, values_of
 from models.schema.pointer import to_pointer
 
@@ -93,9 +93,9 @@ def _is_too_deep(item: Json) -> bool:
     return True
 
 
-def observations(item: ParsedItem, at: datetime) -> Iterator[FieldObservation]:
-    """Yield the observations of an item's own fields, in the order of its text."""
-    return _observations(MEDIA, item.values, at)
+def observations(item: ParsedItem, table: str, at: datetime) -> Iterator[FieldObservation]:
+    """Yield the observations of an item's own fields, in the order of its text; `table` is that of the item."""
+    return _observations(table, item.values, at)
 
 
 def element_observations(item: ParsedItem, tables: Mapping[str, CellTable], at: datetime) -> Iterator[FieldObservation]:

@@ -12,6 +12,7 @@ from connectors.warehouse.ingest.arrays import array_of, array_of_instants
 from connectors.warehouse.ingest.split import Page
 from models.page_commit import ReceivedPage
 from models.partial_json import certain_id
+from models.partition import CATALOGUE
 
 _NO_ACCOUNT = "It is no account."
 
@@ -129,8 +130,8 @@ _IN_ITEMS = "items[]."
 
 
 def _unknown_field(resource: str, path: str, received_at: datetime) -> FieldRow:
-    if resource == "media":
-        return FieldRow("media_page", path, received_at)
+    if resource != CATALOGUE.resource:
+        return FieldRow(f"{resource}_page", path, received_at)
     of = "account" if path.startswith(_IN_ITEMS) else "account_page"
     return FieldRow(of, path.removeprefix(_IN_ITEMS), received_at)
 
@@ -157,7 +158,7 @@ def read_records(
         resource = page.partition.resource
         for one in page.rejected:
             rejected.append(RejectedRow(seq, resource, one.position, one.reason, one.payload))
-            listed_as = _listed_as(one.payload) if resource == "accounts" else None
+            listed_as = _listed_as(one.payload) if resource == CATALOGUE.resource else None
             if listed_as is not None and one.position is not None:
                 accounts.append(AccountRow(seq, one.position, listed_as, unknown_status=one.unknown_status))
         for path in page.unknown_fields:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from connectors.warehouse.raw.parts import live_parts, sources
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.declared import of_all_items
 from models.runs import RunWarning
 from models.schema.differences import differing_fields
 from models.schema.pointer import to_pointer
@@ -27,17 +28,19 @@ SELECT started_at FROM core.runs WHERE kind = 'sync' AND state IN ('running', 'c
 ORDER BY seq DESC LIMIT {_SYNCS}
 """  # noqa: S608 - a constant
 
-_CHANGED = """
+_CHANGED = f"""
 SELECT
     count(*) FILTER (content_changed_at >= $now AND first_seen_at < $now),
     (SELECT items FROM core.run_counts WHERE run_id = $run_id)
-FROM core.media
-"""
+FROM ({of_all_items("content_changed_at, first_seen_at")})
+"""  # noqa: S608 - declared names
+
+_OF_ITEM = "account_id, surface, media_id, raw_landed, first_seen_at, content_changed_at"
 
 # The versions of some items: those that began in these syncs, and the one before them.
 _VERSIONS = f"""
 WITH examined AS (
-    SELECT account_id, surface, media_id, raw_landed, content_changed_at FROM core.media
+    SELECT account_id, surface, media_id, raw_landed, content_changed_at FROM ({of_all_items(_OF_ITEM)})
     WHERE content_changed_at >= $now AND first_seen_at < $first
     ORDER BY hash(account_id, surface, media_id) LIMIT {_MOST_ITEMS}
 )
@@ -45,7 +48,8 @@ FROM (
     SELECT account_id, surface, media_id, raw_landed, content_changed_at AS valid_from FROM examined
     UNION ALL
     SELECT account_id, surface, media_id, s.raw_landed, valid_from
-    FROM core.media_superseded AS s SEMI JOIN examined USING (account_id, surface, media_id) WHERE valid_to >= $first
+    FROM ({of_all_items("account_id, surface, media_id, raw_landed, valid_from, valid_to", "_superseded")}) AS s
+    SEMI JOIN examined USING (account_id, surface, media_id) WHERE valid_to >= $first
 )
 WHERE raw_landed IS NOT NULL ORDER BY valid_from
 """  # noqa: S608 - a constant

@@ -11,13 +11,17 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.runs.ledger import warn
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.clock import CLOCK_STEP
 from models.runs import RunWarning
-from models.tables import INSTANT, METADATA
+from models.tables import INSTANT, ITEM_TABLES, METADATA
 
 # Times of the service, and the ends of waits, which move with their beginnings.
-_NOT_OURS = {"core.media.published_at", "core.media_superseded.published_at", "covered_from", "read_to", "resume_after"}
+_NOT_OURS = {
+    *(f"core.{table}{suffix}.published_at" for table in ITEM_TABLES for suffix in ("", "_superseded")),
+    *("covered_from", "read_to", "resume_after"),
+}
 _WAITS = {"core.run_outcomes": "ended_at", "ops.cooldowns": "asked_at"}
 _OURS = {
     table: [
@@ -79,7 +83,7 @@ def _is_behind(db: DuckDBPyConnection, found: Ahead, now: datetime) -> bool:
     if first and before and found.last - first > now - before + CLOCK_STEP:
         return True
     if ahead == runs == 1:
-        query = "SELECT count(*) >= ? FROM core.media WHERE published_at > ?"
+        query = f"SELECT count(*) >= ? FROM ({of_all_items('published_at')}) WHERE published_at > ?"  # noqa: S608
         return bool(db.execute(query, [_WITNESSES, now + timedelta(days=1)]).fetchall()[0][0])
     return bool(2 * ahead > runs)
 

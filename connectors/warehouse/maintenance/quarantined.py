@@ -1,4 +1,4 @@
-"""Imports quarantined media items that have an id with the current mapping, in the order in which they were received.
+"""Imports quarantined items that have an id with the current mapping, in the order in which they were received.
 
 Rejected accounts are not decoded again, because every sync lists all accounts.
 """
@@ -17,7 +17,7 @@ from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.statements import statements
 from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import id_in
-from models.partition import media
+from models.partition import Partition
 from models.schema.pointer import to_keys
 
 # The most bytes of payloads in one batch.
@@ -27,7 +27,7 @@ _SQL = statements(__name__)
 
 _RECORDS = """
 SELECT rowid, payload FROM core.quarantine
-WHERE resource = 'media' AND position IS NOT NULL AND seen_at > coalesce(?, '-infinity'::TIMESTAMPTZ) AND seen_at <= ?
+WHERE resource = ? AND position IS NOT NULL AND seen_at > coalesce(?, '-infinity'::TIMESTAMPTZ) AND seen_at <= ?
 """
 
 _TO_MERGE = """
@@ -45,29 +45,31 @@ class Imported:
     outdated: int
 
 
-def import_batch(connection: Connection, *, after: datetime | None, batch_bytes: int = _BATCH_BYTES) -> Imported | None:
-    """Import a batch of records received `after` that time, in the open transaction; None if there are no more.
+def import_batch(
+    connection: Connection, table: str, *, after: datetime | None, batch_bytes: int = _BATCH_BYTES
+) -> Imported | None:
+    """Import a batch of a table's records received `after` that time, in the open transaction; None if none are left.
 
     Records that have an id leave the quarantine. Those that are older than the last sighting of their stored item are
     deleted, all others are merged. Everything that landed must be merged before. Call `confirm_part` after the commit.
     """
     run = connection.db.execute
-    ((last,),) = run(_SQL["last"], {"after": after, "most": batch_bytes}).fetchall()
+    ((last,),) = run(_SQL["last"], {"resource": table, "after": after, "most": batch_bytes}).fetchall()
     if last is None:
         return None
     paths = [to_keys(path) for path in read_mapping(connection).media_id]
-    found = [(record, _id_of(payload, paths)) for record, payload in run(_RECORDS, [after, last]).fetchall()]
+    found = [(record, _id_of(payload, paths)) for record, payload in run(_RECORDS, [table, after, last]).fetchall()]
     ids = {record: media_id for record, media_id in found if media_id is not None}
     if not ids:
         return Imported(last, 0, 0)
-    run(_SQL["identified"], {"records": list(ids), "ids": list(ids.values())})
-    commits = [_commit(*row) for row in run(_TO_MERGE).fetchall()]
+    run(_SQL["identified"].format(items=f"core.{table}"), {"records": list(ids), "ids": list(ids.values())})
+    commits = [_commit(table, *row) for row in run(_TO_MERGE).fetchall()]
     run("DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.identified)")
     merged = read_merged(connection)
     frames = [frame(seq, commit) for seq, commit in enumerate(commits, merged.seq + 1)]
     rejected = merge(connection, frames).quarantined
     write_merged(connection, merged.with_batch(frames, ()))
-    run(_SQL["missing"])
+    run(_SQL["missing"].format(items=f"core.{table}"))
     run("DROP TABLE temp.identified")
     return Imported(last, len(commits) - rejected, len(ids) - len(commits))
 
@@ -85,6 +87,7 @@ def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
 
 
 def _commit(
+    table: str,
     account_id: str,
     surface: str,
     run_id: str,
@@ -95,4 +98,6 @@ def _commit(
 ) -> PageCommit:
     # The scan that received it may have ended, so the page belongs to none.
     body = f'{{"items":[{payload}]}}'
-    return PageCommit(ReceivedPage(media(account_id, surface), run_id, "", page, seen_at, correlation_id, body))
+    return PageCommit(
+        ReceivedPage(Partition(table, account_id, surface), run_id, "", page, seen_at, correlation_id, body)
+    )

@@ -4,7 +4,7 @@
 SELECT max(seen_at) FROM (
     SELECT seen_at FROM (
         SELECT seen_at, sum(strlen(payload)) AS size FROM core.quarantine
-        WHERE resource = 'media' AND position IS NOT NULL AND seen_at > coalesce($after, '-infinity'::TIMESTAMPTZ)
+        WHERE resource = $resource AND position IS NOT NULL AND seen_at > coalesce($after, '-infinity'::TIMESTAMPTZ)
         GROUP BY seen_at
     )
     QUALIFY sum(size) OVER (ORDER BY seen_at) <= $most OR row_number() OVER (ORDER BY seen_at) = 1
@@ -34,10 +34,10 @@ known AS (
                 s.updated_at
             )
         END AS last_seen_at
-    FROM core.media AS m
+    FROM {items} AS m
     SEMI JOIN records USING (account_id, surface, media_id)
     LEFT JOIN core.completed_scans AS w
-        ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+        ON w.account_id = m.account_id AND w.surface = m.surface
     LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
     LEFT JOIN seen AS s USING (account_id, surface, media_id)
 )
@@ -51,9 +51,9 @@ INSERT INTO ops.missing BY NAME
 SELECT
     r.account_id, r.surface, r.media_id, NULL::TIMESTAMPTZ AS missing_since, max(r.seen_at) AS last_seen_at
 FROM temp.identified AS r
-JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
+JOIN core.completed_scans AS w ON w.account_id = r.account_id AND w.surface = r.surface
 WHERE NOT r.outdated AND (r.account_id, r.surface, r.media_id) IN (
-    SELECT (account_id, surface, media_id) FROM core.media
+    SELECT (account_id, surface, media_id) FROM {items}
 )
 GROUP BY r.account_id, r.surface, r.media_id, w.complete_at
 HAVING max(r.seen_at) < w.complete_at

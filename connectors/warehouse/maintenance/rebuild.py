@@ -8,7 +8,7 @@ from sqlalchemy import Table
 
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
-from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
+from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, learn_stored, present, superseded
 from connectors.warehouse.raw.parts import check_parts, live_parts
 from connectors.warehouse.runs.closed_scans import forget_order
 from connectors.warehouse.schema.field_registry import (
@@ -28,7 +28,7 @@ from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.naming import unique
 from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
-from models.tables import METADATA
+from models.tables import ITEM_TABLES, METADATA
 
 # The most items that can be joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
@@ -46,7 +46,7 @@ _PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
-    """Counts of a rebuild: items, columns of media, child tables."""
+    """Counts of a rebuild: items, their columns, child tables."""
 
     items: int
     columns: int
@@ -122,21 +122,22 @@ ORDER BY c._order_key
     return rows
 
 
-def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
+def _metrics(connection: Connection, table: str, metrics: tuple[Metric, ...]) -> None:
     """Append the counts as they are decoded now, if they differ from the last observed ones."""
+    items, counted = f"core.{table}", f"core.{table}_metrics"
     counts = counts_of(metrics, "m")
     names = names_of(metrics)
     run = connection.db.execute
-    run("CREATE OR REPLACE TEMP TABLE recounted AS FROM core.media_metrics LIMIT 0")
-    for some in slices(connection.db, "FROM core.media", _JOINED_AT_ONCE):
+    run(f"CREATE OR REPLACE TEMP TABLE recounted AS FROM {counted} LIMIT 0")
+    for some in slices(connection.db, f"FROM {items}", _JOINED_AT_ONCE):
         run(
             f"""
 INSERT INTO recounted BY NAME
 WITH present AS (
     SELECT account_id, surface, media_id, changed_at AS observed_at, unnest({names}) AS metric, unnest(counts) AS value
-    FROM (SELECT *, {counts} AS counts FROM core.media AS m WHERE {some})
+    FROM (SELECT *, {counts} AS counts FROM {items} AS m WHERE {some})
 ),
-observed AS (FROM core.media_metrics WHERE {some}),
+observed AS (FROM {counted} WHERE {some}),
 -- Two rows for an item that occurs twice on a page.
 last AS (
     SELECT account_id, surface, media_id, metric, value FROM observed
@@ -153,14 +154,13 @@ WHERE p.value IS NOT NULL
 """  # noqa: S608 - quoted names
         )
     run(
-        """
-DELETE FROM core.media_metrics USING recounted AS r
-WHERE media_metrics.account_id = r.account_id AND media_metrics.surface = r.surface
-  AND media_metrics.media_id = r.media_id AND media_metrics.metric = r.metric
-  AND media_metrics.observed_at = r.observed_at
-"""
+        f"""
+DELETE FROM {counted} AS c USING recounted AS r
+WHERE c.account_id = r.account_id AND c.surface = r.surface AND c.media_id = r.media_id AND c.metric = r.metric
+  AND c.observed_at = r.observed_at
+"""  # noqa: S608 - declared names
     )
-    run("INSERT INTO core.media_metrics BY NAME SELECT * FROM recounted ORDER BY ALL")
+    run(f"INSERT INTO {counted} BY NAME SELECT * FROM recounted ORDER BY ALL")  # noqa: S608 - declared names
     run("DROP TABLE temp.recounted")
 
 
@@ -171,14 +171,31 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     before. Raises WarehouseUnusable when a part of the raw store is damaged or lacks a payload.
     """
     check_parts(connection, live_parts(connection))
-    own, known = own_names(mapping), read_registry(connection)
-    registry = _renamed(known, own)
+    known = read_registry(connection)
     has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())
-    # Usually the registry has all fields and types, and one pass over the payloads is enough.
-    if not has_facts_of_mapping and (result := _rebuild(connection, mapping, registry, is_complete=False)):
-        return result
-    registry = learn_stored(connection, mapping, registry, own)
-    return cast("RebuildResult", _rebuild(connection, mapping, registry, is_complete=True))
+    mappings = [mapping.of(table) for table in ITEM_TABLES]
+    registry = known
+    for each in mappings:
+        registry = _renamed(registry, own_names(each))
+    schemas: list[Sequence[TableSchema]] = []
+    items = 0
+    for each in mappings:
+        # Usually the registry has all fields and types, and one pass over the payloads is enough.
+        rows = None if has_facts_of_mapping else _rebuild(connection, each, registry, is_complete=False)
+        if rows is None:
+            registry = learn_stored(connection, each, registry, own_names(each))
+            rows = _rebuild(connection, each, registry, is_complete=True)
+        schemas.append(table_schemas(each, registry))
+        items += cast("int", rows)
+    children = {schema.table for _, *children in schemas for schema in children}
+    before = {field.table for field in known.values() if field.table is not None and field.resource in ITEM_TABLES}
+    for name in before - children:
+        connection.db.execute(f"DROP TABLE IF EXISTS core.{quoted(name)}")
+    if _times_and_ids(mapping) != _times_and_ids(read_mapping(connection)):
+        forget_order(connection)
+    write_registry(connection, registry, mapping)
+    write_mapping(connection, mapping)
+    return RebuildResult(items, sum(len(found[0].columns) for found in schemas), len(children))
 
 
 def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
@@ -186,35 +203,24 @@ def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
     return {key: (field.name, field.table, frozenset(field.json_types)) for key, field in registry.items()}
 
 
-def _rebuild(
-    connection: Connection, mapping: Mapping, registry: Registry, *, is_complete: bool
-) -> RebuildResult | None:
-    """Rebuild with this registry; return None if it is not complete and a payload has a field or type not in it."""
-    media, *children = table_schemas(mapping, registry)
+def _rebuild(connection: Connection, mapping: Mapping, registry: Registry, *, is_complete: bool) -> int | None:
+    """Rebuild a table of items with this registry, and return the number of its items.
+
+    Return None if the registry is not complete and a payload has a field or type not in it.
+    """
+    schema, *children = table_schemas(mapping, registry)
     for child in children:
         create_children(connection, child)
-    items = _decode_again(connection, mapping, registry, PRESENT, media, _LIFE, children, is_complete=is_complete)
+    stored, versions = present(mapping.table), superseded(mapping.table)
+    items = _decode_again(connection, mapping, registry, stored, schema, _LIFE, children, is_complete=is_complete)
+    of_versions = history(schema, mapping)
     if items is None or (
-        _decode_again(
-            connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD, is_complete=is_complete
-        )
-        is None
+        _decode_again(connection, mapping, registry, versions, of_versions, _PERIOD, is_complete=is_complete) is None
     ):
         return None
-    declared = {table.name for table in METADATA.tables.values()}
-    wanted = {schema.table for schema in children}
-    present = connection.db.execute(
-        "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' AND database_name = current_database()"
-    ).fetchall()
-    for name in {name for (name,) in present} - declared - wanted:
-        connection.db.execute(f"DROP TABLE core.{quoted(name)}")
     with on_all_cores(connection.db):
-        _metrics(connection, media.metrics)
-    if _times_and_ids(mapping) != _times_and_ids(read_mapping(connection)):
-        forget_order(connection)
-    write_registry(connection, registry, mapping)
-    write_mapping(connection, mapping)
-    return RebuildResult(items, len(media.columns), len(children))
+        _metrics(connection, mapping.table, schema.metrics)
+    return items
 
 
 def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
--- Replaces the rows of changed items. Writes core.media.
-DELETE FROM core.media WHERE rowid IN (SELECT stored FROM changed);
+-- Replaces the rows of changed items. Writes {items}.
+DELETE FROM {items} WHERE rowid IN (SELECT stored FROM changed);
 
-INSERT INTO core.media BY NAME
+INSERT INTO {items} BY NAME
 SELECT
     i.account_id, i.surface, i.media_id{media_columns}, r.payload_hash, i.order_key AS raw_landed, r.overflow,
     i.first_seen_at, i.changed_at AS written_at, i.order_key >> {position_bits} AS written_seq, i.changed_at,

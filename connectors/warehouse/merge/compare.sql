@@ -16,7 +16,7 @@ hashed AS (
     FROM decoded AS r LEFT JOIN of_children AS c ON c.order_key = r._order_key
     UNION ALL
     SELECT -1, r.account_id, r.surface, r.media_id, s.stored, r.content_changed_at, r.payload_hash, {content}, {counts}
-    FROM core.media AS r
+    FROM {items} AS r
     JOIN (SELECT DISTINCT stored FROM compared WHERE stored IS NOT NULL) AS s ON r.rowid = s.stored
     LEFT JOIN of_children AS c
         ON c.order_key = -1 AND c.account_id = r.account_id AND c.surface = r.surface AND c.media_id = r.media_id

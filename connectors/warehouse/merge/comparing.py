@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from connectors.warehouse.ingest.columns import count_of
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.fields import MEDIA
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
@@ -113,7 +112,7 @@ def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> s
     ]
     texts = [_content(column, mapping, row) for column in columns if column.type == "VARCHAR"]
     others = [_content(column, mapping, row) for column in columns if column.type != "VARCHAR"]
-    if schema.table == MEDIA:
+    if schema.table == mapping.table:
         texts.append(_overflow(row, mapping))
     listed = [f"hash({_comparable('[' + ', '.join(texts) + ']', mapping)})"] if texts else []
     return _hash([*others, *listed, *more])

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.landing.batches import items_table
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.page_columns import by_account
 from connectors.warehouse.ingest.records import AccountRow, FieldRow, RejectedRow, UnreadableRow, table_of
@@ -27,9 +28,10 @@ from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
 from connectors.warehouse.storage.appending import append, as_json, row_types, rows_sql
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import ScanState
 from models.schema.mapping import Mapping as MediaMapping
-from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns
+from models.tables import ITEM_TABLES, core_outcomes, ops_checkpoints, ops_cooldowns
 
 _OUTCOMES = rows_sql(row_types(core_outcomes, outcome="kind"))
 
@@ -45,12 +47,17 @@ _HAS_NO_DIGEST = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
 def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
     """Merge a batch of frames (see `batches_of`) in the open transaction; return the counts of changes.
 
-    The resulting rows do not depend on how the frames are divided into batches.
+    The resulting rows do not depend on how the frames are divided into batches. Raises WarehouseUnusable if the table
+    of the items is not declared.
     """
+    table = items_table(frames)
+    if table not in ITEM_TABLES:
+        message = f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in models/tables.py."
+        raise WarehouseUnusable(message)
     landed = read_frames(frames)
     # Frees the segments, of which the bodies are views, once the media are decoded.
     del frames
-    steps = Steps(connection.db)
+    steps = Steps(connection.db, table)
     if landed.outcomes:
         steps.run("outcomes", as_json(landed.outcomes), rows=_OUTCOMES)
     append(connection, ops_cooldowns, landed.cooldowns)
@@ -68,7 +75,7 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
     steps.copy("pages", landed.pages)
     steps.run("pages")
     bind_new_warehouse(connection.db)
-    mapping = read_mapping(connection)
+    mapping = read_mapping(connection).of(steps.resource)
 
     # Items are decoded and compared first: this may alter tables, which DuckDB allows only before the transaction
     # writes to them.
@@ -102,7 +109,7 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
 
     if has_missing:
         steps.run("seen_again")
-    if "media" in closed and steps.run("unseen").fetchall()[0][0]:
+    if steps.resource in closed and steps.run("unseen").fetchall()[0][0]:
         [(missed, removed)] = steps.run("missed_items").fetchall()
         if removed:
             steps.run("removals")

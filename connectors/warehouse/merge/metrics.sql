@@ -1,5 +1,5 @@
--- Appends the counts that changed. Writes core.media_metrics.
-INSERT INTO core.media_metrics BY NAME
+-- Appends the counts that changed. Writes {metrics}.
+INSERT INTO {metrics} BY NAME
 WITH counted AS (
     SELECT
         r.account_id, r.surface, r.media_id, r._order_key AS order_key, r._received_at AS observed_at,
@@ -7,7 +7,7 @@ WITH counted AS (
     FROM decoded AS r WHERE r._order_key NOT IN (SELECT order_key FROM unchanged)
     UNION ALL
     SELECT r.account_id, r.surface, r.media_id, -1, NULL, {metric_values}
-    FROM core.media AS r JOIN changed AS c ON r.rowid = c.stored
+    FROM {items} AS r JOIN changed AS c ON r.rowid = c.stored
 ),
 compared AS (
     SELECT *, lag(counts) OVER (PARTITION BY account_id, surface, media_id ORDER BY order_key) AS counts_before

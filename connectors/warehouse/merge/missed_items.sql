@@ -22,7 +22,7 @@ covered AS (
         w.scan_id, w.run_id, w.started_at, w.complete_at, w.has_rejected,
         m.account_id, m.surface, m.media_id, m.published_at, m.written_at,
         w.complete_at - coalesce(m.published_at, m.first_seen_at) >= {lifetimes}[m.surface] AS has_ended
-    FROM core.media AS m
+    FROM {items} AS m
     JOIN scans_with_unseen AS w ON w.account_id = m.account_id AND w.surface = m.surface
     WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq
       AND (NOT w.is_recent OR m.published_at > w.covered_from)
@@ -44,6 +44,6 @@ ANTI JOIN seen AS s USING (scan_id, account_id, surface, media_id)
 LEFT JOIN ops.missing AS p
     ON p.account_id = c.account_id AND p.surface = c.surface AND p.media_id = c.media_id
 LEFT JOIN core.completed_scans AS w
-    ON w.resource = 'media' AND w.account_id = c.account_id AND w.surface = c.surface;
+    ON w.resource = '{resource}' AND w.account_id = c.account_id AND w.surface = c.surface;
 
 SELECT count(*) AS missed, count(removal) AS removed FROM missed_items;

@@ -1,19 +1,18 @@
--- Appends items that are not stored and were observed once: their rows, and first counts. Writes core.media and
--- core.media_metrics.
+-- Appends items that are not stored and were observed once: their rows, and first counts. Writes {items}, {metrics}.
 --
 -- Reads cells_by_account: the decoded items, sorted by account.
 CREATE OR REPLACE TEMP VIEW new_items AS
 FROM (SELECT *, {media_id} AS media_id FROM cells_by_account)
 WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM compared);
 
-INSERT INTO core.media BY NAME
+INSERT INTO {items} BY NAME
 SELECT
     account_id, surface, media_id{decoded_columns}, payload_hash, order_key AS raw_landed, overflow,
     received_at AS first_seen_at, received_at AS written_at, seq AS written_seq, received_at AS changed_at,
     received_at AS content_changed_at
 FROM new_items;
 
-INSERT INTO core.media_metrics BY NAME
+INSERT INTO {metrics} BY NAME
 SELECT * FROM (
     SELECT
         account_id, surface, media_id, unnest({metric_names}) AS metric, unnest({metric_values}) AS value,

@@ -83,7 +83,7 @@ def read_frames(frames: Sequence[Frame]) -> Landed:
     for seq, commit, body in frames:
         if commit.page is None or not body:
             continue
-        if commit.page.partition.resource == "media":
+        if commit.page.partition.surface:
             media.append((seq, body))
         else:
             # A view would keep the whole segment in memory until the end of the merge.
@@ -97,7 +97,7 @@ def read_frames(frames: Sequence[Frame]) -> Landed:
     table = table_of_pages(pages)
     table = table.append_column("items", array_of([numbers[seq] for seq, _ in pages], pa.int64()))
     table = table.append_column("is_unreadable", array_of([seq in unreadable for seq, _ in pages], pa.bool_()))
-    media_pages = table.filter(pc.equal(table["resource"], "media")).select(_OF_PAGES)
+    media_pages = table.filter(pc.not_equal(table["surface"], "")).select(_OF_PAGES)
     arrived = of_pages(array_of(items.order_keys, pa.int64()), media_pages)
     arrived = arrived.append_column("payload_hash", array_of(items.hashes, pa.binary()))
     return Landed(

@@ -1,15 +1,15 @@
--- Marks the missed items that are removed or expired. Writes core.media.
+-- Marks the missed items that are removed or expired. Writes {items}.
 
 -- Rows are deleted and inserted, because an UPDATE would rewrite whole row groups of its columns.
 CREATE OR REPLACE TEMP TABLE removed_rows AS
 SELECT m.* REPLACE (x.missing_since AS removed_at, x.removal AS removal, x.last_seen_at AS written_at)
-FROM core.media AS m
+FROM {items} AS m
 JOIN (FROM missed_items WHERE removal IS NOT NULL) AS x USING (account_id, surface, media_id);
 
-DELETE FROM core.media AS m USING removed_rows AS r
+DELETE FROM {items} AS m USING removed_rows AS r
 WHERE m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id;
 
-INSERT INTO core.media BY NAME FROM removed_rows;
+INSERT INTO {items} BY NAME FROM removed_rows;
 
 INSERT INTO events
 SELECT run_id, removal, count(*) FROM missed_items WHERE removal IS NOT NULL GROUP BY run_id, removal;

@@ -10,7 +10,7 @@ WITH completed AS (FROM core.completed_scans SEMI JOIN last_checkpoints USING (r
 rejecting AS (
     SELECT scan_id FROM sightings WHERE media_id IS NULL
     UNION
-    SELECT scan_id FROM pages WHERE is_unreadable AND resource = 'media'
+    SELECT scan_id FROM pages WHERE is_unreadable AND resource = '{resource}'
     UNION
     SELECT scan_id FROM ops.seen WHERE media_id = ''
 )

@@ -1,4 +1,4 @@
-"""Alters `media`, its versions and its child tables to match the schemas: adds, widens and fills columns.
+"""Alters the tables of items, versions and children to match the schemas: adds, widens and fills columns.
 
 DuckDB refuses to commit an ALTER of a table to which the same transaction has already written rows, so a merge does
 this first.
@@ -8,15 +8,15 @@ from collections.abc import Collection, Sequence
 
 from connectors.warehouse.ingest.cells import RegisteredCells
 from connectors.warehouse.ingest.columns import columns_select
-from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
+from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, present, superseded
 from connectors.warehouse.schema.field_registry import own_names
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import quoted
-from models.schema.fields import MEDIA, Field, Registry
+from models.schema.fields import Field, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import ColumnSchema, TableSchema, history
-from models.tables import core_superseded
+from models.tables import METADATA
 
 _COLUMNS = """
 SELECT table_name, column_name, data_type FROM duckdb_columns()
@@ -71,10 +71,16 @@ def create_children(connection: Connection, schema: TableSchema) -> None:
 
 
 def _alter_children(
-    connection: Connection, schema: TableSchema, there: dict[str, str] | None, known: Registry, registry: Registry
+    connection: Connection,
+    schema: TableSchema,
+    lists: Sequence[Field],
+    there: dict[str, str] | None,
+    known: Registry,
 ) -> bool:
-    """Alter a child table to match its schema; return whether it was replaced and must be filled from stored items."""
-    lists = [registry[MEDIA, path] for path in schema.lists]
+    """Alter a child table to match its schema; return whether it was replaced and must be filled from stored items.
+
+    `lists` are the fields of the lists that fill it.
+    """
     new = [column for column in schema.columns if there is None or column.name not in there]
     is_widened = there is not None and any(there.get(one.name, one.type) != one.type for one in schema.columns)
     must_fill = (
@@ -122,7 +128,7 @@ def _fill(
     for batch in decode_stored(connection, stored, mapping, registry, own_names(mapping)):
         cells = batch.cells
         if columns:
-            found = columns_select(TableSchema(MEDIA, tuple(columns)), cells.layout.media.cells)
+            found = columns_select(TableSchema(mapping.table, tuple(columns)), cells.layout.media.cells)
             db.execute(f"INSERT INTO temp.filled BY NAME SELECT order_key AS _order_key{found} FROM {cells.media}")  # noqa: S608
         insert_children(connection, children, cells, stored.table)
     if columns:
@@ -140,16 +146,18 @@ def alter(
 ) -> None:
     """Alter the tables to match the schemas, and fill columns; `known` is the registry before the change."""
     tables = _existing(connection)
-    media, *children = table_schemas
-    versions = history(media, mapping)
-    of_media = _alter_columns(connection, media, tables[media.table], known)
+    items, *children = table_schemas
+    versions = history(items, mapping)
+    of_items = _alter_columns(connection, items, tables[items.table], known)
     of_versions = _alter_columns(connection, versions, tables[versions.table], known)
-    content = {*core_superseded.c.keys(), *(column.name for column in versions.columns)}
+    content = {*METADATA.tables[f"core.{versions.table}"].c.keys(), *(column.name for column in versions.columns)}
     # Columns that are no longer content, for example because of media URLs.
     for name in tables[versions.table].keys() - content:
         connection.db.execute(f"ALTER TABLE core.{versions.table} DROP COLUMN {quoted(name)}")
-    emptied = [
-        schema for schema in children if _alter_children(connection, schema, tables.get(schema.table), known, registry)
-    ]
-    _fill(connection, mapping, registry, PRESENT, of_media, emptied)
-    _fill(connection, mapping, registry, SUPERSEDED, of_versions)
+    emptied = []
+    for schema in children:
+        lists = [registry[mapping.table, path] for path in schema.lists]
+        if _alter_children(connection, schema, lists, tables.get(schema.table), known):
+            emptied.append(schema)
+    _fill(connection, mapping, registry, present(mapping.table), of_items, emptied)
+    _fill(connection, mapping, registry, superseded(mapping.table), of_versions)

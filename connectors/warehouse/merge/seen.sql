@@ -7,4 +7,4 @@ WHERE c.state = 'scanning'
 UNION
 SELECT p.scan_id, p.account_id, p.surface, ''
 FROM pages AS p JOIN last_checkpoints AS c USING (scan_id)
-WHERE c.state = 'scanning' AND p.is_unreadable AND p.resource = 'media';
+WHERE c.state = 'scanning' AND p.is_unreadable AND p.resource = '{resource}';

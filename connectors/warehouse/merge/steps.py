@@ -15,7 +15,7 @@ from models.feeds import LIFETIMES
 # A map in SQL: NULL for feeds whose items do not expire.
 _LIFETIMES = ", ".join(f"'{name}': to_seconds({lifetime.total_seconds()})" for name, lifetime in LIFETIMES.items())
 
-# In the files, `{name}` stands for one of these, or for a list of columns.
+# In the files, `{name}` stands for one of these, for a table of the batch's items, or for a list of columns.
 _CONSTANTS = {
     "position_bits": POSITION_BITS,
     "confirm_after_hours": removal.CONFIRM_AFTER_HOURS,
@@ -36,14 +36,22 @@ def _read(step: str) -> str:
 class Steps:
     """The steps of one merge, in the open transaction, and the temporary tables that they create."""
 
-    def __init__(self, db: DuckDBPyConnection) -> None:
+    def __init__(self, db: DuckDBPyConnection, table: str) -> None:
+        """Begin the steps of a batch whose items go to this table of schema `core`."""
         self.db = db
+        self.resource = table
+        self._tables = {
+            "resource": table,
+            "items": f"core.{table}",
+            "versions": f"core.{table}_superseded",
+            "metrics": f"core.{table}_metrics",
+        }
         self.arrow = ArrowTables(db)
         self._created: dict[str, str] = {}
 
     def text(self, step: str, /, **columns: object) -> str:
         """Return the statements of a step, in which `{name}` stands for the argument `name`, a list of columns."""
-        return _read(step).format(**_CONSTANTS, **columns)
+        return _read(step).format(**_CONSTANTS, **self._tables, **columns)
 
     def run(self, step: str, /, *parameters: object, **columns: object) -> DuckDBPyConnection:
         """Execute the statements of a step (see `text`); return the result of the last one, which has parameters."""

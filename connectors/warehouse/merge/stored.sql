@@ -2,8 +2,10 @@
 CREATE OR REPLACE TEMP TABLE stored_items AS
 SELECT
     rowid AS stored, account_id, surface, media_id, payload_hash, first_seen_at, removed_at
-FROM core.media AS m
-SEMI JOIN (SELECT DISTINCT account_id, surface FROM pages WHERE resource = 'media') AS s USING (account_id, surface);
+FROM {items} AS m
+SEMI JOIN (
+    SELECT DISTINCT account_id, surface FROM pages WHERE resource = '{resource}'
+) AS s USING (account_id, surface);
 
 -- Each time that an item was listed, `sightings`. First those whose bytes are stored, which need not be decoded.
 CREATE OR REPLACE TEMP TABLE sightings AS

@@ -29,8 +29,14 @@ class StoredItems:
     at: str
 
 
-PRESENT = StoredItems("core.media", "changed_at")
-SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
+def present(table: str) -> StoredItems:
+    """Return the items of a table of schema `core`."""
+    return StoredItems(f"core.{table}", "changed_at")
+
+
+def superseded(table: str) -> StoredItems:
+    """Return the earlier versions of the items of a table of schema `core`."""
+    return StoredItems(f"core.{table}_superseded", "valid_from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +115,8 @@ def _register(
 
 
 def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
-    """Return the registry with the fields of all stored items and their earlier versions added."""
-    for stored in (PRESENT, SUPERSEDED):
+    """Return the registry with the fields of a table's items and their earlier versions added."""
+    for stored in (present(mapping.table), superseded(mapping.table)):
         for batch in decode_stored(connection, stored, mapping, known, own):
             known = batch.cells.registry
     return known

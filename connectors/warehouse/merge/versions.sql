@@ -1,5 +1,5 @@
--- Appends the versions of content that the batch supersedes. Writes core.media_superseded.
-INSERT INTO core.media_superseded BY NAME
+-- Appends the versions of content that the batch supersedes. Writes {versions}.
+INSERT INTO {versions} BY NAME
 WITH revised AS (
     SELECT account_id, surface, media_id FROM observed
     GROUP BY account_id, surface, media_id HAVING count(*) FILTER (begins_version) > 1
@@ -27,6 +27,6 @@ SELECT * EXCLUDE (_version) FROM (
     FROM closed AS c JOIN decoded AS r ON r._order_key = c.order_key
     UNION ALL
     SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, r.raw_landed{history_columns}
-    FROM closed AS c JOIN core.media AS r ON r.rowid = c.stored WHERE c.order_key = -1
+    FROM closed AS c JOIN {items} AS r ON r.rowid = c.stored WHERE c.order_key = -1
 )
 ORDER BY account_id, surface, media_id, _version;

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from connectors.warehouse.raw.parts import Part, check_parts, confirm_part, live_parts, sources, write_part
 from connectors.warehouse.storage.connection import Connection, begin_session, value
+from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.quoting import literal
 
 # Bytes. Parts smaller than `_SMALL` are combined with adjacent parts into parts of at most `_LARGE`.
@@ -17,10 +18,8 @@ _LARGE = 128 * 1024 * 1024
 _LEVEL = 6
 
 # The newest raw row of each item, and of each version in its history: the rows that these were decoded from.
-_REFERRED = """
-SELECT raw_landed AS landed FROM core.media
-UNION ALL
-SELECT raw_landed FROM core.media_superseded
+_REFERRED = f"""
+{of_all_items("raw_landed AS landed")} UNION ALL {of_all_items("raw_landed AS landed", "_superseded")}
 """
 
 

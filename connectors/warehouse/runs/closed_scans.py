@@ -4,17 +4,20 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.declared import of_all_items
+from models.feeds import SURFACES
 from models.incremental import PROOFS, ClosedScan
 from models.partition import Partition, media
 
 NEWEST_FIRST = "newest_first"
 
+# Without scans of feeds that are no longer declared.
 _CLOSED = f"""
 SELECT
     w.account_id, w.surface, w.seq, w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
     coalesce(w.item_order = '{NEWEST_FIRST}', false), w.full_share
 FROM core.completed_scans AS w
-WHERE w.surface <> ''
+WHERE list_contains({list(SURFACES)}, w.surface)
 """  # noqa: S608 - constant names
 
 # The most known items of a feed that a scan receives: enough to recognize where they begin.
@@ -24,7 +27,7 @@ _MOST_KNOWN = 1_000
 # read from them down to known items yet.
 _KNOWN = f"""
 SELECT m.account_id, m.surface, arg_max(m.media_id, m.published_at, {_MOST_KNOWN})
-FROM core.media AS m
+FROM ({of_all_items("account_id, surface, media_id, published_at, removed_at, written_seq")}) AS m
 JOIN (
     SELECT unnest(?::VARCHAR[]) AS account_id, unnest(?::VARCHAR[]) AS surface, unnest(?::BIGINT[]) AS seq
 ) AS w USING (account_id, surface)
@@ -54,7 +57,7 @@ def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mappi
     """Return when a scan was last closed, by account and surface; partitions without a closed scan are left out."""
     query = """
 SELECT account_id, surface, greatest(complete_at, recent_at) FROM core.completed_scans
-WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
+WHERE surface <> '' AND account_id IN (SELECT unnest(?::VARCHAR[]))
 """
     rows = connection.db.execute(query, [list(account_ids)]).fetchall()
     return {(account_id, surface): closed_at for account_id, surface, closed_at in rows}

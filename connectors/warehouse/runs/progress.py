@@ -23,9 +23,12 @@ _COUNTS = ("repeated_pages", "empty_pages", "known_run", "rejected")
 
 
 def checkpoints(
-    connection: Connection, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
+    connection: Connection, account_ids: Collection[str], run_kind: RunKind = "sync"
 ) -> Mapping[Partition, Checkpoint]:
-    """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one."""
+    """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one.
+
+    The catalogue's account is "".
+    """
     query = select(
         _of_checkpoint.resource,
         _of_checkpoint.account_id,
@@ -34,13 +37,12 @@ def checkpoints(
         *(_of_checkpoint[name] for name in _FIELDS),
         *(func.coalesce(_of_checkpoint[name], 0) for name in _COUNTS),
     ).where(
-        _of_checkpoint.resource == resource,
         _of_checkpoint.run_kind == run_kind,
         among(_of_checkpoint.account_id, account_ids),
     )
     found: dict[Partition, Checkpoint] = {}
-    for resource_, account_id, surface, state, *others in run(connection, query).fetchall():
-        partition = Partition(resource_, account_id, surface)
+    for resource, account_id, surface, state, *others in run(connection, query).fetchall():
+        partition = Partition(resource, account_id, surface)
         columns = dict(zip((*_FIELDS, *_COUNTS), others, strict=True))
         found[partition] = Checkpoint(partition=partition, state=ScanState(state), run_kind=run_kind, **columns)
     return found

@@ -28,7 +28,7 @@ HAVING arg_max(o.outcome, r.seq) IN ('deferred', 'denied', 'not_found', 'failed'
 """
 
 _LEFT_INCOMPLETE = f"""
-SELECT count(*) FILTER (resource = 'accounts') AS catalogue, count(*) FILTER (resource = 'media') AS media
+SELECT count(*) FILTER (resource = 'accounts') AS catalogue, count(*) FILTER (surface <> '') AS media
 FROM ({_INCOMPLETE})
 """  # noqa: S608 - constant names
 

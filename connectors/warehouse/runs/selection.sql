@@ -39,7 +39,7 @@ wanted AS (
     SELECT account_id, surface FROM whole CROSS JOIN surfaces
     UNION
     SELECT account_id, surface FROM ({incomplete}) SEMI JOIN surfaces USING (surface)
-    WHERE $5::BOOLEAN AND resource = 'media'
+    WHERE $5::BOOLEAN
 ),
 known AS (
     SELECT account_id, surface, count(*) AS items

@@ -6,17 +6,18 @@ from datetime import datetime
 
 from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection, value
-from models.schema.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
+from connectors.warehouse.storage.declared import of_all_items
+from models.schema.fields import AND_MORE, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import READING_TYPES, Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.table_schemas import CHILDREN, child_table
-from models.tables import METADATA, core_fields, ops_mapping
+from models.tables import ITEM_TABLES, METADATA, core_fields, ops_mapping
 from models.views import own_columns, views
 
 
 def read_mapping(connection: Connection) -> Mapping:
-    """Return the mapping with which the rows of media were decoded."""
+    """Return the mapping with which the rows of media were decoded; `of` returns that of another table."""
     found = connection.db.execute("SELECT mapping FROM ops.mapping").fetchone()
     return BUILT_IN if found is None else Mapping.from_json(found[0])
 
@@ -32,7 +33,7 @@ def write_mapping(connection: Connection, mapping: Mapping) -> None:
 def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
     """Store the mapping if the stored rows, if there are any, are read like this; return whether they are."""
     before = read_mapping(connection)
-    if value(connection.db, "SELECT EXISTS (FROM core.media)") and not before.reads_like(mapping):
+    if value(connection.db, f"SELECT EXISTS ({of_all_items('media_id')})") and not before.reads_like(mapping):
         return False
     if before != mapping or not value(connection.db, "SELECT EXISTS (FROM ops.mapping)"):
         write_mapping(connection, mapping)
@@ -40,19 +41,19 @@ def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
 
 
 def own_names(mapping: Mapping) -> OwnNames:
-    """Return the reserved names, which no inferred field may have."""
+    """Return the reserved names, which no inferred field of the mapping's table, or of its children, may have."""
     names = {table.name for table in METADATA.tables.values()} | views().keys()
-    declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
-    declared[MEDIA].update(column.column for column in mapping.columns)
-    declared[CHILDREN].update(column.column for column in mapping.child_columns)
-    return OwnNames(declared, names, mapping.children)
+    items, children = own_columns(mapping.table), own_columns(CHILDREN)
+    items.update(METADATA.tables[f"core.{mapping.table}"].c.keys(), (column.column for column in mapping.columns))
+    children.update(column.column for column in mapping.child_columns)
+    return OwnNames({mapping.table: items, CHILDREN: children}, names, mapping.children)
 
 
 _INFERRED = "SELECT resource, path, name, ordinal, json_types, child_table FROM core.fields WHERE ordinal IS NOT NULL"
 
 
 def read_registry(connection: Connection) -> Registry:
-    """Return the field registry of media items and their children."""
+    """Return the field registry of all items and their children."""
     fields = (
         Field(
             resource,
@@ -68,7 +69,7 @@ def read_registry(connection: Connection) -> Registry:
 
 
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
-    """Store the field registry of media items and their children."""
+    """Store the field registry of all items and their children; `mapping` is that of media."""
     connection.db.execute("DELETE FROM core.fields WHERE ordinal IS NOT NULL")
     rows = [dict(zip(core_fields.c.keys(), row, strict=True)) for row in _rows(registry, mapping)]
     append(connection, core_fields, rows)
@@ -79,20 +80,21 @@ _NOTHING = {JsonType.NULL, JsonType.OBJECT, JsonType.EMPTY_LIST, JsonType.ROWS}
 
 
 def _rows(registry: Registry, mapping: Mapping) -> Iterator[tuple[object, ...]]:
+    mapped = [(CHILDREN, mapping.child_columns), *((table, mapping.of(table).columns) for table in ITEM_TABLES)]
     read_into = {
         (resource, path): (column.column, READING_TYPES[column.reading])
-        for resource, columns in ((MEDIA, mapping.columns), (CHILDREN, mapping.child_columns))
+        for resource, columns in mapped
         for column in reversed(columns)
         for path in column.paths
     }
-    read_into |= {(MEDIA, path): ("media_id", "VARCHAR") for path in mapping.media_id}
+    read_into |= {(table, path): ("media_id", "VARCHAR") for table in ITEM_TABLES for path in mapping.media_id}
     for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):
         column: str | None = field.name if field.type is not None else None
         json_type = field.type
         if field.path == AND_MORE:
             column = json_type = None
-        elif JsonType.ROWS in field.json_types and field.resource == MEDIA and json_type is None:
-            column = child_table(field, mapping)
+        elif JsonType.ROWS in field.json_types and field.resource in ITEM_TABLES and json_type is None:
+            column = child_table(field, mapping.of(field.resource))
             json_type = None if column is None else "ROWS"
         elif (
             key in read_into

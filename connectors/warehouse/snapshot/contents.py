@@ -1,17 +1,19 @@
 """The contents of a snapshot: tables with what its views look up, and the views of `models/views` with all columns."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.feeds import FEEDS
-from models.schema.fields import MEDIA, Registry
+from models.schema.fields import Registry
 from models.schema.mapping import Mapping as MediaMapping
-from models.schema.table_schemas import CHILDREN, HISTORY, ColumnSchema, TableSchema, history, table_schemas
+from models.schema.table_schemas import CHILDREN, ColumnSchema, TableSchema, history, table_schemas
+from models.tables import ITEM_TABLES
 from models.views import View, views
 
 _PUBLISHED = ("snapshot_at", "version", "stale_after", "warehouse_id", "full_refresh_every")
@@ -44,7 +46,9 @@ def lookups(published: Mapping[str, object]) -> Mapping[str, str]:
     """
     row = {name: literal(str(published[name])) if name in published else "NULL" for name in _PUBLISHED}
     return {
-        f"core.{name}": query.replace("{closed}", _CLOSED) if name != "published" else query.format(**row)
+        f"core.{name}": query.format(
+            **row, closed=_CLOSED, items=of_all_items("account_id, surface, published_at, written_seq")
+        )
         for name, query in statements(__name__).items()
     }
 
@@ -83,10 +87,11 @@ def _counts(
     If several paths fill a column, the number of items with each of them cannot be counted.
     """
     counted: set[tuple[str, str]] = set()
-    ids = [path for path in mapping.media_id if (MEDIA, path) in registry]
+    items = mapping.table
+    ids = [path for path in mapping.media_id if (items, path) in registry]
     if len(ids) == 1:
-        counted.add((MEDIA, ids[0]))
-        yield MEDIA, MEDIA, ids[0], "count(*)"
+        counted.add((items, ids[0]))
+        yield items, items, ids[0], "count(*)"
     for schema in found:
         # Inferred columns first: a mapped column lacks the values that could not be converted.
         for column in sorted(schema.columns, key=lambda column: column.field is None):
@@ -94,12 +99,12 @@ def _counts(
             if path is not None and (schema.table, path) not in counted:
                 counted.add((schema.table, path))
                 yield schema.table, schema.table, path, f"count({quoted(column.name)})"
-        if len(schema.lists) == 1 and (MEDIA, schema.lists[0]) not in counted:
-            counted.add((MEDIA, schema.lists[0]))
-            yield schema.table, MEDIA, schema.lists[0], "count(DISTINCT (account_id, surface, media_id))"
+        if len(schema.lists) == 1 and (items, schema.lists[0]) not in counted:
+            counted.add((items, schema.lists[0]))
+            yield schema.table, items, schema.lists[0], "count(DISTINCT (account_id, surface, media_id))"
 
 
-def _counted(counts: Iterator[tuple[str, str, str, str]]) -> str:
+def _counted(counts: Iterable[tuple[str, str, str, str]]) -> str:
     """Return the query for the number of items of each field, as one map of resource and path.
 
     One value that is joined to every field: DuckDB does not compute it unless the column `items` is selected.
@@ -123,11 +128,15 @@ def snapshot_views(connection: Connection) -> tuple[View, ...]:
 
     Call it within a transaction.
     """
-    mapping, registry = read_mapping(connection), read_registry(connection)
-    found = table_schemas(mapping, registry)
-    schemas = {schema.table: schema for schema in found}
-    versions = history(schemas[MEDIA], mapping)
-    schemas |= {HISTORY: versions, "media_history": versions}
+    of_media, registry = read_mapping(connection), read_registry(connection)
+    schemas: dict[str, TableSchema] = {}
+    counts: list[tuple[str, str, str, str]] = []
+    for mapping in map(of_media.of, ITEM_TABLES):
+        found = table_schemas(mapping, registry)
+        versions = history(found[0], mapping)
+        schemas |= {schema.table: schema for schema in found}
+        schemas |= {versions.table: versions, f"{mapping.table}_history": versions}
+        counts += _counts(found, mapping, registry)
     wanted = {"missing": value(connection.db, _ANY_MISSING)}
     recent_at = f"CASE {_RECENT_AT} END," if value(connection.db, _ANY_RECENT) else ""
 
@@ -135,9 +144,9 @@ def snapshot_views(connection: Connection) -> tuple[View, ...]:
         select = _OPTIONAL.sub(lambda part: part[2] if wanted[part[1]] else "", view.select)
         select = select.replace("{complete_at}", _COMPLETE_AT).replace("{recent_at}", recent_at)
         if view.name == "fields":
-            select = select.replace("{counts}", _counted(_counts(found, mapping, registry)))
+            select = select.replace("{counts}", _counted(counts))
         view = replace(view, select=select)
         return view if view.name not in schemas else _inferring(view, schemas[view.name])
 
-    undeclared = [_of_children(schema) for name, schema in schemas.items() if name not in views()]
+    undeclared = [_of_children(schema) for name, schema in schemas.items() if schema.lists and name not in views()]
     return tuple(map(filled, (*views().values(), *undeclared)))

@@ -12,7 +12,7 @@ scanned AS (
         account_id,
         {closed}
     FROM core.completed_scans
-    WHERE resource = 'media'
+    WHERE surface <> ''
     GROUP BY account_id
 )
 FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (account_id)
@@ -23,7 +23,7 @@ FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (accoun
 WITH open_scans AS (
     SELECT c.*, w.seq AS closed_seq
     FROM ops.checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
-    WHERE c.resource = 'media' AND c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)
+    WHERE c.surface <> '' AND c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)
     QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY c.began_seq DESC) = 1
 ),
 last_outcomes AS (
@@ -35,7 +35,7 @@ last_outcomes AS (
 SELECT
     s.account_id, s.surface, s.started_at AS since, s.cursor, s.pages, s.read_to AS read_down_to,
     (
-        SELECT max(m.published_at) FROM core.media AS m
+        SELECT max(m.published_at) FROM ({items}) AS m
         WHERE m.account_id = s.account_id AND m.surface = s.surface AND coalesce(m.written_seq, 0) <= s.closed_seq
     ) AS known_from,
     coalesce(o.reason, 'interrupted') AS reason

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from connectors.warehouse.raw.listed import listed_parts, raw_media
+from connectors.warehouse.raw.listed import add_raw_media, listed_parts
 from connectors.warehouse.raw.store import check_part
 from connectors.warehouse.snapshot.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
@@ -146,7 +146,7 @@ def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
     db.execute(f"SET allowed_paths = [{allowed}]")
     for name, value in _SHUT.items():
         db.execute(f"SET {name} = {value}")
-    db.execute(raw_media(parts))
+    add_raw_media(db, parts)
 
 
 def check_readable(path: Path) -> None:

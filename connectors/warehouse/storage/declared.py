@@ -14,6 +14,7 @@ from sqlalchemy.schema import CreateColumn, CreateTable
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from connectors.warehouse.storage.connection import Connection
+from models.tables import ITEM_TABLES
 
 _DIALECT = Dialect(paramstyle="numeric_dollar")
 
@@ -33,6 +34,11 @@ def create_table(table: Table) -> str:
 def types_of(table: Table) -> Mapping[str, str]:
     """Return DuckDB's name for the type of each column."""
     return {column.name: column.type.compile(dialect=_DIALECT) for column in table.columns}
+
+
+def of_all_items(columns: str, suffix: str = "") -> str:
+    """Return the query for columns of the items of all feeds, or with `_superseded` of the earlier versions."""
+    return " UNION ALL ".join(f"SELECT {columns} FROM core.{table}{suffix}" for table in ITEM_TABLES)  # noqa: S608
 
 
 def among(column: ColumnElement[str], values: Collection[str]) -> ColumnElement[bool]:

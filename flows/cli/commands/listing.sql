@@ -4,7 +4,7 @@ SELECT
     {items},
     (
         SELECT min(greatest(w.complete_at, w.recent_at)) FROM completed_scans AS w
-        WHERE w.resource = 'media' AND w.account_id = a.account_id
+        WHERE w.surface <> '' AND w.account_id = a.account_id
     ) AS media_as_of,
     a.account_id
 FROM accounts AS a

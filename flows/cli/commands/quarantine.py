@@ -11,6 +11,7 @@ from flows.cli.output.terminal import DONE, WARN, clean, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import load
 from flows.reporting.words import count, moment
+from models.partition import CATALOGUE
 from models.text import one_line
 
 _REASONS = """
@@ -65,12 +66,12 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _what_next(resources: Sequence[str]) -> Iterator[str]:
-    if "media" in resources:
+    if {*resources} - {CATALOGUE.resource}:
         yield (
-            "To import these media items, set the path of their id in gramhouse.toml (media_id), then run"
+            "To import these items, set the path of their id in gramhouse.toml (media_id), then run"
             " `gramhouse rebuild`."
         )
-    if "accounts" in resources:
+    if CATALOGUE.resource in resources:
         yield "Accounts recover by themselves: each sync reads them again and imports them once the API corrects them."
 
 

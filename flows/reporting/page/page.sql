@@ -36,7 +36,7 @@ SELECT f.ig_username, f.surface, f.outcome, f.error_code, f.last_tried_at, f.com
 FROM fresh AS f
 LEFT JOIN (
     SELECT account_id, surface, ended_at, max(correlation_id) AS correlation_id FROM run_outcomes
-    WHERE resource = 'media' AND outcome NOT IN ('complete', 'skipped', 'recent') GROUP BY ALL
+    WHERE surface <> '' AND outcome NOT IN ('complete', 'skipped', 'recent') GROUP BY ALL
 ) AS o ON o.account_id = f.account_id AND o.surface = f.surface AND o.ended_at = f.last_tried_at
 WHERE f.outcome NOT IN ('complete', 'skipped', 'recent')
 QUALIFY row_number() OVER (
@@ -88,7 +88,7 @@ LEFT JOIN (
 SELECT a.ig_username, sum(o.pages)::BIGINT AS pages, coalesce(sum(o.items), 0)::BIGINT AS items,
     sum(o.pages) / max(sum(o.pages)) OVER () AS share
 FROM run_outcomes AS o JOIN accounts AS a ON a.account_id = o.account_id
-WHERE o.resource = 'media' AND o.surface IN getvariable('surfaces') AND a.account_id IN (FROM chosen)
+WHERE o.surface IN getvariable('surfaces') AND a.account_id IN (FROM chosen)
   AND o.run_id IN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30)
 GROUP BY a.ig_username HAVING sum(o.pages) > 0 ORDER BY sum(o.pages) DESC, a.ig_username LIMIT 10
 

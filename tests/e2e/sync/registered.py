@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
+from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mentions_raw_media
 from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e.processes import Operator
 from tests.model import reading
@@ -35,7 +35,7 @@ def rows_of(operator: Operator, query: str, parameters: Sequence[object] = ()) -
     """Return rows as dicts; assert that no two column names differ only in case."""
     with duckdb.connect(str(operator.snapshot), read_only=True) as db:
         if mentions_raw_media(query):
-            db.execute(raw_media(listed_parts(db)))
+            add_raw_media(db, listed_parts(db))
         found = db.execute(query, parameters)
         names = [column[0] for column in found.description or ()]
         assert len({name.lower() for name in names}) == len(names)

@@ -1,11 +1,11 @@
-"""A feed that is declared by one entry in models/feeds.py is scanned, resumed, merged, removed and published."""
+"""A feed that is added to models/feeds.py, with or without a table of its own, is scanned, merged and published."""
 
 import json
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +18,78 @@ from tests.e2e.processes import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wa
 pytestmark = pytest.mark.e2e
 
 ACCOUNT = "11111111-1111-4111-8111-111111111111"
-ENTRY = 'Feed("tagged", "tagged item", "accounts.tagged.list", "/api/v1/accounts/{account_id}/tagged"),'
+
+# What each feed adds to the code: a text, in front of which it is inserted; or a whole file.
+TAGGED = {
+    "models/feeds.py": (
+        'Feed("tagged", "tagged item", "accounts.tagged.list", "/api/v1/accounts/{account_id}/tagged"),\n            ',
+        'Feed("stories"',
+    )
+}
+_KEY = "account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL, media_id VARCHAR NOT NULL"
+COMMENTS = {
+    "models/feeds.py": (
+        'Feed("comments", "comment", "comments.list", "/api/v1/accounts/{account_id}/comments", table="comments"),\n',
+        'Feed("stories"',
+    ),
+    "models/tables.py": ('item_tables("comments", "comments")\n\n', "core_children = "),
+    "connectors/warehouse/storage/migrations/versions/r0028_comments.py": f"""
+from alembic import op
+
+revision = "0028"
+down_revision = "0027"
+
+
+def upgrade() -> None:
+    op.execute(
+        "CREATE TABLE core.comments ({_KEY}, published_at TIMESTAMPTZ, overflow VARCHAR, payload_hash BLOB,"
+        " raw_landed BIGINT, first_seen_at TIMESTAMPTZ NOT NULL, written_at TIMESTAMPTZ NOT NULL, written_seq BIGINT,"
+        " changed_at TIMESTAMPTZ NOT NULL, content_changed_at TIMESTAMPTZ NOT NULL, removed_at TIMESTAMPTZ,"
+        " removal VARCHAR)"
+    )
+    op.execute(
+        "CREATE TABLE core.comments_superseded ({_KEY}, valid_from TIMESTAMPTZ NOT NULL, valid_to TIMESTAMPTZ NOT NULL,"
+        " published_at TIMESTAMPTZ, overflow VARCHAR, raw_landed BIGINT)"
+    )
+    op.execute(
+        "CREATE TABLE core.comments_metrics ({_KEY}, metric VARCHAR NOT NULL, value BIGINT,"
+        " observed_at TIMESTAMPTZ NOT NULL)"
+    )
+""",
+    "models/views/comments.sql": """-- Comments as last seen, one row each.
+-- key: account_id, comment_id
+-- join: accounts by account_id
+SELECT
+    gh_row.account_id,  -- The account's id.
+    gh_row.media_id AS comment_id,  -- The comment's id.
+    gh_row.published_at,  -- When it was published.
+    gh_row.removal  -- removed, or NULL.
+    {inferred}
+FROM core.comments AS gh_row
+""",
+    "models/views/comments_superseded.sql": """-- Earlier versions of comments, one row each.
+-- key, not unique: account_id, comment_id, valid_from
+-- join: comments by account_id, comment_id
+SELECT
+    gh_row.account_id,  -- The account's id.
+    gh_row.media_id AS comment_id,  -- The comment's id.
+    gh_row.valid_from,  -- When a sync first saw this version.
+    gh_row.valid_to  -- When a sync first saw the next version.
+    {inferred}
+FROM core.comments_superseded AS gh_row
+""",
+    "models/views/comments_metrics.sql": """-- Counts of comments over time, one row for each change.
+-- key, not unique: account_id, comment_id, metric, observed_at
+-- join: comments by account_id, comment_id
+SELECT
+    gh_row.account_id,  -- The account's id.
+    gh_row.media_id AS comment_id,  -- The comment's id.
+    gh_row.metric,  -- Name of the count.
+    gh_row.value,  -- The count from observed_at on.
+    gh_row.observed_at  -- When a sync first saw this value.
+FROM core.comments_metrics AS gh_row
+""",
+}
 # The command line, at a time that is some hours ahead.
 RUN = """
 import datetime, flows.clock
@@ -31,9 +102,15 @@ run()
 
 @dataclass
 class Service:
-    """An API with one account, whose `tagged` items have two on a page; the answer to the second page can be held."""
+    """An API with one account, which has a post, and a feed of this name with two items on a page.
 
+    The answer to the feed's second page can be held.
+    """
+
+    feed: str
     items: list[str] = field(default_factory=lambda: ["1", "2", "3", "4"])
+    likes: int = 1
+    text: str = "Nice"
     asked: list[str] = field(default_factory=list)
     holds: bool = False
     is_held: threading.Event = field(default_factory=threading.Event)
@@ -43,23 +120,21 @@ class Service:
         if path == "/api/v1/accounts":
             account = {"id": ACCOUNT, "public_id": "annaannaanna", "ig_username": "anna", "status": "active"}
             return {"items": [account], "next_cursor": None}
-        if path != f"/api/v1/accounts/{ACCOUNT}/tagged":
-            return {"items": [], "next_cursor": None}
+        if path != f"/api/v1/accounts/{ACCOUNT}/{self.feed}":
+            return {"items": [{"id": "9", "caption": "A post"}], "next_cursor": None}
         self.asked.append(cursor or "")
         if self.holds and cursor:
             self.is_held.set()
             threading.Event().wait(TIMEOUT)
         at = int(cursor or 0)
         cursor = str(at + 2) if at + 2 < len(self.items) else None
-        return {
-            "items": [{"id": one, "tagged_by": "ben", "likes": 1} for one in self.items[at:][:2]],
-            "next_cursor": cursor,
-        }
+        more = {"text": self.text, "likes": self.likes, "user": {"name": "ben"}, "replies": [{"text": "Thanks"}]}
+        return {"items": [{"id": one, **more} for one in self.items[at:][:2]], "next_cursor": cursor}
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
+def service(feed: str) -> Iterator[Service]:
+    service = Service(feed)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -86,20 +161,30 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def code(tmp_path: Path) -> Path:
+def there(tmp_path: Path, service: Service) -> Operator:
+    return Operator(tmp_path, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+
+
+@pytest.fixture
+def code(tmp_path: Path, added: Mapping[str, str | tuple[str, str]]) -> Path:
     """The project's code with one more feed."""
+    code = tmp_path / "code"
     for package in ("connectors", "flows", "models", "deployments"):
-        shutil.copytree(ROOT / package, tmp_path / "code" / package)
-    feeds = tmp_path / "code" / "models" / "feeds.py"
-    text = feeds.read_text(encoding="utf-8")
-    first = text.index('Feed("stories"')
-    feeds.write_text(f"{text[:first]}{ENTRY}\n            {text[first:]}", encoding="utf-8")
-    return tmp_path / "code"
+        shutil.copytree(ROOT / package, code / package)
+    for name, change in added.items():
+        file = code / name
+        if isinstance(change, str):
+            file.write_text(change, encoding="utf-8")
+        else:
+            new, before = change
+            text = file.read_text(encoding="utf-8")
+            file.write_text(text.replace(before, f"{new}{before}", 1), encoding="utf-8")
+    return code
 
 
-def _sync(there: Operator, code: Path, hours: int) -> subprocess.Popen[str]:
+def _start(there: Operator, code: Path, hours: int, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", RUN.format(hours), "sync", "--json"],
+        [sys.executable, "-c", RUN.format(hours), *arguments],
         env=there.environment(),
         cwd=code,
         stdout=subprocess.PIPE,
@@ -108,28 +193,90 @@ def _sync(there: Operator, code: Path, hours: int) -> subprocess.Popen[str]:
     )
 
 
-def _ended(process: subprocess.Popen[str]) -> None:
+def _run(there: Operator, code: Path, hours: int, *arguments: str) -> str:
+    process = _start(there, code, hours, *arguments)
     out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, out + err
-    assert json.loads(out)["state"] == "complete"
+    return out
 
 
-def test_a_feed_of_one_entry_is_scanned_resumed_merged_removed_and_published(
-    tmp_path: Path, code: Path, service: Service
-) -> None:
-    there = Operator(tmp_path, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+def _sync(there: Operator, code: Path, hours: int) -> None:
+    assert json.loads(_run(there, code, hours, "sync", "--json"))["state"] == "complete"
+
+
+def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
     service.holds = True
-    with killed_on_exit(_sync(there, code, 0)) as process:
+    with killed_on_exit(_start(there, code, 0, "sync")) as process:
         wait_until(lambda: service.is_held.is_set() or process.poll() is not None, "the second page")
         assert process.poll() is None, process.communicate()
     service.holds = False
-    _ended(_sync(there, code, 0))
+    _sync(there, code, 0)
     # The first page had landed before the kill.
     assert service.asked == ["", "2", "2"]
+
+
+@pytest.mark.parametrize(("feed", "added"), [("tagged", TAGGED)])
+def test_a_feed_of_one_entry_is_scanned_resumed_merged_removed_and_published(
+    there: Operator, code: Path, service: Service
+) -> None:
+    _killed_and_resumed(there, code, service)
     service.items.remove("2")
     for hours in (3, 6):
-        _ended(_sync(there, code, hours))
-    query = "SELECT surface, media_id, removal, tagged_by FROM media ORDER BY media_id"
-    assert there.ask(query) == [("tagged", one, "removed" if one == "2" else None, "ben") for one in "1234"]
+        _sync(there, code, hours)
+    query = "SELECT media_id, removal, user__name FROM media WHERE surface = 'tagged' ORDER BY media_id"
+    assert there.ask(query) == [(one, "removed" if one == "2" else None, "ben") for one in "1234"]
     assert there.ask("SELECT count(*) FROM freshness WHERE surface = 'tagged' AND complete_at IS NOT NULL") == [(1,)]
     assert there.ask("SELECT DISTINCT outcome FROM run_outcomes") == [("complete",)]
+
+
+@pytest.mark.parametrize(("feed", "added"), [("comments", COMMENTS)])
+def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuilt_and_published(
+    there: Operator, code: Path, service: Service
+) -> None:
+    assert len(COMMENTS) <= 6
+    # The warehouse has items before the feed is added.
+    _run(there, ROOT, 0, "sync")
+    _killed_and_resumed(there, code, service)
+    service.items.remove("2")
+    service.text, service.likes = "Very nice", 2
+    for hours in (3, 6):
+        _sync(there, code, hours)
+
+    def check() -> None:
+        query = "SELECT comment_id, removal, text, likes, user__name FROM comments ORDER BY comment_id"
+        assert there.ask(query) == [
+            (one, "removed", "Nice", 1, "ben") if one == "2" else (one, None, "Very nice", 2, "ben") for one in "1234"
+        ]
+        assert there.ask("SELECT comment_id, text FROM comments_superseded ORDER BY ALL") == [
+            (one, "Nice") for one in "134"
+        ]
+        assert there.ask("SELECT comment_id, value FROM comments_metrics WHERE metric = 'likes' ORDER BY ALL") == [
+            (one, likes) for one in "1234" for likes in (1, 2) if (one, likes) != ("2", 2)
+        ]
+        assert there.ask("SELECT media_id, text FROM comments_replies ORDER BY ALL") == [
+            (one, "Thanks") for one in "1234"
+        ]
+        # Items of one table add nothing to the other.
+        assert there.ask("SELECT surface, media_id, caption FROM media ORDER BY ALL") == [
+            (surface, "9", "A post") for surface in ("posts", "stories")
+        ]
+        assert there.ask("SELECT path FROM fields WHERE resource = 'media' ORDER BY ALL") == [("/caption",), ("/id",)]
+        assert there.ask("SELECT items FROM fields WHERE resource = 'comments' AND path = '/text'") == [(4,)]
+
+    check()
+    raw = "SELECT surface, count(*) AS items FROM raw_media GROUP BY ALL ORDER BY ALL"
+    assert _run(there, code, 6, "query", raw, "--format", "csv").split() == [
+        "surface,items", "comments,4", "posts,1", "stories,1"
+    ]  # fmt: skip
+    fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
+    assert there.ask(fresh) == [("comments", True), ("posts", True), ("stories", True)]
+    for command in ("rebuild", "compact"):
+        _run(there, code, 6, command)
+    check()
+
+    # Without its entry: its rows stay, and its scans count for nothing.
+    (code / "models" / "feeds.py").write_text((ROOT / "models" / "feeds.py").read_text(encoding="utf-8"))
+    _sync(there, code, 9)
+    _run(there, code, 9, "rebuild")
+    check()
+    assert there.ask(fresh) == [("posts", True), ("stories", True)]

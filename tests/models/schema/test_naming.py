@@ -79,7 +79,7 @@ hostile_keys = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=70)
 @given(keys=hostile_keys)
 @settings(deadline=None)
 def test_the_column_name_of_any_field_needs_no_quotes(db: duckdb.DuckDBPyConnection, keys: Keys) -> None:
-    name, table = safe_name(keys), table_name(keys)
+    name, table = safe_name(keys), table_name("media", keys)
     assert refused(db, name) == []
     db.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT 1 AS {name}")
     assert db.execute(f"SELECT {table}.{name} FROM {table}").fetchall() == [(1,)]
@@ -133,8 +133,8 @@ def test_long_names_are_cut_and_stay_distinct() -> None:
     assert safe_name(("a" * 59,)) == "a" * 59
     assert safe_name(("a" * 49 + "_" + "b" * 20,)).startswith("a" * 49 + "_")
     assert "__" not in safe_name(("a" * 49 + "_" + "b" * 20,))
-    assert table_name(("x" * 53,)) == "media_" + "x" * 53
-    assert len(table_name(("x" * 54,))) == 59
+    assert table_name("media", ("x" * 53,)) == "media_" + "x" * 53
+    assert len(table_name("media", ("x" * 54,))) == 59
 
 
 def test_a_name_that_is_taken_gets_a_number() -> None:
@@ -159,4 +159,4 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
     ],
 )
 def test_a_child_table_is_called_after_its_list(keys: Keys, name: str) -> None:
-    assert table_name(keys) == name
+    assert table_name("media", keys) == name

@@ -31,7 +31,7 @@ def again(rig: Rig, batch_bytes: int = 2**24) -> tuple[int, int, int]:
     after, rows, outdated = None, 0, 0
     while True:
         with rig.connection.begin():
-            done = import_batch(rig.connection, after=after, batch_bytes=batch_bytes)
+            done = import_batch(rig.connection, "media", after=after, batch_bytes=batch_bytes)
             left = count_quarantined(rig.connection)
             # As if the warehouse was opened again.
             rig.seq = max(rig.seq, read_merged(rig.connection).seq)

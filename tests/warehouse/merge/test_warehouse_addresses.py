@@ -134,9 +134,8 @@ def test_a_field_that_differs_in_every_response_is_no_change_and_its_newest_valu
     rig: Rig, varies: Callable[[int], Item], settings: dict[str, tuple[str, ...]]
 ) -> None:
     rig.scan(POSTS, "zero", 0, [{"id": "9", **varies(1), **varies(2)}])
-    mapping = replace(BUILT_IN, ignore=IGNORE)
-    for name, more in settings.items():
-        mapping = replace(mapping, **{name: (*getattr(mapping, name), *more)})
+    more: dict[str, Any] = {name: (*getattr(BUILT_IN, name), *values) for name, values in settings.items()}
+    mapping = replace(BUILT_IN, **{"ignore": IGNORE, **more})
     with rig.connection.begin():
         assert adopt_mapping(rig.connection, mapping)
     rig.scan(POSTS, "first", 24, [{"id": "1", "caption": "a", **varies(1)}])

@@ -3,13 +3,15 @@
 from datetime import timedelta
 from typing import NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
-from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Row, Scan, account, emptied
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, emptied
 
 # Depend on the merges: the parts of the raw store, and when a field is recorded as first seen.
 OF_MERGES = {"ops.raw_parts", "ops.warehouse"}
@@ -119,3 +121,8 @@ def test_any_division_of_landed_pages_into_merges_results_in_the_same_rows(
     landed = landings(steps)
     at_once = rows_after(opened_rig, landed, set())
     assert rows_after(opened_rig, landed, cuts) == at_once
+
+
+def test_items_of_a_table_that_is_not_declared_are_refused(rig: Rig) -> None:
+    with pytest.raises(WarehouseUnusable, match="its table comments is not declared"):
+        rig.scan(Partition("comments", ANNA, "comments"), "first", 0, [{"id": "1"}])

@@ -13,17 +13,17 @@ def test_the_last_checkpoint_of_each_partition_is_stored(rig: Rig) -> None:
     expected = {POSTS: posts.checkpoint, STORIES: stories.checkpoint, ben.partition: ben.checkpoint}
     for _ in range(2):
         with rig.connection.begin():
-            found = progress.checkpoints(rig.connection, "media", [ANNA, BEN, "nobody"])
+            found = progress.checkpoints(rig.connection, [ANNA, BEN, "nobody"])
             assert found == expected
-            assert progress.checkpoints(rig.connection, "media", [BEN]) == {ben.partition: ben.checkpoint}
-            assert progress.checkpoints(rig.connection, "media", []) == {}
-            assert progress.checkpoints(rig.connection, "accounts", [""]) == {CATALOGUE: catalogue.checkpoint}
+            assert progress.checkpoints(rig.connection, [BEN]) == {ben.partition: ben.checkpoint}
+            assert progress.checkpoints(rig.connection, []) == {}
+            assert progress.checkpoints(rig.connection, [""]) == {CATALOGUE: catalogue.checkpoint}
         rig.merge()
         assert rig.value("SELECT count(*) FROM ops.checkpoints") == 4
     rig.land(posts.page([], at(3), last=True))
     rig.merge()
     with rig.connection.begin():
-        assert progress.checkpoints(rig.connection, "media", [ANNA])[POSTS] == posts.checkpoint
+        assert progress.checkpoints(rig.connection, [ANNA])[POSTS] == posts.checkpoint
 
 
 def test_only_active_cooldowns_are_read_and_the_longest_counts(rig: Rig) -> None:

@@ -58,9 +58,9 @@ def test_a_backfill_does_not_change_the_checkpoint_of_an_unfinished_sync(run_kin
     run_kinds.rig.merge()
     with run_kinds.rig.connection.begin():
         connection = run_kinds.rig.connection
-        assert progress.checkpoints(connection, "media", [ANNA]) == {POSTS: half_way.checkpoint}
-        assert progress.checkpoints(connection, "media", [ANNA], "sync") == {POSTS: half_way.checkpoint}
-        assert progress.checkpoints(connection, "media", [ANNA], run_kind="backfill") == {POSTS: again.checkpoint}
+        assert progress.checkpoints(connection, [ANNA]) == {POSTS: half_way.checkpoint}
+        assert progress.checkpoints(connection, [ANNA], "sync") == {POSTS: half_way.checkpoint}
+        assert progress.checkpoints(connection, [ANNA], run_kind="backfill") == {POSTS: again.checkpoint}
     assert run_kinds.rig.value("SELECT count(*) FROM ops.checkpoints") == 2
 
 
@@ -133,7 +133,7 @@ def test_scans_that_rejected_an_imported_item_do_not_remove_it(rig: Rig) -> None
     with rig.connection.begin():
         rebuild_stored(rig.connection, by_key)
     with rig.connection.begin():
-        done = import_batch(rig.connection, after=None)
+        done = import_batch(rig.connection, "media", after=None)
     assert done is not None
     assert done.rows == 1
     rig.land(backfill.page([], at(5), last=True))

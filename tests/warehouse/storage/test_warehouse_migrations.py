@@ -242,13 +242,13 @@ async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(
     snapshot = released.with_name("analytics.duckdb")
     async with open_warehouse(released, "a test", now=at(400)) as warehouse:
         assert warehouse.recovered_runs == ("run-1",)
-        found = await warehouse.checkpoints("media", [ANNA])
+        found = await warehouse.checkpoints([ANNA])
         assert (found[STORIES].state, found[STORIES].cursor, found[STORIES].pages) == (
             ScanState.SCANNING, "stories-4/1", 1
         )  # fmt: skip
-        (backfill,) = (await warehouse.checkpoints("media", [ANNA], "backfill")).values()
+        (backfill,) = (await warehouse.checkpoints([ANNA], "backfill")).values()
         assert (backfill.state, backfill.cursor) == (ScanState.SCANNING, "posts-4/1")
-        assert (await warehouse.checkpoints("accounts", [""]))[CATALOGUE].cursor == "catalogue-2/1"
+        assert (await warehouse.checkpoints([""]))[CATALOGUE].cursor == "catalogue-2/1"
         assert list(await warehouse.read(seen, "posts-4")) == ["1"]
         # Its snapshot is replaced, because it names the same warehouse.
         await warehouse.publish(snapshot, at=at(401), version="next")

@@ -42,15 +42,13 @@ class Backlog:
             self._enough = self._merge_bytes
         self._checkpoints = {key: found for key, found in self._checkpoints.items() if found[0] > last}
 
-    def checkpoints(
-        self, resource: str, account_ids: Collection[str], run_kind: RunKind
-    ) -> Mapping[Partition, Checkpoint]:
+    def checkpoints(self, account_ids: Collection[str], run_kind: RunKind) -> Mapping[Partition, Checkpoint]:
         """Return the last checkpoint of each of these accounts' partitions that has one in the backlog."""
         wanted = set(account_ids)
         return {
             partition: checkpoint
             for (partition, its_run_kind), (_, checkpoint) in self._checkpoints.items()
-            if its_run_kind == run_kind and partition.resource == resource and partition.account_id in wanted
+            if its_run_kind == run_kind and partition.account_id in wanted
         }
 
     @property

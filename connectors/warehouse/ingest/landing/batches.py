@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.storage.connection import Connection
 from models.partition import Partition
+from models.schema.fields import MEDIA
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ def write_merged(connection: Connection, merged: Merged) -> None:
 
 
 def batches_of(frames: Iterable[Frame]) -> list[list[Frame]]:
-    """Divide frames, in the order of landing, so that in each batch at most the last scan of a partition is closed.
+    """Divide frames, in the order of landing: in a batch at most the last scan of a partition is closed.
+
+    All items of a batch go to one table, so a merge has one table of items.
 
     The removals of a closed scan must be decided before the pages of the partition's next scan are merged, because
     afterwards the items that it missed could not be found. So a frame is in the batch after those of the scans of its
@@ -48,13 +51,17 @@ def batches_of(frames: Iterable[Frame]) -> list[list[Frame]]:
     depend on each other.
     """
     closed = Counter[Partition]()
-    batches: list[list[Frame]] = []
+    batches: dict[tuple[int, str], list[Frame]] = {}
     for frame in frames:
         partition, checkpoint = frame.partition, frame.commit.checkpoint
         number = 0 if partition is None else closed[partition]
-        if number == len(batches):
-            batches.append([])
-        batches[number].append(frame)
+        batches.setdefault((number, items_table([frame])), []).append(frame)
         if checkpoint is not None and checkpoint.is_closed:
             closed[checkpoint.partition] += 1
-    return batches
+    return list(batches.values())
+
+
+def items_table(batch: Iterable[Frame]) -> str:
+    """Return the table of a batch's items. What is of no feed is in the batches of media."""
+    feeds = (one.partition for one in batch if one.partition is not None and one.partition.surface)
+    return next((partition.resource for partition in feeds), MEDIA)

@@ -1,9 +1,11 @@
 """The revision of a warehouse. Does not import Alembic, because the import takes longer than opening a file."""
 
+from pathlib import Path
+
 from duckdb import DuckDBPyConnection
 
 # All revisions, oldest first. The first one is that of gramhouse 0.2.0.
-REVISIONS = tuple(f"{number:04}" for number in range(21, 28))
+REVISIONS = tuple(sorted(path.name[1:5] for path in (Path(__file__).parent / "versions").glob("r*.py")))
 HEAD = REVISIONS[-1]
 
 SCHEMA = "ops"
