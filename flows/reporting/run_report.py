@@ -17,6 +17,9 @@ from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 _SQL = statements(__name__)
 
+LAST_OUTCOMES = _SQL["last_outcomes"]
+"""A query of a Reader for the outcome of each partition in the last run that scanned it."""
+
 Data = Mapping[str, Sequence[Record]]
 """The rows of queries of run_report.sql, by the name of the query."""
 
@@ -139,7 +142,7 @@ def last_report(reader: Reader) -> RunReport | None:
             items=run["items"] or 0,
             media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
             requests=run["requests"] or 0,
-            failure_groups=reader.failure_groups(_SQL["last_outcomes"]),
+            failure_groups=reader.failure_groups(LAST_OUTCOMES),
             warnings=tuple(RunWarning(**each) for each in reader.records(_SQL["warnings"])),
             data=data,
             as_of=reader.at,

@@ -12,15 +12,6 @@ WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
 QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC) = 1
 ORDER BY r.seq DESC
 
--- name: last_tried
--- The outcome of each partition in the last run that scanned it, of any kind.
-SELECT o.account_id, o.surface, unnest(arg_max({
-    'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail, 'ended_at': o.ended_at,
-    'correlation_id': o.correlation_id, 'resume_after': o.resume_after
-}, r.seq))
-FROM run_outcomes AS o JOIN runs AS r USING (run_id) LEFT JOIN accounts AS a USING (account_id)
-WHERE a.removed_at IS NULL GROUP BY o.resource, o.account_id, o.surface
-
 -- name: totals
 SELECT
     (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,
