@@ -23,7 +23,7 @@ async def backfill(options: BackfillOptions) -> State[Any]:
 
 
 async def _estimate_requests(options: BackfillOptions) -> State[Any]:
-    settings = await load_with_credentials(options.chosen())
+    settings = await load_with_credentials(options.expert.model_dump())
     text = described(forecast(settings, options.selection(), now=SystemClock().now()))
     get_run_logger().info("%s", text)
     return Completed(name="Dry run", message=text)

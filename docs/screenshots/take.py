@@ -84,10 +84,9 @@ class Rig:
         """Return a deployment's id."""
         return next(str(each["id"]) for each in self.ask("/deployments/filter", {}) if each["name"] == name)
 
-    def run(self, name: str, *, reason: str | None = None, **options: object) -> str:
+    def run(self, name: str, **options: object) -> str:
         """Run a deployment, wait until it ends, and return the id of the flow run."""
-        expert = {"busy_wait": 600, "reason": reason} if reason else {"busy_wait": 600}
-        document = {"parameters": {"options": {"expert": expert, **options}}} if options else {}
+        document = {"parameters": {"options": {"expert": {"busy_wait": 600}, **options}}} if options else {}
         run = str(self.ask(f"/deployments/{self.deployment(name)}/create_flow_run", document)["id"])
         until(lambda: self.ask(f"/flow_runs/{run}")["state_type"] in {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
         return run

@@ -63,24 +63,21 @@ class ExpertOptions(BaseModel):
 
 
 class RunOptions(BaseModel):
-    """Options of one run. Prefect's form shows the expert options as a group."""
+    """Options of one run."""
 
     model_config = ConfigDict(extra="forbid", field_title_generator=_title)
 
-    expert: ExpertOptions = Field(ExpertOptions(), title="Expert options")
 
-    def chosen(self) -> dict[str, object]:
-        """Return the settings of this run by name; None: as configured."""
-        return self.expert.model_dump(include=set(ExpertOptions.model_fields))
+_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}. Default: all.", max_length=len(SURFACES))
+_EXPERT: Any = Field(ExpertOptions(), title="Expert options")
 
 
-def _surfaces() -> Any:  # noqa: ANN401 - as above
-    names = " or ".join(sorted(SURFACES))
-    return Field([], description=f"{names}. Default: all.", max_length=len(SURFACES))
+class SyncOptions(RunOptions):
+    """A sync of everything that the API key can read. Empty fields: as configured."""
 
+    model_config = ConfigDict(title="Sync")
 
-class _Sync(BaseModel):
-    surfaces: list[_Surface] = _surfaces()
+    surfaces: list[_Surface] = _NAMES
     mode: SyncMode | None = setting("sync_mode")
     max_requests: int | None = Field(
         None,
@@ -97,11 +94,20 @@ class _Sync(BaseModel):
         default=False,
         description="Accept a service address other than the one the warehouse was filled from.",
     )
+    expert: ExpertOptions = _EXPERT
 
 
-class _Backfill(BaseModel):
+class BackfillOptions(RunOptions):
+    """A scan from the first page of all accounts selected by any field; history and first_seen_at are kept."""
+
+    model_config = ConfigDict(title="Backfill")
+
     accounts: list[str] = Field([], description="Account ids or names, as listed by `gramhouse accounts`.")
-    surfaces: list[_Surface] = _surfaces()
+    surfaces: list[_Surface] = _NAMES
+    expired_since: datetime | None = Field(
+        None, description="Accounts whose token was expired at any time since this date (UTC)."
+    )
+    reason: str | None = Field(None, description="Reason, stored with the run.", max_length=500)
     everything: bool = Field(default=False, title="All accounts", description="All accounts in the catalogue.")
     failed: bool = Field(
         default=False,
@@ -112,39 +118,11 @@ class _Backfill(BaseModel):
         default=False,
         description="Show what would be scanned and the estimated number of requests, without scanning.",
     )
-
-
-class BackfillExpertOptions(ExpertOptions):
-    """The expert options of a backfill."""
-
-    expired_since: datetime | None = Field(
-        None, description="Accounts whose token was expired at any time since this date (UTC)."
-    )
-    reason: str | None = Field(None, description="Reason, stored with the run.", max_length=500)
-
-
-# Prefect's form shows the fields of the last base first.
-class SyncOptions(RunOptions, _Sync):
-    """A sync of everything that the API key can read. Empty fields: as configured."""
-
-    model_config = ConfigDict(extra="forbid", title="Sync")
-
-
-class BackfillOptions(RunOptions, _Backfill):
-    """A scan from the first page of all accounts selected by any field; history and first_seen_at are kept."""
-
-    model_config = ConfigDict(extra="forbid", title="Backfill")
-
-    expert: BackfillExpertOptions = Field(BackfillExpertOptions(), title="Expert options")
-
-    @property
-    def reason(self) -> str | None:
-        """Return the reason that the user gave for the backfill."""
-        return self.expert.reason
+    expert: ExpertOptions = _EXPERT
 
     def selection(self) -> Selection:
         """Return the selection to scan; raises SelectionError if nothing is selected."""
-        since = self.expert.expired_since
+        since = self.expired_since
         names = tuple(name.strip() for name in self.accounts if name.strip())
         if not (names or self.everything or since or self.failed):
             message = (
@@ -161,28 +139,21 @@ class BackfillOptions(RunOptions, _Backfill):
         )
 
 
-Options = TypeVar("Options", bound=RunOptions)
+Options = TypeVar("Options", SyncOptions, BackfillOptions)
 
 
-_EXPERT: Mapping[type[RunOptions], type[ExpertOptions]] = {
-    SyncOptions: ExpertOptions,
-    BackfillOptions: BackfillExpertOptions,
-}
+def parse_options(kind: type[Options], given: Mapping[str, object]) -> Options:
+    """Return the options given on the command line, expert ones included; raises SettingsError, a line per error."""
+    expert = ExpertOptions.model_fields
+    own = {name: value for name, value in given.items() if name not in expert}
+    try:
+        return kind.model_validate(own | {"expert": {name: value for name, value in given.items() if name in expert}})
+    except ValidationError as error:
+        fields = {**kind.model_fields, **expert}
+        raise SettingsError(*(_line(dict(found), fields) for found in error.errors())) from None
 
 
 def _line(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
-    name = next((part for part in error["loc"] if part in fields and part != "expert"), error["loc"][0])
+    name = next(str(part) for part in error["loc"] if part != "expert")
     field = fields.get(name)
-    return f"--{str(name).replace('_', '-')}: {refusal(why(error, field), fix=default_fix(field))}"
-
-
-def parse_options(kind: type[Options], given: dict[str, object]) -> Options:
-    """Return the options given on the command line, expert ones included; raises SettingsError, a line per error."""
-    expert = _EXPERT[kind].model_fields
-    nested = {"expert": {name: value for name, value in given.items() if name in expert}}
-    try:
-        return kind.model_validate({name: value for name, value in given.items() if name not in expert} | nested)
-    except ValidationError as error:
-        fields = {**kind.model_fields, **expert}
-        lines = [_line(dict(found), fields) for found in error.errors()]
-        raise SettingsError(*lines) from None
+    return f"--{name.replace('_', '-')}: {refusal(why(error, field), fix=default_fix(field))}"

@@ -258,7 +258,7 @@ async def run_in_flow(
 ) -> State[RunReport]:
     """Run a sync or backfill; return the state in which its flow run ends or waits for a retry. See `conclude`."""
     progress = caller.progress if caller else Progress()
-    chosen = {**options.chosen(), **(caller.command_line_only if caller else {})}
+    chosen = {**options.expert.model_dump(), **(caller.command_line_only if caller else {})}
     with notices_in_flow_run(), recorded_start(activity, chosen, progress=progress):
         settings = await load_with_credentials(chosen)
         request = build_request(settings, options)

@@ -9,7 +9,7 @@ import typer
 from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
 from flows.cli.output.plain_table import print_rows
 from flows.cli.output.terminal import clean, out, print_json
-from flows.config.options import BackfillExpertOptions, BackfillOptions, parse_options
+from flows.config.options import BackfillOptions, parse_options
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import moment
 from models.selection import NothingChosen
@@ -60,12 +60,12 @@ def backfill(
         typer.Option(
             "--expired-since",
             metavar="DATE",
-            help=BackfillExpertOptions.model_fields["expired_since"].description,
+            help=BackfillOptions.model_fields["expired_since"].description,
             formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
         ),
     ] = None,
     failed: Annotated[bool, option(BackfillOptions, "failed")] = False,
-    reason: Annotated[str | None, option(BackfillExpertOptions, "reason")] = None,
+    reason: Annotated[str | None, option(BackfillOptions, "reason")] = None,
     dry_run: Annotated[bool, option(BackfillOptions, "dry_run")] = False,
     run: RunArguments,
 ) -> None:
@@ -85,7 +85,7 @@ def backfill(
             "accounts": account or [],
             "surfaces": surface or [],
             "everything": everything,
-            "expired_since": None if expired_since is None else expired_since.replace(tzinfo=UTC),
+            "expired_since": expired_since,
             "failed": failed,
             "reason": reason,
         },

@@ -289,7 +289,7 @@ def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged
 @pytest.mark.long
 def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
     name = next(a["ig_username"] for a in up.service.accounts() if a["status"] == "active")
-    options = {"accounts": [name], "surfaces": ["posts"], "expert": {"reason": "a test"}}
+    options = {"accounts": [name], "surfaces": ["posts"], "reason": "a test"}
     run = up.ended(up.trigger("backfill", parameters={"options": options}))
     assert (run["state_type"], "1 account chosen" in run["state"]["message"]) == ("COMPLETED", True)
     with pytest.raises(urllib.error.HTTPError) as wrong:

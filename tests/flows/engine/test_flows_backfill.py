@@ -267,9 +267,9 @@ def test_each_invalid_option_is_reported_in_its_own_line() -> None:
     )
 
 
-def test_the_form_has_five_fields_before_the_expert_options() -> None:
+def test_the_form_begins_with_what_a_person_chooses() -> None:
     backfill, sync = (list(kind.model_json_schema()["properties"]) for kind in (BackfillOptions, SyncOptions))
-    assert backfill == ["accounts", "surfaces", "everything", "failed", "dry_run", "expert"]
+    assert backfill == ["accounts", "surfaces", "expired_since", "reason", "everything", "failed", "dry_run", "expert"]
     assert sync == ["surfaces", "mode", "max_requests", "accept_removals", "rebind", "expert"]
 
 
