@@ -14,11 +14,10 @@ from prefect.logging import get_run_logger
 from flows.engine.retrying import Retry
 from flows.reporting.artifact import markdown
 from flows.reporting.events import Event, events, failure_event
-from flows.reporting.pace import Pace, outlook
+from flows.reporting.pace import Pace
 from flows.reporting.progress import Progress
 from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import count
 from models.clock import Clock
 
 if TYPE_CHECKING:
@@ -85,24 +84,15 @@ def share(progress: Progress) -> float:
     return min(_WHOLE * progress.accounts_done / max(progress.accounts, 1), _WHOLE - 1)
 
 
-def progress_text(progress: Progress, outlook: Iterable[str] = ()) -> str:
-    """Return the progress of a run as text."""
-    more = "" if progress.catalogue_complete else " listed so far"
-    waiting = f", {count(progress.waiting, 'scan')} waiting" if progress.waiting else ""
-    listed = f"{progress.accounts_done:,} of {count(progress.accounts, 'account')}{more}"
-    landed = f"{count(progress.pages, 'page')}, {count(progress.items, 'record')}{waiting}"
-    return "; ".join([f"{listed}, {landed}", *outlook]) + "."
-
-
 @asynccontextmanager
 async def show_progress(progress: Progress, clock: Clock) -> AsyncIterator[None]:
     """Show the progress of the run in this block in Prefect. Errors of Prefect are not raised."""
     shown: UUID | None = None
-    pace = Pace(clock.monotonic)
+    pace = Pace(clock)
 
     async def show(percent: float) -> None:
         nonlocal shown
-        text = progress_text(progress, outlook(progress, clock.now(), pace.seconds_left(progress)))
+        text = pace.line(progress)
         if shown is None:
             shown = await acreate_progress_artifact(percent, PROGRESS, text)
         else:

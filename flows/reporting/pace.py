@@ -1,6 +1,6 @@
-"""Estimates the remaining time of a run from the accounts that are still to be scanned."""
+"""The progress of a run in words, with an estimate of the remaining time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,6 +8,7 @@ from rich.progress import Progress as RichProgress
 
 from flows.reporting.progress import Progress
 from flows.reporting.words import count, moment, per_second, span
+from models.clock import Clock
 
 # The rate is measured over this many seconds: long enough for a stable rate, short enough to follow changes.
 _WINDOW: Final = 60.0
@@ -17,10 +18,12 @@ _LEAST: Final = 10
 
 
 class Pace:
-    """Estimates the remaining time by a clock in seconds. `seconds_left` must be called every few seconds."""
+    """Estimates the remaining time of a run that begins now. `seconds_left` must be called every few seconds."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._accounts = RichProgress(speed_estimate_period=_WINDOW, get_time=monotonic)
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._accounts = RichProgress(speed_estimate_period=_WINDOW, get_time=clock.monotonic)
         self._task = self._accounts.add_task("accounts", total=None)
 
     def seconds_left(self, progress: Progress) -> float | None:
@@ -28,6 +31,26 @@ class Pace:
         self._accounts.update(self._task, completed=progress.accounts_done, total=progress.accounts)
         [accounts] = self._accounts.tasks
         return accounts.time_remaining if progress.catalogue_complete else None
+
+    def line(self, progress: Progress) -> str:
+        """Return the progress, the time that has passed, and the outlook, as text."""
+        ahead = outlook(progress, self._clock.now(), self.seconds_left(progress))
+        return line(progress, self._clock.monotonic() - self._began, ahead)
+
+
+def line(progress: Progress, seconds: float, outlook: Iterable[str] = ()) -> str:
+    """Return the progress of a run after a number of seconds, as text."""
+    more = "" if progress.catalogue_complete else "+"
+    parts = [
+        f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts",
+        f"{progress.pages:,} pages",
+        f"{progress.items:,} records",
+    ]
+    if progress.waiting:
+        parts.append(f"{progress.waiting:,} waiting")
+    if progress.retries:
+        parts.append(f"{progress.retries:,} retried")
+    return " · ".join([*parts, f"{seconds:,.0f} s", *outlook])
 
 
 def outlook(progress: Progress, now: datetime, seconds_left: float | None) -> Iterator[str]:

@@ -17,8 +17,8 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
-from flows.cli.output.progress import line
 from flows.clock import SystemClock
+from flows.reporting.pace import line
 from flows.reporting.progress import Progress
 from tests.cli_runner import Cli
 

@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from flows.cli.output.progress import line
-from flows.reporting.pace import Pace, outlook
+from flows.reporting.pace import Pace, line, outlook
 from flows.reporting.progress import Progress
 from tests.clocks import START, VirtualClock
 
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_the_estimate_follows_the_last_minute_of_a_complete_catalogue() -> None:
     clock, progress = VirtualClock(), Progress(accounts=1000)
-    pace = Pace(clock.monotonic)
+    pace = Pace(clock)
     left: list[float | None] = []
     for done, seconds in ((0, 5), (100, 5), (200, 1), *((done, 1) for done in range(201, 270))):
         progress.accounts_done = done
