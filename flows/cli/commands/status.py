@@ -34,8 +34,6 @@ from models.runs import RunState
 
 _SQL = statements(__name__)
 
-_MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
-
 # Runs that end in these states have published a snapshot.
 _PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
 
@@ -49,8 +47,7 @@ _LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY seq 
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
 
-_RUN_COUNTS = {"accounts": "account", "pages": "page"}
-_ITEM_COUNTS = {"added": "new", "changed": "changed"}
+_COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
 
 def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
@@ -91,18 +88,15 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
     }
 
 
-def _run(run: Mapping[str, Any], *, is_last: bool = True, is_checked: bool = True) -> str:
-    why = ": ".join(clean(run[name].rstrip(".")) for name in ("error_code", "detail") if run[name])
-    numbers = [count(run[name], noun) for name, noun in _RUN_COUNTS.items() if run.get(name)]
-    numbers += [f"{run[name]:,} {noun}" for name, noun in _ITEM_COUNTS.items() if run.get(name)]
-    mark = _MARKS.get(run["state"], WARN)
-    if mark == DONE and not is_checked:
-        mark = WARN
-    title = f"{'Last' if is_last else 'Earlier'} run: {clean(run_title(run['kind'], run['selection']))}:"
+def _run(run: Mapping[str, Any], title: str = "Last run", done: str = DONE) -> str:
+    """Return a line about a run; `done` is the mark of one that is complete."""
+    why = join(": ", (clean((run[name] or "").rstrip(".")) for name in ("error_code", "detail")))
+    numbers = [count(run[name], *noun) for name, noun in _COUNTS.items() if run.get(name)]
+    mark = {"complete": done, "failed": FAIL, "interrupted": FAIL}.get(run["state"], WARN)
     state = f"[bold]{clean(run['state'])}[/]{f' ({why})' if why else ''}"
     fix = " Fix: run the same command to resume." if run["state"] == "interrupted" else ""
-    began = f"started {moment(run['started_at'])} UTC"
-    return f"{mark} {title} {state}, {join(': ', (began, ', '.join(numbers)))}.{fix}"
+    began = join(": ", (f"started {moment(run['started_at'])} UTC", ", ".join(numbers)))
+    return f"{mark} {title}: {clean(run_title(run['kind'], run['selection']))}: {state}, {began}.{fix}"
 
 
 def _fresh(fact: Mapping[str, Any]) -> str:
@@ -120,7 +114,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["last_run"]:
         yield _run(found["last_run"])
     for run in found["unresolved"]:
-        yield _run(run, is_last=False)
+        yield _run(run, "Earlier run")
     for finding in found["findings"]:
         yield f"{_mark(finding)} {clean(finding.sentence())}"
     for fact in found["freshness"]:
@@ -130,11 +124,9 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         ages = f"oldest recent scan {span(recent['recent'])} ago, oldest full scan {span(recent['complete'])} ago"
         yield f"{DONE} {clean(recent['surface'])} of {count(recent['accounts'], 'account')}: {ages}"
     totals = found["totals"]
-    numbers = (
-        count(totals["accounts"], "account"),
-        *(count(totals[name], feed.noun, name) for name, feed in sorted(FEEDS.items())),
-    )
-    yield f"[dim]The snapshot holds {', '.join(numbers)}; published {moment(totals['published_at'])} UTC.[/]"
+    items = (count(totals[name], feed.noun, name) for name, feed in sorted(FEEDS.items()))
+    numbers = ", ".join((count(totals["accounts"], "account"), *items))
+    yield f"[dim]The snapshot holds {numbers}; published {moment(totals['published_at'])} UTC.[/]"
 
 
 def _mark(finding: Finding) -> str:
@@ -145,9 +137,8 @@ def _mark(finding: Finding) -> str:
 
 
 def _unpublished(state: Current) -> dict[str, Any]:
-    empty: dict[str, Any] = dict.fromkeys(("totals", "oldest_age_seconds"))
-    empty |= {name: [] for name in ("unresolved", "warnings", "failures", "findings", *_DATA)}
-    return empty | {"last_run": state.as_run()}
+    lists = dict.fromkeys(("unresolved", "warnings", "failures", "findings", *_DATA), ())
+    return {"totals": None, "oldest_age_seconds": None, **lists, "last_run": state.as_run()}
 
 
 def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> None:
@@ -167,7 +158,7 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
             out.print(line)
     elif found["last_run"] and found["last_run"]["run_id"]:
         # Without a readable snapshot, the run is not marked as good.
-        out.print(_run(found["last_run"], is_checked=False))
+        out.print(_run(found["last_run"], done=WARN))
 
 
 def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
@@ -177,26 +168,22 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
     """
     snapshot = current_snapshot(settings)
     writing, state = holder(settings.warehouse), current(settings)
-    problem = log_problem(snapshot)
+    problem, found = log_problem(snapshot), _unpublished(state)
     try:
         if problem is None:
             stale_after = settings.stale_after if "stale_after" in settings.model_fields_set else None
             with open_snapshot(snapshot) as opened:
                 found = _gather(opened, now, state, stale_after)
-        else:
-            found = _unpublished(state)
     except WarehouseUnusable:
+        # The snapshot's path may be the cause of the failure.
         if state.status is None or not state.status.failed_to_start:
             raise
-        # The snapshot's path may be the cause of the failure.
-        found = _unpublished(state)
     except SnapshotMissing:
         if writing is None and state.status is None:
             raise
         if state.status is not None and state.status.state in _PUBLISHES:
             message = f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
             raise SnapshotMissing(message) from None
-        found = _unpublished(state)
     found["snapshot_problem"] = problem
     reasons = attention(found, state)
     if as_json:
