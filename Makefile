@@ -23,7 +23,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up dev test check lint types imports unit essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up dev test check lint types imports unit compiled essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -39,7 +39,9 @@ up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop 
 
 dev: $(VENV)/.dev ## Install what development needs, without running tests.
 
-test: check unit ## Everything CI runs: style, types, import rules, tests.
+test: $(VENV)/.dev ## Everything CI runs: style, types, import rules, tests.
+	+@$(MAKE) --no-print-directory --jobs=2 check compiled
+	+@$(MAKE) --no-print-directory unit
 
 check: lint types imports ## Style, types and import rules.
 
@@ -55,6 +57,11 @@ imports: $(VENV)/.dev
 
 unit: $(VENV)/.dev ## Tests only.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
+
+# Collecting writes the bytecode of the tests and of all that they import. In a new environment, each of pytest's workers
+# would compile all of it. What cannot be imported is reported by the tests.
+compiled: $(VENV)/.dev
+	@$(BIN)/pytest --collect-only -qq > /dev/null || true
 
 # The parts that can differ between Python versions: parsing, asyncio, processes, Prefect, and installed packages.
 ESSENTIAL := $(addprefix tests/,models source sandbox buckets flows/config flows/orchestration wheel \

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from flows.reporting.notices import notices
+from tests.prefect_api import prefect_server
 
 # No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.
 settings.register_profile("gramhouse", deadline=None)
@@ -49,6 +51,7 @@ LONGEST = (
     "test_e2e_kills",
     "test_flows_changing_fields",
 )
+ON_PREFECT = ("test_security_prefect", "test_flows_flow_run", "test_flows_serving")
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
@@ -72,6 +75,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With several workers, begin with the longest files; otherwise keep the order of names."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
+    """Gives a worker whole files, and one worker all that use `prefect_url`: a server takes 10 s of CPU to start."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = str(super()._split_scope(nodeid))
+        return "prefect" if Path(file).stem in ON_PREFECT else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile | None:
+    """Schedule by file, if that is asked for."""
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture(scope="session")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("prefect") / "home"
+
+
+@pytest.fixture(scope="session")
+def prefect_url(prefect_home: Path) -> Generator[str]:
+    """The API of a Prefect server for all tests of a session: it takes longer to start than all of them to run."""
+    with prefect_server(prefect_home) as api:
+        yield api
 
 
 @pytest.fixture

@@ -11,12 +11,16 @@ from typing import Any
 
 from flows.orchestration.processes import free_port, prefect
 
+# The address of a UI that requests may come from.
+PUBLIC = "https://prefect.example"
+
 
 @contextmanager
 def prefect_server(home: Path) -> Iterator[str]:
     """Run a Prefect server with its data in `home`; yield the URL of its API."""
     port = free_port()
-    with prefect(home, port, home.parent / "report.html") as server:
+    environment = {"PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api"}
+    with prefect(home, port, home.parent / "report.html", environment) as server:
         server.wait()
         yield f"http://127.0.0.1:{port}/api"
 

@@ -38,6 +38,8 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     assert_matches_api(shell, service)
 
 
+# The simulation has runs with several page sizes, too.
+@pytest.mark.long
 def test_the_page_size_does_not_change_the_result(operator: Operator, service: SandboxProcess) -> None:
     for size in ("7", "50", "1"):
         operator.sync(GRAMHOUSE_PAGE_SIZE=size)

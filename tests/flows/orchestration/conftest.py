@@ -9,7 +9,6 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from tests.prefect_api import prefect_server
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -19,18 +18,6 @@ def left_open(request: pytest.FixtureRequest) -> None:
     It may find them during any later test of this process.
     """
     request.config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
-
-
-@pytest.fixture(scope="session")
-def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tracker") / "prefect"
-
-
-@pytest.fixture(scope="session")
-def prefect_url(prefect_home: Path) -> Iterator[str]:
-    """The API of a Prefect server for all tests of a session: it takes longer to start than all of them to run."""
-    with prefect_server(prefect_home) as api:
-        yield api
 
 
 @pytest.fixture
