@@ -10,7 +10,7 @@ import typer
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, QueryError, WarehouseBusy, WarehouseError, first_line
-from flows.cli.command_table import Commands
+from flows.cli.command_table import COMMANDS, Commands
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
@@ -80,15 +80,15 @@ def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
     return any(f"{name}={value}" in arguments or (name, value) in pairwise(arguments) for name in names)
 
 
-def _usage(error: typer.TyperException) -> str:
+def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
     message = error.format_message()
     if "\n" in message:
         # The help, if there are no arguments.
         typer.echo(message, err=True)
         return "Missing command. Fix: see `gramhouse --help`."
-    context = getattr(error, "ctx", None)
+    command = next((f" {each}" for each in arguments[:1] if each in COMMANDS), "")
     end = "" if message.endswith((".", "?")) else "."
-    message = f"{message}{end} Fix: see `{context.command_path if context else 'gramhouse'} --help`."
+    message = f"{message}{end} Fix: see `gramhouse{command} --help`."
     _say(message)
     return message
 
@@ -118,7 +118,7 @@ def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | 
     try:
         return _called(arguments, received), None
     except typer.TyperException as error:
-        return error.exit_code, _usage(error)
+        return error.exit_code, _usage(error, arguments)
     except tuple(_EXITS) as error:
         code, message = next(code for kind, code in _EXITS.items() if isinstance(error, kind)), str(error)
     except QueryError as error:

@@ -277,6 +277,10 @@ class Settings(BaseModel):
             return Path(self.snapshot)
         return self.warehouse.parent / self.snapshot.rpartition("/")[2]
 
+    def report_file(self) -> Path:
+        """Return the HTML report's file; by default it is next to the snapshot."""
+        return self.report or self.snapshot_file().with_name("report.html")
+
     def raw_folder(self) -> Path:
         """Return the folder of the raw store."""
         return self.warehouse.resolve().parent / "raw" if self.raw is None else self.raw

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
-from flows.cli.commands.doctor import Finding
+from flows.cli.checks import Finding
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from tests.cli_runner import Cli

@@ -13,7 +13,6 @@ from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.config.wrong_value import refusal
-from flows.reporting.page.write import default_path, write
 from flows.reporting.reader import WEEKS, Audience, Scope
 from flows.reporting.words import count, moment
 from models.feeds import SURFACES
@@ -49,7 +48,9 @@ def report(
     Exit codes: 0 written, 1 the snapshot cannot be read or the page cannot be written, 2 wrong usage.
     """
     settings = load(snapshot=snapshot)
-    path = settings.report or default_path(settings.snapshot_file())
+    from flows.reporting.page.write import write
+
+    path = settings.report_file()
     if file is not None:
         try:
             path = local(Path(file))

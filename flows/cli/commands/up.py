@@ -28,7 +28,6 @@ from flows.orchestration.processes import (
     private,
 )
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.page.write import default_path
 from flows.reporting.schedules import fires, gap_warning
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployme
         due = next(fires(crons[name], settings.time_zone, now)) if name in crons else None
         when = f"next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}" if due else "on request"
         out.print(clean(f"  {name:<9} {when}"))
-    report = settings.report or default_path(settings.snapshot_file())
+    report = settings.report_file()
     shown = "" if api else f", shown at {here}{REPORT_PATH}"
     out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
     warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
@@ -86,7 +85,7 @@ def _environment(settings: Settings, api: str | None, report: Path) -> dict[str,
 
 
 def _run(settings: Settings, api: str | None) -> None:
-    report = settings.report or default_path(settings.snapshot_file())
+    report = settings.report_file()
     import_prefect(_environment(settings, api, report))
     from flows.orchestration.serving import serve
 

@@ -26,11 +26,6 @@ class Written:
     attention: int
 
 
-def default_path(snapshot: Path) -> Path:
-    """Return the default path of a snapshot's report."""
-    return snapshot.with_name("report.html")
-
-
 def check_place(path: Path, *databases: Path) -> None:
     """Check that a path is free or an earlier report, is not that of a database, and that its folder is writable.
 

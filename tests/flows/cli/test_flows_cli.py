@@ -103,6 +103,7 @@ def test_bad_usage_exits_with_2(run_cli: Cli, arguments: list[str]) -> None:
         (["sync", "--surface", "reels"], "unknown surface"),
         (["sync", "--incremental", "--full-refresh"], "cannot be combined. Fix: use one of them."),
         (["backfill"], "Nothing is selected. Fix: use --account"),
+        (["backfill", "--account"], "requires an argument. Fix: see `gramhouse backfill --help`."),
         (["backfill", "--all", "--surface", "reels"], "unknown surface"),
         (["backfill", "--all", "--reason", "x" * 501], "--reason"),
         (["sandbox", "--account-limit", "soon"], "REQUESTS/SECONDS"),

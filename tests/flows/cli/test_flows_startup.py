@@ -70,6 +70,11 @@ def test_the_help_imports_no_command(option: str) -> None:
     }
 
 
+@pytest.mark.parametrize("command", ["doctor", "report", "up"])
+def test_the_help_of_a_command_imports_none_of_its_libraries(command: str) -> None:
+    assert imported([command, "--help"]).isdisjoint({"httpx", "jinja2", "prefect", "sqlalchemy"})
+
+
 def test_the_version_imports_no_command() -> None:
     assert heavy(imported(["--version"])) <= {"importlib.metadata"}
 

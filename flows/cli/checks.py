@@ -1,0 +1,274 @@
+"""The checks of `gramhouse doctor`: the requirements of a run, one by one, with a fix for each."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from humanize import naturalsize
+from pydantic import SecretStr
+
+from connectors.buckets.address import BucketError
+from connectors.source.base_url import normalized
+from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
+from connectors.source.network import Network
+from connectors.warehouse.runs.service import service_refusal
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.errors import QueryError, WarehouseError
+from connectors.warehouse.storage.holder import holder
+from flows.clock import SystemClock
+from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.config.settings import Settings, exposed, prefect_api_url, set_by
+from flows.engine.resources import check_places, unwritable_folders
+from flows.reporting.cooldowns import Cooldowns, read_cooldowns
+from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
+from flows.reporting.schedules import fires, gap_warning
+from flows.reporting.words import count, moment, several, span
+from models.api import AccountPage
+from models.checkpoint import mostly_rejected
+from models.feeds import FEEDS
+from models.runs import LONG_COOLDOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check: `verdict` is ok, note or bad; if it is bad, `message` contains the fix."""
+
+    check: str
+    verdict: str
+    message: str
+
+
+def _key(settings: Settings) -> Iterator[Finding]:
+    settings.key()
+    file = settings.api_key_file
+    yield Finding("key", "ok", f"from {file if settings.api_key is None else set_by('api_key')}")
+    if settings.api_key is None and file and file.stat().st_mode & 0o077:
+        yield Finding("key", "note", f"other users can read {file}. Fix: chmod 600 {file}.")
+
+
+def _network(settings: Settings) -> Iterator[Finding]:
+    if settings.base_url is None:
+        return
+    network = settings.network()
+    if network.proxy is not None:
+        yield Finding("network", "ok", f"through the proxy {network.proxy.server} ({network.proxy.variable})")
+    if network.certificates is not None:
+        yield Finding("network", "ok", f"trusts the certificates of {network.variables}, not the public ones")
+
+
+def _configuration(settings: Settings) -> Iterator[Finding]:
+    if warning := exposed():
+        yield Finding("configuration", "note", warning)
+    check_places(settings)
+
+
+def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
+    # Problems of the snapshot are a separate finding.
+    with suppress(WarehouseError, QueryError), open_snapshot(settings.snapshot_file()) as snapshot:
+        return read_cooldowns(settings, "gramhouse doctor", snapshot, now=now)
+    return read_cooldowns(settings, "gramhouse doctor", None, now=now)
+
+
+def _long(cooldowns: Cooldowns, now: datetime) -> tuple[datetime, str] | None:
+    """Return the end of the long cooldowns, and the accounts that they concern, as text; None if there are none."""
+    long = {scope: until for scope, until in sorted(cooldowns.until.items()) if until - now > LONG_COOLDOWN}
+    names = [scope.partition(":")[2] or "the account catalogue" for scope in long]
+    return (max(long.values()), several(names)) if long else None
+
+
+def _api(settings: Settings) -> Iterator[Finding]:
+    """Request one page of accounts and one of media, once each, except during a cooldown."""
+    now = datetime.now(UTC)
+    cooldowns = _cooldowns(settings, now)
+    if (long := _long(cooldowns, now)) is not None:
+        text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
+        yield Finding("cooldown", "bad", f"{text}. Fix: {LONG_COOLDOWN_FIX}.{cooldowns.caveat}")
+    try:
+        address, key, network = settings.address(), settings.key(), settings.network()
+    except SettingsError:
+        yield Finding("API", "note", "not checked: see address, key and network above.")
+        return
+    if until := cooldowns.until.get(CATALOGUE_SCOPE):
+        text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC."
+        yield Finding("API", "note", f"{text}{cooldowns.caveat}")
+    else:
+        yield from asyncio.run(_asked(address, key, network, cooldowns))
+
+
+async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cooldowns) -> list[Finding]:
+    from connectors.source.client import ApiClient
+    from connectors.source.endpoints import accounts_request, feed_request
+    from connectors.source.errors import ApiError, Disposition
+
+    found: list[Finding] = []
+    check = "API"
+    client = ApiClient(address, key, clock=SystemClock(), certificates=network.certificates, proxy=network.proxy)
+    try:
+        async with client:
+            response = await client.send(accounts_request(None, 50))
+            page = response.page
+            accounts = page.accounts if isinstance(page, AccountPage) else ()
+            some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
+            text = f"answers, and the key reaches {some} (correlation id {response.correlation_id})"
+            found.append(Finding(check, "ok", text))
+            if page.rejected:
+                text = f"{len(page.rejected)} of {count(page.items, 'record')} on the first page are malformed"
+                fix = "contact the service's support; `gramhouse quarantine` shows them after a sync"
+                verdict = "bad" if mostly_rejected(len(page.rejected), page.items) else "note"
+                found.append(Finding("accounts", verdict, f"{text}: {page.rejected[0].reason}. Fix: {fix}."))
+            check = "media"
+            free = (each for each in accounts if account_scope(each.id) not in cooldowns.until)
+            if (account := next((each for each in free if each.status == "active"), None)) is None:
+                text = "not checked: no account on the first page has a valid token and no cooldown."
+                return [*found, Finding(check, "note", f"{text}{cooldowns.caveat}")]
+            await client.send(feed_request(next(iter(FEEDS.values())), account.id, None, 1))
+            found.append(Finding(check, "ok", f"the key can list media (checked with {account.ig_username})"))
+    except ApiError as error:
+        if error.disposition is Disposition.WAIT:
+            wait = f" for {span(error.retry_after)}" if error.retry_after else ""
+            found.append(Finding(check, "note", f"{error}. Rate-limited{wait}; not retried."))
+        else:
+            # An account that no longer exists is not a problem of the key.
+            verdict = "note" if error.outcome == "not_found" else "bad"
+            found.append(Finding(check, verdict, f"{error}. Fix: {error.hint}."))
+    return found
+
+
+def _warehouse(settings: Settings) -> Finding:
+    file = settings.warehouse
+    if writing := holder(file):
+        return Finding("warehouse", "note", f"{file} is locked by {writing}; a sync would exit with code 4.")
+    if not file.exists():
+        return Finding("warehouse", "note", f"{file} does not exist yet: the first sync creates it.")
+    from connectors.warehouse.maintenance.inspection import inspect
+
+    now = SystemClock().now()
+    since, raw = now.isoformat(timespec="seconds"), settings.raw_folder()
+    found = inspect(file, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
+    if found and (ahead := found.ahead):
+        text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
+        fix = "check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`"
+        return Finding("warehouse", "bad", f"{text}. Fix: {fix}.")
+    if found and settings.base_url and (refusal := service_refusal(found.base_url, normalized(settings.base_url))):
+        return Finding("warehouse", "bad", refusal)
+    bound = f"; filled from {found.base_url}" if found and found.base_url else ""
+    return Finding("warehouse", "ok", f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
+
+
+def _bucket(settings: Settings) -> Iterator[Finding]:
+    url = settings.snapshot_url()
+    if url is None:
+        return
+    from connectors.buckets.snapshot_bucket import open_snapshot_bucket
+    from flows.cli.snapshot_download import current_snapshot
+
+    bucket = open_snapshot_bucket(url)
+    if settings.warehouse.exists():
+        asyncio.run(bucket.check())
+        yield Finding("bucket", "ok", f"{url} can be written")
+    elif asyncio.run(bucket.pointer()) is not None:
+        yield Finding("bucket", "ok", f"{url} can be read; a copy is at {current_snapshot(settings)}")
+
+
+def _snapshot(settings: Settings) -> Finding:
+    at, place = None, settings.snapshot
+    if not settings.snapshot_file().exists():
+        return Finding("snapshot", "note", f"{place} does not exist yet: the first sync publishes it.")
+    with suppress(QueryError), open_snapshot(settings.snapshot_file()) as snapshot:
+        ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
+    if not isinstance(at, datetime):
+        return Finding("snapshot", "bad", f"{place} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT.")
+    age = (datetime.now(UTC) - at).total_seconds()
+    if age < 0:
+        text = f"{place} was published in the future, {moment(at.astimezone(UTC))} UTC"
+        return Finding("snapshot", "note", f"{text}: the clock was ahead then, or is behind now.")
+    return Finding("snapshot", "ok", f"{place} was published {span(age)} ago")
+
+
+def _prefect(_: Settings) -> Finding:
+    url = prefect_api_url()
+    if url is None:
+        return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, without Prefect.")
+    from flows.orchestration.prefect_import import import_prefect
+
+    import_prefect()
+    from flows.orchestration.flow_run import check_tracker
+
+    asyncio.run(check_tracker())
+    return Finding("Prefect", "ok", f"{url} answers")
+
+
+def _workers(settings: Settings) -> Iterator[Finding]:
+    if settings.engine == "local":
+        return
+    from flows.engine.dask import count_workers
+
+    if (scheduler := settings.scheduler) is None:
+        found = f"a run starts {count(settings.workers, 'process', 'processes')} on this machine"
+        yield Finding("workers", "ok", found)
+    elif workers := asyncio.run(count_workers(settings)):
+        yield Finding("workers", "ok", f"{scheduler} answers, and has {count(workers, 'worker')}")
+    else:
+        text = f"{scheduler} answers, and has no worker. Fix: start `dask worker {scheduler}`."
+        yield Finding("workers", "bad", text)
+
+
+def _schedules(settings: Settings) -> Finding:
+    now = datetime.now(UTC)
+    if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, now):
+        return Finding("schedules", "note", warning)
+    due = moment(next(fires(settings.nightly, settings.time_zone, now)))
+    text = f"`gramhouse up` runs the next nightly sync at {due} {settings.time_zone}; no story can be missed"
+    return Finding("schedules", "ok", text)
+
+
+# In the order in which they are shown. An error that a check raises is its finding.
+_CHECKS: Mapping[str, Callable[[Settings], Finding | Iterable[Finding]]] = {
+    "address": lambda settings: Finding("address", "ok", settings.address()),
+    "key": _key,
+    "network": _network,
+    "API": _api,
+    "folders": lambda settings: (Finding(name, "bad", text) for name, text in unwritable_folders(settings)),
+    "configuration": _configuration,
+    "warehouse": _warehouse,
+    "bucket": _bucket,
+    "snapshot": _snapshot,
+    "Prefect": _prefect,
+    "workers": _workers,
+    "schedules": _schedules,
+}
+
+_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable)
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Yield the results of all checks."""
+    for name, check in _CHECKS.items():
+        try:
+            found = check(settings)
+            yield from [found] if isinstance(found, Finding) else found
+        except _ERRORS as error:
+            yield Finding(name, "bad", str(error))
+
+
+def repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:
+    """Move times in the future back, and lift long cooldowns if `lift`, called with what they are, says so."""
+    from flows.engine.upkeep import lift_now, repair_now
+
+    moved = asyncio.run(repair_now(settings))
+    text = "no stored time lies in the future: nothing to repair"
+    if moved:
+        what = f"{count(moved.count, 'time')} in the future, up to {moment(moved.last)} UTC"
+        text = f"moved back {what}; cooldowns among them start now"
+    yield Finding("repair", "ok", text)
+    now = datetime.now(UTC)
+    if (long := _long(_cooldowns(settings, now), now)) is not None:
+        what = f"the cooldown until {moment(long[0], seconds=True)} UTC of {long[1]}"
+        if lift(what):
+            asyncio.run(lift_now(settings, until=long[0], now=now))
+            yield Finding("repair", "ok", f"lifted {what}")
+        else:
+            yield Finding("repair", "note", f"kept {what}. Fix: lift it with `gramhouse doctor --repair --yes`.")
