@@ -75,7 +75,7 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
     steps.copy("pages", landed.pages)
     steps.run("pages")
     bind_new_warehouse(connection.db)
-    mapping = read_mapping(connection).of(steps.resource)
+    mapping = read_mapping(connection)
 
     # Items are decoded and compared first: this may alter tables, which DuckDB allows only before the transaction
     # writes to them.
@@ -141,7 +141,7 @@ class _Items:
     lists_of_children: Sequence[Mapping[str, str]] = ()
 
 
-def _read_items(connection: Connection, steps: Steps, landed: Landed, mapping: MediaMapping) -> _Items:
+def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: MediaMapping) -> _Items:
     """Decode the items whose bytes are not stored, and find out which are new or changed.
 
     Alters tables for fields that were unknown, and writes the bytes of new and changed items to the raw store durably.
@@ -152,13 +152,13 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, mapping: M
         landed.items.raw.clear()
         steps.arrow.clear()
         return _Items(Items([], [], []).texts())
-    registry = read_registry(connection)
+    mapping, registry = of_media.of(steps.resource), read_registry(connection)
     prepared = prepare(steps, landed, known, registry, mapping)
     # Frees the bodies, of which the items are views.
     landed.items.raw.clear()
     if prepared.registry != registry:
         alter(connection, mapping, prepared.schemas, registry, prepared.registry)
-        write_registry(connection, prepared.registry, mapping)
+        write_registry(connection, prepared.registry, of_media)
         # Filling columns may have changed rowids.
         steps.run("stored")
     lists = prepared.lists

@@ -260,7 +260,9 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
         assert there.ask("SELECT surface, media_id, caption FROM media ORDER BY ALL") == [
             (surface, "9", "A post") for surface in ("posts", "stories")
         ]
-        assert there.ask("SELECT path FROM fields WHERE resource = 'media' ORDER BY ALL") == [("/caption",), ("/id",)]
+        assert there.ask("SELECT path, column_name FROM fields WHERE resource = 'media' ORDER BY ALL") == [
+            ("/caption", "caption"), ("/id", "media_id")
+        ]  # fmt: skip
         assert there.ask("SELECT items FROM fields WHERE resource = 'comments' AND path = '/text'") == [(4,)]
 
     check()
