@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from flows.cli.command_table import ADVANCED
 from flows.config.errors import SettingsError
-from flows.config.options import SyncOptions
+from flows.config.options import ExpertOptions, SyncOptions
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from models.feeds import SURFACES
@@ -92,8 +92,7 @@ class RunArguments:
     @property
     def chosen(self) -> dict[str, object]:
         """The settings of this run that are also parameters of its flow; None: as configured."""
-        names = ("warehouse", "snapshot", "concurrency", "page_size", "max_wait", "busy_wait", "engine")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ExpertOptions.model_fields if hasattr(self, name)}
 
     @property
     def command_line_only(self) -> dict[str, object]:

@@ -18,6 +18,7 @@ from flows.clock import SystemClock
 from flows.config.settings import Settings, exposed, prefect_api_url
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.notices import notices
+from flows.reporting.progress import Progress
 from flows.reporting.words import count
 from models.runs import RunState
 
@@ -27,17 +28,7 @@ if TYPE_CHECKING:
     from flows.config.options import BackfillOptions, SyncOptions
     from flows.engine.retrying import Retry
     from flows.engine.run_request import RunRequest
-    from flows.reporting.progress import Progress
     from flows.reporting.run_report import RunReport
-
-
-def _progress() -> "Progress":
-    from flows.reporting.progress import Progress
-
-    progress = Progress()
-    if (lines := json_log.in_force()) is not None:
-        lines.progress = progress
-    return progress
 
 
 def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
@@ -50,7 +41,7 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
     lines.say(sentence(report), level=level, facts=facts)
 
 
-async def _direct(settings: Settings, request: "RunRequest", activity: str, progress: "Progress") -> "RunReport":
+async def _direct(settings: Settings, request: "RunRequest", activity: str, progress: Progress) -> "RunReport":
     from flows.cli.output.progress import watch
     from flows.engine.resources import open_resources
     from flows.pipeline import run_sync
@@ -63,7 +54,7 @@ async def _direct(settings: Settings, request: "RunRequest", activity: str, prog
 async def _tracked(
     options: "SyncOptions | BackfillOptions",
     command_line_only: Mapping[str, object],
-    progress: "Progress",
+    progress: Progress,
     take_signals: Callable[[], None],
 ) -> "RunReport":
     from flows.orchestration.prefect_import import import_prefect
@@ -138,7 +129,9 @@ def run_command(
 
     def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
         async def attempt() -> "RunReport":
-            attempts.append(progress := _progress())
+            attempts.append(progress := Progress())
+            if (lines := json_log.in_force()) is not None:
+                lines.progress = progress
             with recorded_start(activity, run.chosen, progress=progress):
                 if api:
                     return await _tracked(options, run.command_line_only, progress, take_signals)

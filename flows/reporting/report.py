@@ -20,6 +20,15 @@ _LONGEST = 500
 _FOUND: Mapping[RunKind, str] = {"sync": "listed", "backfill": "chosen"}
 
 
+# The values that JSON has under their own names.
+_RUN = """
+run_id kind reason state resumed_runs accounts accounts_removed accounts_missing restarted mapping_pending requests
+pages items started_at snapshot_bytes report
+"""
+_GROUP = "outcome error_code scans accounts resume_after"
+_STOP = "code status correlation_id message hint"
+
+
 def state_name(report: RunReport) -> str:
     """Return the name of a run's state for Prefect's UI."""
     if report.state is RunState.COMPLETE and report.expired:
@@ -69,52 +78,35 @@ def sentence(report: RunReport) -> str:
 
 def to_json(report: RunReport) -> str:
     """Return a run's report as one JSON object, for programs."""
-    stopped = report.stopped_by
     return json.dumps(
         {
-            "run_id": report.run_id,
-            "kind": report.kind,
+            **_values(report, _RUN),
             "selection": report.selected,
-            "reason": report.reason,
-            "state": report.state,
             "exit_code": EXIT_OF[report.state],
             "findings": [asdict(finding) for finding in findings(report)],
-            "resumed_runs": list(report.resumed_runs),
-            "accounts": report.accounts,
-            "accounts_removed": report.accounts_removed,
-            "accounts_missing": report.accounts_missing,
             "expired_accounts": report.expired,
             "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
-            "restarted": report.restarted,
-            "mapping_pending": report.mapping_pending,
-            "requests": report.requests,
-            "pages": report.pages,
-            "items": report.items,
             "media": asdict(report.media),
             "resumed": [asdict(run) for run in report.resumed],
             "failure_groups": [
                 {
-                    "outcome": group.outcome,
-                    "error_code": group.error_code,
-                    "scans": group.scans,
+                    **_values(group, _GROUP),
                     "partitions": group.scans,
-                    "accounts": group.accounts,
                     "example": str(group.example),
                     "correlation_id": group.example.correlation_id,
                     "detail": group.detail or None,
-                    "resume_after": group.resume_after,
                     "hint": hint(group, report.as_of),
                 }
                 for group in report.failure_groups
             ],
             "warnings": [asdict(warning) for warning in report.warnings],
-            "stopped_by": stopped
-            and {name: getattr(stopped, name) for name in ("code", "status", "correlation_id", "message", "hint")},
-            "started_at": report.started_at,
+            "stopped_by": report.stopped_by and _values(report.stopped_by, _STOP),
             "seconds": round(report.seconds, 3),
-            "snapshot": report.snapshot_url or str(report.snapshot),
-            "snapshot_bytes": report.snapshot_bytes,
-            "report": None if report.report is None else str(report.report),
+            "snapshot": report.snapshot_url or report.snapshot,
         },
         default=json_value,
     )
+
+
+def _values(source: object, names: str) -> dict[str, object]:
+    return {name: getattr(source, name) for name in names.split()}

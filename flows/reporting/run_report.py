@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from connectors.source.errors import Failure
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
@@ -127,6 +128,8 @@ def last_report(reader: Reader) -> RunReport | None:
     for run in reader.records(_SQL["last_run"]):
         kinds = {OutcomeKind(each["outcome"]): each["scans"] for each in reader.records(_SQL["tally"])}
         data = _data(reader, [run["run_id"]], None)
+        names = ("accounts", "accounts_removed", "accounts_missing", "pages", "items", "requests")
+        counts: dict[str, Any] = {name: run[name] or 0 for name in names}
         return RunReport(
             run_id=run["run_id"],
             kind=run["kind"],
@@ -134,14 +137,9 @@ def last_report(reader: Reader) -> RunReport | None:
             reason=run["reason"],
             state=RunState(run["state"]),
             started_at=run["started_at"],
-            accounts=run["accounts"] or 0,
-            accounts_removed=run["accounts_removed"] or 0,
-            accounts_missing=run["accounts_missing"] or 0,
+            **counts,
             outcomes=Tally(kinds),
-            pages=run["pages"] or 0,
-            items=run["items"] or 0,
             media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
-            requests=run["requests"] or 0,
             failure_groups=reader.failure_groups(LAST_OUTCOMES),
             warnings=tuple(RunWarning(**each) for each in reader.records(_SQL["warnings"])),
             data=data,

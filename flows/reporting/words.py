@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from connectors.source.errors import hint_for
 from models.text import one_line
+
+if TYPE_CHECKING:
+    from connectors.warehouse.merge.run_counts import MergeStats
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -62,31 +65,11 @@ def join(separator: str, parts: Iterable[object]) -> str:
     return separator.join(str(part) for part in parts if part)
 
 
-class MediaChanges(Protocol):
-    """The number of media items in which something changed, by kind of change."""
-
-    @property
-    def added(self) -> int: ...  # noqa: D102
-    @property
-    def changed(self) -> int: ...  # noqa: D102
-    @property
-    def removed(self) -> int: ...  # noqa: D102
-    @property
-    def expired(self) -> int: ...  # noqa: D102
-    @property
-    def returned(self) -> int: ...  # noqa: D102
-
-
-def changes(media: MediaChanges) -> str:
+def changes(media: "MergeStats") -> str:
     """Return the changes of media items as text."""
-    numbers = {
-        "new": media.added,
-        "changed": media.changed,
-        "removed": media.removed,
-        "expired": media.expired,
-        "returned": media.returned,
-    }
-    return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number) or "nothing changed"
+    words = {"added": "new", "changed": "changed", "removed": "removed", "expired": "expired", "returned": "returned"}
+    numbers = {word: getattr(media, name) for name, word in words.items()}
+    return join(", ", (number and f"{number:,} {word}" for word, number in numbers.items())) or "nothing changed"
 
 
 # Prefect's two UIs treat escapes differently: one shows entities literally, the other turns an escaped address into a

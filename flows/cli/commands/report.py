@@ -59,11 +59,12 @@ def report(
     surfaces = tuple(each for each in sorted(SURFACES) if not surface or each in surface)
     scope = Scope(accounts=tuple(account or ()), surfaces=surfaces, weeks=weeks, audience=audience)
     written = write(current_snapshot(settings), path, scope, apart_from=settings.warehouse)
+    size = len(written.html.encode())
     if as_json:
         print_json(
             {
                 "report": str(path),
-                "report_bytes": written.bytes,
+                "report_bytes": size,
                 "published_at": written.published_at,
                 "action_required": written.attention,
                 "exit_code": 0,
@@ -72,7 +73,7 @@ def report(
     else:
         needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
         made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
-        out.print(f"{DONE} {clean(path)} ({naturalsize(written.bytes)}): {made}", soft_wrap=True)
+        out.print(f"{DONE} {clean(path)} ({naturalsize(size)}): {made}", soft_wrap=True)
     if show:
         _open(path)
 

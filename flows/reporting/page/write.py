@@ -3,8 +3,6 @@
 import errno
 import os
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -12,18 +10,8 @@ from connectors.warehouse.storage.durable import open_without_symlinks
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.config.errors import SettingsError
 from flows.config.release import release
-from flows.reporting.page.page import MARK, make
+from flows.reporting.page.page import MARK, Report, make
 from flows.reporting.reader import Scope
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A report's file: its size in bytes, its snapshot's time, and the number of things on it that need action."""
-
-    path: Path
-    bytes: int
-    published_at: datetime
-    attention: int
 
 
 def check_place(path: Path, *databases: Path) -> None:
@@ -62,21 +50,20 @@ def _refused(path: Path, error: OSError) -> WarehouseUnusable:
     return WarehouseUnusable(f"cannot write the report {path}: {why}. Fix: choose a file in a writable folder.")
 
 
-def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path | None = None) -> Written:
-    """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`.
+def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path | None = None) -> Report:
+    """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`, and return it.
 
     Raises SnapshotMissing, WarehouseUnusable and QueryError, and SettingsError for an unusable path or account.
     """
     check_place(path, *filter(None, (snapshot, apart_from)))
     with open_snapshot(snapshot) as opened:
         report = make(opened, scope or Scope(), release=release())
-    data = report.html.encode()
     draft = path.with_name(f".{path.name}.next")
     try:
         draft.unlink(missing_ok=True)
         try:
             with open(draft, "xb", opener=open_without_symlinks) as file:
-                file.write(data)
+                file.write(report.html.encode())
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(path)
@@ -85,4 +72,4 @@ def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from:
                 draft.unlink(missing_ok=True)
     except OSError as error:
         raise _refused(path, error) from error
-    return Written(path, len(data), report.published_at, report.attention)
+    return report
