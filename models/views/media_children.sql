@@ -8,8 +8,10 @@ SELECT
     gh_row.surface,  -- Where the item was listed: posts or stories.
     gh_row.media_id,  -- The item's id, always text.
     gh_row.position,  -- Position in the item's list, from 0.
+    gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.child_id,  -- The child's id, always text.
     gh_row.media_type,  -- Kind of media as the API names it.
     gh_row.media_url  -- URL of the image or video as last received; a signature in it expires.
     {inferred}
 FROM core.media_children AS gh_row
+LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

@@ -8,6 +8,7 @@ SELECT
     gh_row.account_id,  -- The account's id, a UUID in lower case.
     gh_row.surface,  -- Where the item was listed: posts or stories.
     gh_row.media_id,  -- The item's id, always text.
+    gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.valid_from,  -- When a sync first saw this version.
     gh_row.valid_to,  -- When a sync first saw the next version; NULL for the current one.
     gh_row.media_type,  -- Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM.
@@ -16,11 +17,13 @@ SELECT
     gh_row.published_at  -- When the item was published.
     {inferred}
 FROM core.media_superseded AS gh_row
+LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id
 UNION ALL
 SELECT
     gh_row.account_id,
     gh_row.surface,
     gh_row.media_id,
+    gh_lookup.ig_username,
     gh_row.content_changed_at,
     NULL,
     gh_row.media_type,
@@ -29,3 +32,4 @@ SELECT
     gh_row.published_at
     {inferred}
 FROM core.media AS gh_row
+LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

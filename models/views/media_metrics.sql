@@ -3,10 +3,12 @@
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id
 SELECT
-    account_id,  -- The account's id, a UUID in lower case.
-    surface,  -- Where the item was listed: posts or stories.
-    media_id,  -- The item's id, always text.
-    metric,  -- Name of the count: a column of media, such as like_count.
-    value,  -- The count from observed_at on; NULL if the API stopped sending it.
-    observed_at  -- When a sync first saw this value.
-FROM core.media_metrics
+    gh_row.account_id,  -- The account's id, a UUID in lower case.
+    gh_row.surface,  -- Where the item was listed: posts or stories.
+    gh_row.media_id,  -- The item's id, always text.
+    gh_lookup.ig_username,  -- The account's current name on the social network.
+    gh_row.metric,  -- Name of the count: a column of media, such as like_count.
+    gh_row.value,  -- The count from observed_at on; NULL if the API stopped sending it.
+    gh_row.observed_at  -- When a sync first saw this value.
+FROM core.media_metrics AS gh_row
+LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

@@ -305,6 +305,47 @@ def best_hour_by_account(world: World) -> Answer:
     ]
 
 
+def caption_edits(world: World) -> Answer:
+    versions: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in sorted(world["media_history"], key=lambda row: row["valid_from"]):
+        versions[row["account_id"], row["surface"], row["media_id"], row["ig_username"]].append(row)
+    return [
+        (*key, new["valid_from"], old["caption"], new["caption"])
+        for key, rows in versions.items()
+        for old, new in pairwise(rows)
+        if old["caption"] != new["caption"]
+    ]
+
+
+def token_downtime(world: World) -> Answer:
+    return [
+        (
+            *(row[name] for name in ("account_id", "ig_username", "valid_from", "valid_to")),
+            ((row["valid_to"] or _now(world)) - row["valid_from"]) / DAY,
+        )
+        for row in world["account_status_history"]
+        if row["status"] == "token_expired"
+    ]
+
+
+def hashtags(world: World) -> Answer:
+    likes = {(row[0], row[2]): row[-1] for row in post_performance(world)}
+    tagged: dict[str, list[Row]] = defaultdict(list)
+    for post in _items(world, "posts"):
+        for tag in {
+            word[1:].lower() for word in (post["caption"] or "").split() if word.startswith("#") and word != "#"
+        }:
+            tagged[tag].append(post)
+    answer: Answer = []
+    for tag, posts in tagged.items():
+        times = [post["published_at"] for post in posts if post["published_at"] is not None]
+        known = [found for post in posts if (found := likes.get((post["account_id"], post["media_id"]))) is not None]
+        accounts = len({post["account_id"] for post in posts})
+        first, last = min(times, default=None), max(times, default=None)
+        answer.append((tag, len(posts), accounts, first, last, median(known) if known else None))
+    return answer
+
+
 ANSWERS: Mapping[str, Callable[[World], Answer]] = {
     answer.__name__: answer
     for answer in (
@@ -318,5 +359,8 @@ ANSWERS: Mapping[str, Callable[[World], Answer]] = {
         post_performance,
         best_hour,
         best_hour_by_account,
+        caption_edits,
+        token_downtime,
+        hashtags,
     )
 }

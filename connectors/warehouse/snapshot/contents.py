@@ -12,6 +12,7 @@ from connectors.warehouse.storage.statements import statements
 from models.feeds import FEEDS
 from models.schema.fields import Registry
 from models.schema.mapping import Mapping as MediaMapping
+from models.schema.naming import unique
 from models.schema.table_schemas import CHILDREN, ColumnSchema, TableSchema, history, table_schemas
 from models.tables import ITEM_TABLES
 from models.views import View, views
@@ -60,10 +61,17 @@ def _origin(column: ColumnSchema) -> str:
 
 
 def _inferring(view: View, schema: TableSchema) -> View:
-    """Return a view with the columns of its schema that it does not declare."""
-    added = {column.name: _origin(column) for column in schema.columns if column.name not in view.columns}
-    inferred = "".join(f", gh_row.{quoted(name)}" for name in added)
-    return replace(view, columns={**view.columns, **added}, select=view.select.replace("{inferred}", inferred))
+    """Return a view with the columns of its schema that it does not declare.
+
+    An older version may have given a field's column a name that the view uses for something else now.
+    """
+    added = [column for column in schema.columns if column.field or column.name not in view.columns]
+    names = [unique(column.name, view.columns) for column in added]
+    inferred = "".join(
+        f", gh_row.{quoted(column.name)} AS {quoted(name)}" for column, name in zip(added, names, strict=True)
+    )
+    columns = {**view.columns, **dict(zip(names, map(_origin, added), strict=True))}
+    return replace(view, columns=columns, select=view.select.replace("{inferred}", inferred))
 
 
 def _of_children(schema: TableSchema) -> View:

@@ -97,6 +97,17 @@ def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(rig: 
     assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "a"]
 
 
+def test_a_fields_column_whose_name_a_view_uses_now_is_kept(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{"children": [{"id": "c", "owner": "ben"}]}])
+    # Version 0.2.0 could give it this name.
+    rig.connection.db.execute("ALTER TABLE core.media_children RENAME owner TO ig_username")
+    rig.connection.db.execute(
+        "UPDATE core.fields SET column_name = 'ig_username', name = 'ig_username' WHERE name = 'owner'"
+    )
+    put(rig, snapshot)
+    assert ask(snapshot, "SELECT ig_username, ig_username_2 FROM media_children") == [(None, "ben")]
+
+
 def test_fields_are_counted_only_when_their_items_are_asked_for(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"x": n, "tags": [{"a": n}]} for n in range(100)])
     put(rig, snapshot)

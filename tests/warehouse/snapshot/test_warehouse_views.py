@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import duckdb
@@ -49,6 +50,7 @@ def item(account_id: str, surface: str, media_id: str, published_at: datetime | 
         "surface": surface,
         "media_id": media_id,
         "published_at": published_at,
+        "caption": None,
         "like_count": None,
         "first_seen_at": published_at or ago(),
         "last_seen_at": NOW,
@@ -93,7 +95,8 @@ def gap(account_id: str, surface: str, since: datetime) -> dict[str, Any]:
 
 
 def world(**rows: list[dict[str, Any]]) -> Rows:
-    names = ("accounts", "media", "media_metrics", "completed_scans", "run_outcomes", "gaps")
+    names = ("accounts", "account_status_history", "media", "media_history", "media_metrics", "completed_scans",
+             "run_outcomes", "gaps")  # fmt: skip
     signed = {"snapshot_at": NOW, "version": "1", "stale_after": 36 * 3600.0, "full_refresh_every": 7 * 86_400.0}
     return {"published": [signed]} | {name: rows.get(name, []) for name in names}
 
@@ -124,6 +127,7 @@ class Chance:
                 removed_at=self.draw.choice([None, None, None, ago(3)]),
             )
         )
+        self.statuses(account_id)
         for surface in ("posts", "stories"):
             for day in range(self.draw.randint(0, 3)):
                 self.outcome(account_id, surface, ago(day, self.draw.randrange(20)))
@@ -140,6 +144,25 @@ class Chance:
             if self.draw.random() < 0.2:
                 self.rows["gaps"].append(gap(account_id, surface, self.moment()))
         self.media(account_id, f"name of {account_id}")
+
+    def statuses(self, account_id: str) -> None:
+        times: list[datetime | None] = [ago(hours=hours) for hours in sorted(self.draw.sample(range(900), 4))]
+        for until, since in pairwise([None, *times]):
+            status = self.draw.choice(["active", "token_expired", "removed"])
+            row = {"account_id": account_id, "ig_username": f"name of {account_id}", "status": status}
+            self.rows["account_status_history"].append(row | {"valid_from": since, "valid_to": until})
+
+    def captions(self, account_id: str, name: str | None, surface: str, media_id: str) -> str | None:
+        """Add one to three versions of an item, and return the caption of the current one."""
+        current = None
+        times = sorted(self.draw.sample(range(900), self.draw.randint(1, 3)), reverse=True)
+        for since, until in zip_longest(times, times[1:]):
+            current = self.draw.choice([None, "", "a #Sun and #sun", "#sun #\u00e9t\u00e9_26 and more", "plain # text"])
+            key = {"account_id": account_id, "ig_username": name, "surface": surface, "media_id": media_id}
+            valid_to = None if until is None else ago(hours=until)
+            version = {"valid_from": ago(hours=since), "valid_to": valid_to, "caption": current}
+            self.rows["media_history"].append(key | version)
+        return current
 
     def recent(self, surface: str) -> dict[str, Any]:
         """The rows of recent scans of posts."""
@@ -201,6 +224,7 @@ class Chance:
                 media_id,
                 published_at,
                 ig_username=name,
+                caption=self.captions(account_id, name, surface, media_id),
                 like_count=likes,
                 first_seen_at=first,
                 last_seen_at=moment + timedelta(hours=draw.choice([0, 1, 100, 1000])) if draw.random() < 0.9 else first,

@@ -1,0 +1,27 @@
+-- Changes of captions, one row each. The first caption of an item is no change. Removed items are included.
+-- key, not unique: account_id, surface, media_id, edited_at
+-- join: media by account_id, surface, media_id
+-- join: accounts by account_id
+WITH versions AS (
+    SELECT
+        account_id,
+        surface,
+        media_id,
+        ig_username,
+        valid_from,
+        caption,
+        lag(caption) OVER earlier AS old_caption,
+        row_number() OVER earlier AS version
+    FROM media_history
+    WINDOW earlier AS (PARTITION BY account_id, surface, media_id ORDER BY valid_from, valid_to NULLS LAST)
+)
+SELECT
+    account_id,  -- The account's id.
+    surface,  -- Where the item was listed: posts or stories.
+    media_id,  -- The item's id, always text.
+    ig_username,  -- The account's current name on the social network.
+    valid_from AS edited_at,  -- When a sync first saw the new caption, UTC.
+    old_caption,  -- The caption before; NULL if it had none.
+    caption AS new_caption  -- The caption since; NULL if it was taken away.
+FROM versions
+WHERE version > 1 AND caption IS DISTINCT FROM old_caption

@@ -1,0 +1,22 @@
+-- Hashtags in the captions of posts, in lower case, over all accounts. A tag that a caption repeats counts once. Removed
+-- posts are included. Relative likes are those of post_performance.
+-- key: hashtag
+WITH tagged AS (
+    SELECT
+        m.account_id,
+        m.media_id,
+        m.published_at,
+        unnest(list_distinct(regexp_extract_all(lower(m.caption), '#([\p{L}\p{M}\p{N}_]+)', 1))) AS hashtag
+    FROM media AS m
+    WHERE m.surface = 'posts'
+)
+SELECT
+    t.hashtag,  -- The tag without its number sign.
+    count(*) AS posts,  -- Number of posts with it.
+    count(DISTINCT t.account_id) AS accounts,  -- Number of accounts with such posts.
+    min(t.published_at) AS first_used_at,  -- When the first such post was published, UTC.
+    max(t.published_at) AS last_used_at,  -- When the last such post was published, UTC.
+    median(p.relative_likes) AS relative_likes  -- Median of relative_likes of these posts; NULL if none has it.
+FROM tagged AS t
+LEFT JOIN post_performance AS p USING (account_id, media_id)
+GROUP BY t.hashtag
