@@ -9,6 +9,7 @@ from connectors.warehouse.storage.errors import StatusUnreadable
 from flows.config.settings import Settings
 from models.runs import RunState
 
+_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 _KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
 
 
@@ -20,20 +21,17 @@ class Current:
     problem: str | None = None
     is_damaged: bool = False
 
-    def run_after(self, snapshot: Snapshot, columns: tuple[str, ...]) -> dict[str, Any] | None:
-        """Return the run that is not in the snapshot yet, if any, as a row with these columns of `runs`."""
-        if self.status is None or self.status.run_id is None:
-            return None
-        if snapshot.query(_KNOWN, [self.status.run_id]).rows != [(0,)]:
-            return None
-        return self.as_run(columns)
+    def runs(self, snapshot: Snapshot, limit: int) -> list[dict[str, Any]]:
+        """Return the last runs, newest first: the current one, if the snapshot does not have it yet, and its own."""
+        answer = snapshot.query(_RUNS, [limit])
+        rows, run = answer.records(), self.as_run() or {}
+        if run.get("run_id") is not None and snapshot.query(_KNOWN, [run["run_id"]]).rows == [(0,)]:
+            rows.insert(0, {name: run.get(name) for name in answer.columns})
+        return rows[:limit]
 
-    def as_run(self, columns: tuple[str, ...] = ()) -> dict[str, Any] | None:
-        """Return the status as a row with these columns of `runs`; values that it does not have are None."""
-        if self.status is None:
-            return None
-        fields = asdict(self.status) | {"state": self.status.state.value}
-        return {name: fields.get(name) for name in columns or tuple(fields)}
+    def as_run(self) -> dict[str, Any] | None:
+        """Return the status as a row of `runs`, as far as it is known."""
+        return None if self.status is None else asdict(self.status) | {"state": self.status.state.value}
 
     def other(self) -> Status | None:
         """Return the status of a command without a run, such as publish, that is running or failed."""

@@ -4,16 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import BaseModel
 
+from connectors.warehouse.storage.paths import local
 from flows.cli.command_table import ADVANCED
 from flows.config.errors import SettingsError
 from flows.config.options import ExpertOptions, SyncOptions
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
+from flows.config.wrong_value import refusal
 from models.feeds import SURFACES
 
 
@@ -26,6 +29,14 @@ def option(model: type[BaseModel], field: str, name: str | None = None, word: st
     text = str(model.model_fields[field].description)
     repeated = " May be repeated." if model.model_fields[field].default == [] else ""
     return typer.Option(name or _name(field), metavar=word, help=text + repeated)
+
+
+def to_path(name: str, text: str, check: Callable[[Path], Path] = local) -> Path:
+    """Return the path given as the option or argument `name`. Raises SettingsError if `check` raises ValueError."""
+    try:
+        return check(Path(text))
+    except ValueError as error:
+        raise SettingsError(refusal(f"{name}: {error}", f" (got {text!r})")) from None
 
 
 def _surface(name: str) -> str:

@@ -14,12 +14,11 @@ from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
+from flows.cli.options import to_path
 from flows.cli.output.query_table import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.clock import SystemClock
-from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment
-from flows.config.wrong_value import refusal
 from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
@@ -142,10 +141,7 @@ def demo(
     Each call syncs the same catalogue one day later.
     """
     check_variables()
-    try:
-        snapshot = database(Path(folder) / "analytics.duckdb")
-    except ValueError as error:
-        raise SettingsError(refusal(f"--folder: {error}", f" (got {folder!r})")) from None
+    snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
     home = snapshot.parent
     day, first = _next_day(snapshot, SystemClock().now())
     out.print(

@@ -26,8 +26,6 @@ _ACCOUNTS = _SQL["accounts"].format(items=_ITEMS)
 
 _REMOVED = "SELECT count(*) AS accounts, max(removed_at) AS last FROM accounts WHERE removed_at IS NOT NULL"
 
-_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
-
 _ROOM_FOR_SIZES = 95
 _ROOM_FOR_WHAT = 24
 
@@ -84,9 +82,7 @@ def runs(
     now = current(settings)
     try:
         with open_snapshot(current_snapshot(settings)) as opened:
-            answer = opened.query(_RUNS, [last])
-            after = now.run_after(opened, answer.columns)
-            rows = [*filter(None, [after]), *answer.records()][:last]
+            rows = now.runs(opened, last)
     except SnapshotMissing:
         # The first run may be running, or interrupted.
         if now.status is None or now.status.run_id is None:

@@ -6,13 +6,10 @@ from typing import Annotated
 import typer
 from humanize import naturalsize
 
-from connectors.warehouse.storage.paths import local
-from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
+from flows.cli.options import AsJson, SnapshotFile, SurfaceNames, to_path
 from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
-from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.config.wrong_value import refusal
 from flows.reporting.reader import WEEKS, Audience, Scope
 from flows.reporting.words import count, moment
 from models.feeds import SURFACES
@@ -50,12 +47,7 @@ def report(
     settings = load(snapshot=snapshot)
     from flows.reporting.page.write import write
 
-    path = settings.report_file()
-    if file is not None:
-        try:
-            path = local(Path(file))
-        except ValueError as error:
-            raise SettingsError(refusal(f"FILE: {error}", f" (got {file!r})")) from None
+    path = settings.report_file() if file is None else to_path("FILE", file)
     surfaces = tuple(each for each in sorted(SURFACES) if not surface or each in surface)
     scope = Scope(accounts=tuple(account or ()), surfaces=surfaces, weeks=weeks, audience=audience)
     written = write(current_snapshot(settings), path, scope, apart_from=settings.warehouse)

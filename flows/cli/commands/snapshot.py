@@ -4,7 +4,6 @@ import csv
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -14,8 +13,7 @@ from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export as write_export
 from connectors.warehouse.snapshot.reader import Snapshot, Stream, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
-from connectors.warehouse.storage.paths import local
-from flows.cli.options import AsJson, LogFormat, SnapshotFile
+from flows.cli.options import AsJson, LogFormat, SnapshotFile, to_path
 from flows.cli.output.plain_table import print_rows
 from flows.cli.output.query_json import Document
 from flows.cli.output.query_table import print_table
@@ -34,7 +32,6 @@ from flows.cli.signals import ended_at_once
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.config.wrong_value import refusal
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment
 
@@ -150,10 +147,7 @@ def export(
 ) -> None:
     """Export the snapshot as Parquet files with a manifest. Does not block a sync."""
     settings = load(snapshot=snapshot)
-    try:
-        written = local(Path(folder))
-    except ValueError as error:
-        raise SettingsError(refusal(f"DIR: {error}", f" (got {folder!r})")) from None
+    written = to_path("DIR", folder)
     exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
     if as_json:
         sizes = [

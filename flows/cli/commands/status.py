@@ -42,8 +42,6 @@ SELECT outcome, error_code, scans, accounts, resume_after, detail, examples[1].c
 FROM ({grouped(LAST_OUTCOMES)}) ORDER BY scans DESC, outcome, error_code
 """  # noqa: S608 - our own statement
 
-_LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY seq DESC LIMIT 1"
-
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
 
@@ -55,8 +53,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
     reader = Reader(snapshot, now=now, stale_after=stale_after)
     [totals] = reader.records(_SQL["totals"])
     items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(_SQL["items"]).rows)
-    answer = snapshot.query(_LAST_RUN)
-    last = [*filter(None, [state.run_after(snapshot, answer.columns)]), *answer.records()][:1]
+    last = state.runs(snapshot, 1)
     shown = {run["run_id"] for run in last}
     report = last_report(reader)
     data = NO_DATA if report is None else report.data
