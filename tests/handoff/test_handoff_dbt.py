@@ -62,6 +62,16 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
     assert fresh["loaded_at_field"] in {column["name"] for column in tables["published"]["columns"]}
 
 
+@pytest.mark.parametrize(
+    ("table", "joined"), [("media_tags", ["media", "accounts"]), ("comments_replies", ["accounts"])]
+)
+def test_a_child_table_is_joined_with_the_items_that_have_its_lists(table: str, joined: list[str]) -> None:
+    columns = [{"name": name, "type": "VARCHAR", "comment": ""} for name in views()["media_children"].relation.key]
+    text = sources([{"name": table, "kind": "view", "comment": ""}], {table: columns}, None)
+    [described] = yaml.safe_load(text)["sources"][0]["tables"]
+    assert [join["table"] for join in described["config"]["meta"]["joins"]] == joined
+
+
 def test_names_from_the_api_are_escaped_for_templates_and_terminals() -> None:
     hostile = "{{ env_var('HOME') }} {% do x %} {# y #} {{{ \x1b[31m \u202e"
     table = {"name": "media_odd", "kind": "table", "comment": hostile}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -63,9 +64,12 @@ def _table(table: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], relat
 def _relation(name: str, columns: Sequence[Mapping[str, Any]]) -> Relation:
     if name in views():
         return views()[name].relation
-    # Tables that are not declared are child tables of other arrays of objects.
+    # Tables that are not declared are child tables of other arrays of objects, named after the items.
     child = views()[CHILDREN].relation
-    return child if {column["name"] for column in columns} >= set(child.key) else Relation()
+    if not {column["name"] for column in columns} >= set(child.key):
+        return Relation()
+    joins = (join for join in child.joins if "media_id" not in join.columns or name.startswith(f"{join.table}_"))
+    return replace(child, joins=tuple(joins))
 
 
 def sources(
