@@ -3,7 +3,6 @@
 import csv
 import sys
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import typer
@@ -36,14 +35,6 @@ from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, moment
 
 
-class Format(StrEnum):
-    """The output format of a query's result."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-
-
 class _Terminal:
     """Standard output for raw rows on a terminal, without control characters."""
 
@@ -62,7 +53,7 @@ def _print_csv(stream: Stream) -> None:
 def query(
     sql: Annotated[str, typer.Argument(help="SQL query in DuckDB's dialect; `-` reads it from standard input.")],
     *,
-    style: Annotated[Format, typer.Option("--format", "-f", help="Output format.")] = Format.TABLE,
+    style: Annotated[Literal["table", "csv", "json"], typer.Option("--format", "-f", help="Output format.")] = "table",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
@@ -75,10 +66,10 @@ def query(
     # Arguments may be invalid UTF-8, which DuckDB does not accept.
     text = text.encode(errors="surrogateescape").decode(errors="replace")
     with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
-        document = Document() if as_json or style is Format.JSON else None
+        document = Document() if as_json or style == "json" else None
         try:
             if document is None:
-                write = _print_csv if style is Format.CSV else print_table
+                write = _print_csv if style == "csv" else print_table
                 write(opened.user_query(text))
             else:
                 with ended_at_once(document.stop):

@@ -99,8 +99,11 @@ def _labels(labels: Sequence[str], indexes: int, y: float) -> Iterator[Markup]:
         if label and (not shown or index - shown[-1] >= indexes / _LABELS):
             shown.append(index)
     for number, index in enumerate(shown):
-        middle = _percent((index + 0.5) / indexes)
-        yield element("text", labels[index], x=middle, y=y, text_anchor="middle", class_="alt" if number % 2 else None)
+        yield _label(labels[index], (index + 0.5) / indexes, y, number)
+
+
+def _label(text: str, place: float, y: float, number: int, anchor: str = "middle") -> Markup:
+    return element("text", text, x=_percent(place), y=y, text_anchor=anchor, class_="alt" if number % 2 else None)
 
 
 def _tooltip(row: Row, kinds: Kinds, *, is_gap: bool) -> Markup:
@@ -181,15 +184,9 @@ def lines(
     total = _LINES_HEIGHT + _ROOM_ABOVE + _ROOM_BELOW
     size = {"viewBox": f"0 0 {_WIDE} {total}", "width": "100%", "height": total, "preserveAspectRatio": "none"}
     ends = {0: "start", len(x_labels) - 1: "end"}
+    below = _LINES_HEIGHT + _ROOM_ABOVE + 14
     labels = [
-        element(
-            "text",
-            label,
-            x=_percent(index / (len(x_labels) - 1)),
-            y=_LINES_HEIGHT + _ROOM_ABOVE + 14,
-            text_anchor=ends.get(index, "middle"),
-            class_="alt" if index % 2 else None,
-        )
+        _label(label, index / (len(x_labels) - 1), below, index, ends.get(index, "middle"))
         for index, label in enumerate(x_labels)
     ]
     return _drawing(name, total, *scale.grid(), element("svg", *drawn, **size), *labels)
