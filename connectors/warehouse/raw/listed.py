@@ -11,15 +11,10 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.store import RawStore, parquet
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.feed_items import feed_items
 from connectors.warehouse.storage.quoting import literal
-from models.feeds import FEEDS
 
 _LIST = "core.raw_parts"
-
-_ITEM_TABLES = """
-SELECT table_name FROM duckdb_tables()
-WHERE database_name = current_database() AND schema_name = 'core' AND list_contains(?, table_name)
-"""
 
 _MENTIONED = re.compile(r"\braw_media\b", re.IGNORECASE)
 
@@ -81,9 +76,7 @@ def mentions_raw_media(query: str) -> bool:
 
 def add_raw_media(db: DuckDBPyConnection, parts: list[ListedPart]) -> None:
     """Create the view `raw_media` of these parts: the newest version of each item of any feed."""
-    # A snapshot that an earlier version published lacks the tables of later feeds.
-    tables = db.execute(_ITEM_TABLES, [sorted({feed.table for feed in FEEDS.values()})]).fetchall()
-    landed = " UNION ALL ".join(f"SELECT raw_landed AS landed FROM core.{table}" for (table,) in tables)  # noqa: S608
+    landed = feed_items(lambda query, values: db.execute(query, values).fetchall(), "raw_landed AS landed")
     db.execute(
         f"CREATE TEMP VIEW raw_media AS SELECT r.* FROM {parquet(part.path for part in parts)} AS r"  # noqa: S608
         f" SEMI JOIN ({landed}) AS m USING (landed)"

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from connectors.warehouse.runs.selection import Ask, asking
+from connectors.warehouse.runs.selection import asking
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.feed_items import Ask
 from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
 from models.runs import LONG_COOLDOWN, OutcomeKind

@@ -1,10 +1,11 @@
 """Selects the accounts that a backfill scans, with the same SQL for the warehouse and the snapshot."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.feed_items import Ask, feed_items
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.feeds import SURFACES
@@ -12,9 +13,6 @@ from models.selection import ChosenAccount, Selection, SelectionError
 from models.text import one_line
 
 _SQL = statements(__name__)
-
-# A function that runs SQL with values for the parameters $1, $2 ...
-Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
 # The most unknown accounts that the message names, to keep it readable.
 _MOST_NAMED = 5
@@ -58,7 +56,11 @@ def choose(
     if selection.failed:
         _refuse_catalogue(ask, database)
     rows = ask(
-        _SQL["choose"].format(schema=database, incomplete=_INCOMPLETE.format(schema=database)),
+        _SQL["choose"].format(
+            schema=database,
+            incomplete=_INCOMPLETE.format(schema=database),
+            items=feed_items(ask, "account_id, surface, removed_at"),
+        ),
         (
             json.dumps(selection.surfaces),
             json.dumps(named),

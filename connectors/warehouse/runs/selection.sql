@@ -43,7 +43,7 @@ wanted AS (
 ),
 known AS (
     SELECT account_id, surface, count(*) AS items
-    FROM {schema}.media SEMI JOIN wanted USING (account_id, surface)
+    FROM ({items}) SEMI JOIN wanted USING (account_id, surface)
     WHERE removed_at IS NULL
     GROUP BY account_id, surface
 )

@@ -13,6 +13,7 @@ from connectors.warehouse.raw.store import check_part
 from connectors.warehouse.snapshot.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.storage.feed_items import feed_items
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 
@@ -78,6 +79,10 @@ class Snapshot:
     def _count(self, table: str) -> int:
         ((rows,),) = self.query(f"SELECT count(*) FROM main.{quoted(table)}").rows  # noqa: S608 - quoted
         return int(rows)
+
+    def items(self, columns: str) -> str:
+        """Return the query for columns of the items of all feeds, such as `media_id` and `removed_at`."""
+        return feed_items(lambda query, values: self.query(query, values).rows, columns)
 
     def columns(self, table: str) -> list[dict[str, Any]]:
         """Return name, type and comment of each column of a table or view."""

@@ -21,8 +21,7 @@ from models.text import one_line
 _SQL = statements(__name__)
 
 _SURFACES = sorted(SURFACES)
-_ITEMS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
-_ACCOUNTS = _SQL["accounts"].format(items=_ITEMS)
+_COUNTS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
 
 _REMOVED = "SELECT count(*) AS accounts, max(removed_at) AS last FROM accounts WHERE removed_at IS NOT NULL"
 
@@ -47,7 +46,8 @@ def accounts(
 ) -> None:
     """List accounts: status, token expiry and age of their media."""
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
-        rows = opened.query(_ACCOUNTS, [expired]).records()
+        items = opened.items("account_id, surface, removed_at")
+        rows = opened.query(_SQL["accounts"].format(counts=_COUNTS, items=items), [expired]).records()
         [removed] = opened.query(_REMOVED).records()
     if as_json:
         print_json({"accounts": rows})

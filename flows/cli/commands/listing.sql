@@ -1,13 +1,13 @@
 -- name: accounts
 SELECT
     a.ig_username, a.status, a.token_expired_since, a.missing_since,
-    {items},
+    {counts},
     (
         SELECT min(greatest(w.complete_at, w.recent_at)) FROM completed_scans AS w
         WHERE w.surface <> '' AND w.account_id = a.account_id
     ) AS media_as_of,
     a.account_id
 FROM accounts AS a
-LEFT JOIN media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
+LEFT JOIN ({items}) AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
 WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
 GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username

@@ -52,7 +52,8 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
     """Read the contents of the status; `stale_after`, in seconds, overrides the limit of the snapshot."""
     reader = Reader(snapshot, now=now, stale_after=stale_after)
     [totals] = reader.records(_SQL["totals"])
-    items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(_SQL["items"]).rows)
+    present = _SQL["items"].format(items=snapshot.items("account_id, surface, removed_at"))
+    items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(present).rows)
     last = state.runs(snapshot, 1)
     shown = {run["run_id"] for run in last}
     report = last_report(reader)

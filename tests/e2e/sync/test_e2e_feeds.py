@@ -270,6 +270,8 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
     assert _run(there, code, 6, "query", raw, "--format", "csv").split() == [
         "surface,items", "comments,4", "posts,1", "stories,1"
     ]  # fmt: skip
+    assert json.loads(_run(there, code, 6, "status", "--json"))["totals"]["comments"] == 3
+    assert json.loads(_run(there, code, 6, "accounts", "--json"))["accounts"][0]["comments"] == 3
     fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
     assert there.ask(fresh) == [("comments", True), ("posts", True), ("stories", True)]
     for command in ("rebuild", "compact"):
