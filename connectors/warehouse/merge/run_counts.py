@@ -1,7 +1,7 @@
 """Changes per run: counted by the merge, in its transaction, for the run that landed each page.
 
 The sums over all rows include everything ever merged, regardless of kills, resumed runs and retention: `sum(added)` is
-the number of rows of `core.media`. An event is counted once, however the pages were divided into merges.
+the number of rows of all tables of items. An event is counted once, however the pages were divided into merges.
 """
 
 from collections.abc import Collection, Mapping

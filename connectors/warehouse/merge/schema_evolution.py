@@ -71,16 +71,9 @@ def create_children(connection: Connection, schema: TableSchema) -> None:
 
 
 def _alter_children(
-    connection: Connection,
-    schema: TableSchema,
-    lists: Sequence[Field],
-    there: dict[str, str] | None,
-    known: Registry,
+    connection: Connection, schema: TableSchema, lists: Sequence[Field], there: dict[str, str] | None, known: Registry
 ) -> bool:
-    """Alter a child table to match its schema; return whether it was replaced and must be filled from stored items.
-
-    `lists` are the fields of the lists that fill it.
-    """
+    """Alter a child table, which these lists fill; return whether it is new and must be filled from stored items."""
     new = [column for column in schema.columns if there is None or column.name not in there]
     is_widened = there is not None and any(there.get(one.name, one.type) != one.type for one in schema.columns)
     must_fill = (
