@@ -92,6 +92,12 @@ COMMANDS: Mapping[str, Command] = {
         'gramhouse query "SELECT surface, count(*) FROM media GROUP BY surface"',
         {"ignore_unknown_options": True},
     ),
+    "explain": Command(
+        "Read",
+        "explain",
+        "Show what is known of one item or account, in order of time, and why an item is or is not removed.",
+        "gramhouse explain nasa",
+    ),
     "describe": Command(
         "Read",
         "snapshot",

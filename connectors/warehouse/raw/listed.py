@@ -75,9 +75,9 @@ def mentions_raw_media(query: str) -> bool:
 
 
 def add_raw_media(db: DuckDBPyConnection, parts: list[ListedPart]) -> None:
-    """Create the view `raw_media` of these parts: the newest version of each item of any feed."""
+    """Create the views `raw_versions` of these parts, and `raw_media`: the newest version of each item of any feed."""
     landed = feed_items(lambda query, values: db.execute(query, values).fetchall(), "raw_landed AS landed")
+    db.execute(f"CREATE TEMP VIEW raw_versions AS FROM {parquet(part.path for part in parts)}")
     db.execute(
-        f"CREATE TEMP VIEW raw_media AS SELECT r.* FROM {parquet(part.path for part in parts)} AS r"  # noqa: S608
-        f" SEMI JOIN ({landed}) AS m USING (landed)"
+        f"CREATE TEMP VIEW raw_media AS SELECT r.* FROM raw_versions AS r SEMI JOIN ({landed}) AS m USING (landed)"  # noqa: S608
     )

@@ -1,0 +1,228 @@
+"""`gramhouse explain`: what the snapshot knows of one item or account, in order of time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby, pairwise, takewhile
+from typing import Annotated, Any
+
+import typer
+
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.statements import statements
+from flows.cli.options import AsJson, SnapshotFile
+from flows.cli.output.terminal import WARN, clean, err, out, print_json
+from flows.cli.snapshot_download import current_snapshot
+from flows.clock import SystemClock
+from flows.config.errors import SettingsError
+from flows.config.settings import load
+from flows.reporting.words import count, join, moment
+from models.removal import CONFIRM_AFTER_HOURS
+from models.text import one_line
+
+Record = dict[str, Any]
+
+_SQL = statements(__name__)
+
+# Columns of media_history that are not content.
+_OF_VERSIONS = {"account_id", "surface", "media_id", "ig_username", "valid_from", "valid_to"}
+
+# The number of characters shown of a value, and of those before the first difference of two.
+_VALUE, _CONTEXT = 60, 15
+
+# The order of events at the same time.
+_EVENTS = ("received", "new", "changed", "counted", "missed", "removed", "expired", "status", "scan")
+
+
+def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> Record:
+    return {
+        name: {"old": before[name], "new": value}
+        for name, value in after.items()
+        if name not in _OF_VERSIONS and value != before[name]
+    }
+
+
+def item_events(
+    item: Record, versions: Sequence[Record], counts: Sequence[Record], received: Sequence[Record]
+) -> list[Record]:
+    """Return what happened to an item, in order of time; no IO.
+
+    Each event has `at` and `event`: received, new, changed (with `changes` by column), counted (with `counts`), missed,
+    removed, expired.
+    """
+    events = [{"at": row["seen_at"], "event": "received", **row} for row in received]
+    events.append({"at": item["first_seen_at"], "event": "new"})
+    for before, after in pairwise(versions):
+        events.append({"at": after["valid_from"], "event": "changed", "changes": _differences(before, after)})
+    for at, of_time in groupby(counts, key=lambda row: row["at"]):
+        changed = {row["metric"]: {"old": row["old"], "new": row["value"]} for row in of_time}
+        events.append({"at": at, "event": "counted", "counts": changed})
+    if item["missing_since"] is not None:
+        events.append({"at": item["missing_since"], "event": "missed"})
+    if item["removed_at"] is not None:
+        events.append({"at": item["removed_at"], "event": item["removal"]})
+    return sorted(events, key=lambda event: (event["at"], _EVENTS.index(event["event"])))
+
+
+def item_state(item: Record) -> str:
+    """Return a sentence about whether an item is present, missing or removed, and why; no IO."""
+    if item["removal"] == "expired":
+        return (
+            f"Expired: a scan that ended {moment(item['removed_at'])} UTC did not list it 24 hours after publication."
+        )
+    if item["removed_at"] is not None:
+        ended = moment(item["removed_at"])
+        return f"Removed: two complete scans in a row did not list it; the first ended {ended} UTC. The row is kept."
+    if item["missing_since"] is not None:
+        return (
+            f"Missing: the scan that ended {moment(item['missing_since'])} UTC did not list it. It is marked as removed"
+            f" if the next complete scan, begun at least {count(CONFIRM_AFTER_HOURS, 'hour')} later, does not either."
+        )
+    seen = f"Present: last seen {moment(item['last_seen_at'])} UTC."
+    if item["token_expired_since"] is not None:
+        seen += f" Not scanned since the account's token expired ({moment(item['token_expired_since'])} UTC)."
+    return seen
+
+
+def next_scan(account: Record, surface: Record, *, now: datetime) -> str:
+    """Return what the next run will do for an account's surface; no IO."""
+    if account["status"] == "token_expired":
+        return "is skipped until the token is renewed, unless GRAMHOUSE_SCAN_EXPIRED is set"
+    if (until := surface["resume_after"]) is not None and until > now:
+        return f"waits until {moment(until, seconds=True)} UTC, as the API asked"
+    if surface["gap_resumes"]:
+        return f"resumes after page {surface['gap_pages']}, or begins again if that was too long ago"
+    return "begins at the first page"
+
+
+def with_runs(events: list[Record], runs: Sequence[Record]) -> list[Record]:
+    """Return the events with the `run_id` of the run during which they happened, None if it is not listed; no IO."""
+
+    def run_at(at: datetime) -> str | None:
+        found = (run for run in runs if run["started_at"] <= at and (run["ended_at"] is None or at <= run["ended_at"]))
+        return next((run["run_id"] for run in found), None)
+
+    return [{"run_id": run_at(event["at"]), **event} for event in events]
+
+
+def _item(opened: Snapshot, key: Sequence[str], *, with_raw: bool) -> Record:
+    versions, counts = opened.query(_SQL["versions"], key).records(), opened.query(_SQL["counts"], key).records()
+    received = opened.query(_SQL["raw"], key).records() if with_raw else []
+    [item] = opened.query(_SQL["item"], key).records()
+    events = with_runs(item_events(item, versions, counts, received), opened.query(_SQL["runs"]).records())
+    return {"state": item_state(item), "item": item, "events": events}
+
+
+def _account(opened: Snapshot, account_id: str, *, now: datetime) -> Record:
+    [account] = opened.query(_SQL["account"], [account_id]).records()
+    surfaces = opened.query(_SQL["surfaces"], [account_id]).records()
+    events = [{"event": "status", **row} for row in opened.query(_SQL["statuses"], [account_id]).records()]
+    events += [{"event": "scan", **row} for row in opened.query(_SQL["outcomes"], [account_id]).records()]
+    return {
+        "account": account,
+        "surfaces": [row | {"next_scan": next_scan(account, row, now=now)} for row in surfaces],
+        "events": sorted(events, key=lambda event: (event["at"], _EVENTS.index(event["event"]))),
+    }
+
+
+def _pair(change: Mapping[str, object]) -> str:
+    texts = ["nothing" if value is None else one_line(str(value)) for value in change.values()]
+    # Long texts that differ at their ends would look the same.
+    equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+    start = max(equal - _CONTEXT, 0) if max(map(len, texts)) > _VALUE else 0
+    return " → ".join(("…" if start else "") + one_line(text[start:], _VALUE) for text in texts)
+
+
+def _text(event: Record) -> str:
+    of_event = {**event.get("changes", {}), **event.get("counts", {})}
+    pairs = ", ".join(f"{name}: {_pair(change)}" for name, change in of_event.items())
+    scan = ""
+    if event["event"] == "scan":
+        scan = (
+            f"{event['surface']} {event['outcome']}, {count(event['pages'], 'page')}, {count(event['items'], 'item')}"
+        )
+    why = join(": ", (event.get("error_code"), event.get("detail")))
+    trace = join(", ", (event.get("run_id") and f"run {event['run_id']}", _trace(event)))
+    return join("  ", (pairs, scan, event.get("status"), why, f"({trace})" if trace else ""))
+
+
+def _trace(event: Record) -> str:
+    return f"correlation id {event['correlation_id']}" if event.get("correlation_id") else ""
+
+
+def _timeline(events: Sequence[Record], *, raw: bool) -> Iterator[str]:
+    for event in events:
+        at = moment(event["at"], seconds=True)
+        yield f"  [dim]{at}[/]  {event['event']:<8}  {clean(_text(event))}"
+        if raw and "payload" in event:
+            yield f"  [dim]{clean(event['payload'])}[/]"
+
+
+def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
+    if "item" in explained:
+        item = explained["item"]
+        yield f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}"
+        if item["permalink"]:
+            yield f"  {clean(item['permalink'])}"
+        yield f"  {explained['state']}"
+    else:
+        account = explained["account"]
+        since = moment(account["token_expired_since"] or account["removed_at"])
+        status = "removed" if account["removed_at"] else account["status"]
+        yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
+        yield f"  {clean(status)}{f' since {since} UTC' if since else ''}"
+        for row in explained["surfaces"]:
+            full, recent = moment(row["complete_at"]) or "never", moment(row["recent_at"])
+            scanned = f"scanned to the end {full}{f', to known posts {recent}' if recent else ''}"
+            last = join(" ", ("last outcome", row["outcome"] or "none", row["error_code"] and f"({row['error_code']})"))
+            yield f"  {row['surface']}: {scanned}; {clean(last)}; the next scan {row['next_scan']}"
+    yield from _timeline(explained["events"], raw=raw)
+
+
+def _explained(opened: Snapshot, what: str, *, with_raw: bool) -> list[Record]:
+    found = opened.query(_SQL["found"], [what.strip()]).records()
+    if not found:
+        message = f"The snapshot has no item or account {what!r}. Fix: `gramhouse accounts` lists the accounts."
+        raise SettingsError(message)
+    now = SystemClock().now()
+    return [
+        _account(opened, row["account_id"], now=now)
+        if row["media_id"] is None
+        else _item(opened, [row["account_id"], row["surface"], row["media_id"]], with_raw=with_raw)
+        for row in found
+    ]
+
+
+def explain(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="ITEM|ACCOUNT", help="Id or permalink of an item; or id, name or public id of an account."
+        ),
+    ],
+    *,
+    raw: Annotated[bool, typer.Option("--raw", help="Also print an item's JSON as received, each version.")] = False,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is known of one item or account, in order of time, and why an item is or is not removed."""
+    path = current_snapshot(load(snapshot=snapshot))
+    try:
+        with open_snapshot(path, with_raw=True) as opened:
+            found = _explained(opened, what, with_raw=True)
+    except WarehouseUnusable as error:
+        if raw:
+            raise
+        err.print(f"{WARN} Without the raw store: {clean(error)}", soft_wrap=True)
+        with open_snapshot(path) as opened:
+            found = _explained(opened, what, with_raw=False)
+    for event in (event for each in found for event in each["events"]):
+        if not raw:
+            event.pop("payload", None)
+    if as_json:
+        print_json({"found": found})
+        return
+    for each in found:
+        for line in _shown(each, raw=raw):
+            # Not wrapped, because an id that is split over two lines cannot be copied.
+            out.print(line, soft_wrap=True)

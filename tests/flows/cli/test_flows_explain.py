@@ -1,0 +1,143 @@
+"""The command `gramhouse explain`."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.warehouse.storage.connection import connect
+from flows.cli.commands.explain import item_state, next_scan
+from models.partition import CATALOGUE
+from tests.cli_runner import Cli
+from tests.warehouse.rig import ANNA, POSTS, STORIES, Rig, Scan, account, at
+
+Explain = Callable[..., list[dict[str, Any]]]
+
+LONG = "the same beginning of a caption that is longer than a line of a terminal is wide, "
+LINK = "https://photos.example/p/one/"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warehouse in which items were changed, missed and removed."""
+    folder = tmp_path_factory.mktemp("explain")
+    one = {"id": "1", "permalink": LINK, "caption": LONG + "old", "like_count": 3, "published_at": at(-90).isoformat()}
+    with connect(folder / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.land(Scan(CATALOGUE, "c", at(0)).page([account()], at(0), last=True))
+        rig.scan(POSTS, "p-1", 1, [one, {"id": "2"}, {"id": "3"}])
+        rig.scan(STORIES, "s-1", 2, [{"id": "1", "caption": "a story"}])
+        rig.scan(POSTS, "p-2", 24, [one | {"caption": LONG + "new", "like_count": 5}, {"id": "2"}])
+        rig.scan(POSTS, "p-3", 48, [one | {"caption": LONG + "new", "like_count": 5}])
+    return folder
+
+
+@pytest.fixture
+def explain(folder: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Explain:
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(folder / "w.duckdb"))
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(folder / "s.duckdb"))
+    if not (folder / "s.duckdb").exists():
+        assert run_cli("publish")[0] == 0
+
+    def explained(*arguments: str) -> list[dict[str, Any]]:
+        code, out, err = run_cli("explain", *arguments, "--json")
+        assert (code, err) == (0, "")
+        found: list[dict[str, Any]] = json.loads(out)["found"]
+        return found
+
+    return explained
+
+
+def test_an_item_is_explained_in_order_of_time(explain: Explain, run_cli: Cli) -> None:
+    [found] = explain(LINK)
+    assert [event["event"] for event in found["events"]] == [
+        "received", "new", "counted", "received", "changed", "counted",
+    ]  # fmt: skip
+    assert all(event["correlation_id"] for event in found["events"] if event["event"] == "received")
+    assert found["events"][4]["changes"] == {"caption": {"old": LONG + "old", "new": LONG + "new"}}
+    assert found["events"][5]["counts"] == {"like_count": {"old": 3, "new": 5}}
+    assert "payload" not in found["events"][0]
+    out = run_cli("explain", LINK)[1]
+    assert "caption: …minal is wide, old → …minal is wide, new" in out
+    assert "Present: last seen" in out
+
+
+def test_all_items_of_an_id_are_explained_with_raw_bytes(explain: Explain, run_cli: Cli) -> None:
+    posts, stories = explain("1", "--raw")
+    assert (posts["item"]["surface"], stories["item"]["surface"]) == ("posts", "stories")
+    assert [json.loads(event["payload"])["caption"] for event in posts["events"] if "payload" in event] == [
+        LONG + "old", LONG + "new",
+    ]  # fmt: skip
+    assert '"caption":"a story"' in run_cli("explain", "1", "--raw")[1]
+
+
+def test_a_missed_and_a_removed_item_say_why(explain: Explain) -> None:
+    [missed], [removed] = explain("2"), explain(" 3\r")
+    assert missed["events"][-1]["event"] == "missed"
+    assert missed["state"].startswith("Missing: the scan that ended")
+    assert removed["events"][-1]["event"] == "removed"
+    assert removed["state"].startswith("Removed: two complete scans in a row did not list it; the first ended")
+
+
+@pytest.mark.parametrize("name", [ANNA, ANNA.upper(), "anna", "k3Xw9QbT5mZa"])
+def test_an_account_is_explained_by_any_of_its_names(explain: Explain, run_cli: Cli, name: str) -> None:
+    [found] = explain(name)
+    assert found["account"]["account_id"] == ANNA
+    assert {row["surface"]: row["next_scan"] for row in found["surfaces"]} == {
+        "posts": "begins at the first page", "stories": "begins at the first page",
+    }  # fmt: skip
+    assert found["events"][0]["event"] == "status"
+    assert "anna, account " + ANNA in run_cli("explain", name)[1]
+
+
+def test_what_is_not_there_is_one_line(explain: Explain, run_cli: Cli) -> None:  # noqa: ARG001
+    code, _, err = run_cli("explain", "nobody")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "has no item or account 'nobody'. Fix: `gramhouse accounts`" in err
+
+
+def test_without_the_raw_store_the_rest_is_explained(explain: Explain, folder: Path, run_cli: Cli) -> None:  # noqa: ARG001
+    raw = folder / "raw"
+    raw.rename(folder / "elsewhere")
+    try:
+        code, out, err = run_cli("explain", LINK)
+        assert (code, "received" in out, "Without the raw store" in err) == (0, False, True)
+        assert "changed" in out
+        assert run_cli("explain", LINK, "--raw")[0] == 1
+    finally:
+        (folder / "elsewhere").rename(raw)
+
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SURFACE = {"resume_after": None, "gap_resumes": None, "gap_pages": None}
+
+
+@pytest.mark.parametrize(
+    ("status", "changed", "expected"),
+    [
+        ("active", {}, "begins at the first page"),
+        ("token_expired", {}, "is skipped until the token is renewed"),
+        ("active", {"resume_after": NOW + timedelta(hours=1)}, "waits until 2026-03-01 01:00:00 UTC"),
+        ("active", {"resume_after": NOW - timedelta(hours=1)}, "begins at the first page"),
+        ("active", {"gap_resumes": True, "gap_pages": 3}, "resumes after page 3"),
+        ("active", {"gap_resumes": False, "gap_pages": 3}, "begins at the first page"),
+    ],
+)
+def test_what_the_next_run_will_do(status: str, changed: dict[str, object], expected: str) -> None:
+    assert next_scan({"status": status}, SURFACE | changed, now=NOW).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, "Present: last seen 2026-03-01 00:00 UTC."),
+        ({"token_expired_since": NOW}, "Not scanned since the account's token expired (2026-03-01 00:00 UTC)."),
+        ({"removed_at": NOW, "removal": "expired"}, "Expired: a scan that ended 2026-03-01 00:00 UTC"),
+    ],
+)
+def test_why_an_item_is_present_or_expired(changed: dict[str, object], expected: str) -> None:
+    names = ("removal", "removed_at", "missing_since", "token_expired_since")
+    assert expected in item_state(dict.fromkeys(names) | {"last_seen_at": NOW} | changed)
