@@ -26,7 +26,7 @@ from tests.cli_runner import Cli
 
 ROOT = Path(__file__).parents[3]
 OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
-REQUIRED = {"export": ["out"], "backfill": ["--all"], "query": ["SELECT 1 AS a"]}
+REQUIRED = {"export": ["out"], "backfill": ["--all"], "query": ["SELECT 1 AS a"], "explain": ["nobody"]}
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,9 @@ def test_every_command_answers_a_wrong_setting_with_one_object(
     assert str(failed(out)["message"]).startswith("GRAMHOUSE_PAGE_SIZE: ")
 
 
-@pytest.mark.parametrize("command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query"])
+@pytest.mark.parametrize(
+    "command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query", "explain"]
+)
 def test_missing_settings_are_one_json_object(run_cli: Cli, command: str) -> None:
     code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
     assert (code, failed(out)["exit_code"], failed(out)["state"]) == (1, 1, "failed")
