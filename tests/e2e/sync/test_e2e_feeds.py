@@ -215,6 +215,8 @@ def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
     assert service.asked == ["", "2", "2"]
 
 
+# The next test has the same steps, with more tables.
+@pytest.mark.long
 @pytest.mark.parametrize(("feed", "added"), [("tagged", TAGGED)])
 def test_a_feed_of_one_entry_is_scanned_resumed_merged_removed_and_published(
     there: Operator, code: Path, service: Service
