@@ -58,12 +58,14 @@ def _gramhouse(
     pass
 
 
-def _say(error: object) -> None:
-    from flows.cli.output.terminal import FAIL, clean, err
+def _say(error: object) -> str:
+    """Print an error, or as a warning that a signal ended the command; return its text."""
+    from flows.cli.output.terminal import FAIL, WARN, clean, err
 
     for line in str(error).splitlines():
         # Not wrapped: a terminal does this itself, and a log has the complete line.
-        err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
+        err.print(f"{WARN if isinstance(error, Stopped) else FAIL} {clean(line)}", soft_wrap=True)
+    return str(error)
 
 
 class _Notices(logging.Handler):
@@ -88,9 +90,7 @@ def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:
         return "Missing command. Fix: see `gramhouse --help`."
     command = next((f" {each}" for each in arguments[:1] if each in COMMANDS), "")
     end = "" if message.endswith((".", "?")) else "."
-    message = f"{message}{end} Fix: see `gramhouse{command} --help`."
-    _say(message)
-    return message
+    return _say(f"{message}{end} Fix: see `gramhouse{command} --help`.")
 
 
 def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
@@ -137,18 +137,10 @@ def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | 
         where = error.filename or "Standard output"
         code, message = ExitCode.FAILED, f"{where}: {error.strerror or error}. Fix: correct this and retry."
     except Stopped as stopped:
-        return stopped.code, _stopped(stopped)
+        return stopped.code, _say(stopped)
     except SystemExit as ended:
         return int(ended.code or 0), None
-    _say(message)
-    return code, message
-
-
-def _stopped(stopped: Stopped) -> str:
-    from flows.cli.output.terminal import WARN, err
-
-    err.print(f"{WARN} {stopped}", soft_wrap=True)
-    return str(stopped)
+    return code, _say(message)
 
 
 def _end(code: int, *, message: str | None, as_json: bool) -> int:
@@ -178,7 +170,7 @@ def main() -> None:
     as_json = "--json" in arguments or _wants(arguments, "json", "--format", "-f")
 
     def last_words(stopped: Stopped) -> None:
-        _end(stopped.code, message=_stopped(stopped), as_json=as_json)
+        _end(stopped.code, message=_say(stopped), as_json=as_json)
 
     with ended_by_signals(last_words) as received:
         try:

@@ -21,15 +21,6 @@ from flows.cli.signals import run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.options import SyncOptions, parse_options
 from flows.config.settings import load
-from models.incremental import SyncMode
-
-
-def sync_mode(*, incremental: bool, full_refresh: bool) -> SyncMode | None:
-    """Return the mode given on the command line, if any. Raises SettingsError if both options are given."""
-    if incremental and full_refresh:
-        message = "--incremental and --full-refresh cannot be combined. Fix: use one of them."
-        raise SettingsError(message)
-    return "incremental" if incremental else "full_refresh" if full_refresh else None
 
 
 @with_run_arguments
@@ -54,7 +45,10 @@ def sync(
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
     """
-    mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
+    if incremental and full_refresh:
+        message = "--incremental and --full-refresh cannot be combined. Fix: use one of them."
+        raise SettingsError(message)
+    mode = "incremental" if incremental else "full_refresh" if full_refresh else None
     settings = run.settings("sync")
     from flows.cli.running import run_command
 
