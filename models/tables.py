@@ -52,7 +52,7 @@ def _account_id() -> Column[Any]:
 def _item() -> tuple[Column[Any], ...]:
     return (
         _account_id(),
-        _required("surface", VARCHAR, "Where the item was listed: posts or stories."),
+        _required("surface", VARCHAR, "Where the item was listed, such as posts or stories."),
         _required("media_id", VARCHAR, "The item's id, always text."),
     )
 
@@ -61,7 +61,7 @@ def _partition() -> tuple[Column[Any], ...]:
     return (
         _required("resource", VARCHAR, "What was scanned: accounts (the catalogue) or media."),
         _required("account_id", VARCHAR, "The scanned account; empty for the catalogue."),
-        _required("surface", VARCHAR, "posts or stories; empty for the catalogue."),
+        _required("surface", VARCHAR, "The feed, such as posts or stories; empty for the catalogue."),
     )
 
 
@@ -297,7 +297,7 @@ core_quarantine = Table(
     _required("reason", VARCHAR, "Why the record could not become a row."),
     _required("resource", VARCHAR, "accounts or media."),
     _required("account_id", VARCHAR, "The account whose page contained it; empty for the catalogue."),
-    _required("surface", VARCHAR, "posts or stories; empty for the catalogue."),
+    _required("surface", VARCHAR, "The feed, such as posts or stories; empty for the catalogue."),
     _optional("page", INTEGER, "Page of the scan, from 1."),
     _optional("position", INTEGER, "Position in the page, from 0; NULL if the whole page was rejected."),
     Column(

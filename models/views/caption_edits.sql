@@ -17,7 +17,7 @@ WITH versions AS (
 )
 SELECT
     account_id,  -- The account's id.
-    surface,  -- Where the item was listed: posts or stories.
+    surface,  -- Where the item was listed, such as posts or stories.
     media_id,  -- The item's id, always text.
     ig_username,  -- The account's current name on the social network.
     valid_from AS edited_at,  -- When a sync first saw the new caption, UTC.

@@ -4,7 +4,7 @@
 SELECT
     w.resource,  -- What was scanned: accounts (the catalogue) or media.
     w.account_id,  -- The scanned account; empty for the catalogue.
-    w.surface,  -- posts or stories; empty for the catalogue.
+    w.surface,  -- The feed, such as posts or stories; empty for the catalogue.
     w.complete_at,  -- When the last full scan received its last page.
     w.removals_undecided_since,  -- Since when missing items are not marked as removed, because scans rejected records;
                                  -- NULL if there are none.

@@ -19,7 +19,7 @@ scanned AS (
 SELECT
     a.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
-    s.surface,  -- posts or stories.
+    s.surface,  -- The feed, such as posts or stories.
     w.complete_at,  -- When the last full scan received its last page; NULL if there was none.
     w.recent_at,  -- When a recent scan after complete_at last reached posts seen by a closed scan; NULL if none has.
     w.covered_from,  -- Posts published after this are as of recent_at, others as of complete_at; NULL: all of them.

@@ -4,7 +4,7 @@
 -- join: accounts by account_id
 SELECT
     account_id,  -- The account's id, a UUID in lower case.
-    surface,  -- posts or stories.
+    surface,  -- The feed, such as posts or stories.
     since,  -- When the scan began that left the gap.
     cursor,  -- Cursor of the page that it would request next; NULL if the API refused it.
     pages,  -- Pages it landed.

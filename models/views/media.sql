@@ -4,7 +4,7 @@
 -- join: accounts by account_id
 SELECT
     gh_row.account_id,  -- The account's id, a UUID in lower case.
-    gh_row.surface,  -- Where the item was listed: posts or stories.
+    gh_row.surface,  -- Where the item was listed, such as posts or stories.
     gh_row.media_id,  -- The item's id, always text.
     gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.media_type,  -- Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM.

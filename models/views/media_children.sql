@@ -5,7 +5,7 @@
 -- join: accounts by account_id
 SELECT
     gh_row.account_id,  -- The account's id, a UUID in lower case.
-    gh_row.surface,  -- Where the item was listed: posts or stories.
+    gh_row.surface,  -- Where the item was listed, such as posts or stories.
     gh_row.media_id,  -- The item's id, always text.
     gh_row.position,  -- Position in the item's list, from 0.
     gh_lookup.ig_username,  -- The account's current name on the social network.

@@ -5,7 +5,7 @@
 -- join: accounts by account_id
 SELECT
     gh_row.account_id,  -- The account's id, a UUID in lower case.
-    gh_row.surface,  -- Where the item was listed: posts or stories.
+    gh_row.surface,  -- Where the item was listed, such as posts or stories.
     gh_row.media_id,  -- The item's id, always text.
     gh_row.valid_from,  -- When a sync first saw this version.
     gh_row.valid_to,  -- When a sync first saw the next version.

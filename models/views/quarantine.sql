@@ -5,7 +5,7 @@ SELECT
     reason,  -- Why the record could not become a row.
     resource,  -- accounts or media.
     account_id,  -- The account whose page contained it; empty for the catalogue.
-    surface,  -- posts or stories; empty for the catalogue.
+    surface,  -- The feed, such as posts or stories; empty for the catalogue.
     page,  -- Page of the scan, from 1.
     position,  -- Position in the page, from 0; NULL if the whole page was rejected.
     payload,  -- The record as the API sent it; in one that is not JSON, \xNN is a byte.

@@ -7,7 +7,7 @@ SELECT
     run_id,  -- The run.
     resource,  -- What was scanned: accounts (the catalogue) or media.
     account_id,  -- The scanned account; empty for the catalogue.
-    surface,  -- posts or stories; empty for the catalogue.
+    surface,  -- The feed, such as posts or stories; empty for the catalogue.
     outcome,  -- complete, recent, skipped, deferred, denied, not_found or failed.
     pages,  -- Pages of the partition that this run landed.
     items,  -- Records of the partition that this run landed.

@@ -17,7 +17,7 @@ from connectors.warehouse.storage.quoting import literal
 # The columns of a part, in order, each with its type and description.
 COLUMNS = {
     "account_id": ("VARCHAR", "The account's id, as in media."),
-    "surface": ("VARCHAR", "posts or stories."),
+    "surface": ("VARCHAR", "The feed, such as posts or stories."),
     "media_id": ("VARCHAR", "The item's id, as in media."),
     "seen_at": ("TIMESTAMPTZ", "When the page that brought it was received."),
     "run_id": ("VARCHAR", "The run that received it."),
