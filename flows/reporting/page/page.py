@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from itertools import groupby
+from itertools import cycle, groupby
 
 from humanize import naturaldelta
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,6 +19,7 @@ from flows.reporting.page import charts
 from flows.reporting.reader import Audience, Reader, Record, Scope
 from flows.reporting.run_report import last_report
 from flows.reporting.words import count, fix_for, run_title, several, span
+from models.feeds import FEEDS
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
@@ -31,6 +32,9 @@ _FILTERED = 300
 # limit is the number of posts per account. Neither applies if the report is for selected accounts.
 _FEW_LIKES = 10
 _POSTS_PER_ACCOUNT = 3
+
+# The styles of the feeds in the chart of removals.
+_REMOVED_STYLES = ("trouble", "waiting", "c2", "c1", "c3", "c5", "c4")
 
 _SQL = statements(__name__)
 
@@ -48,7 +52,8 @@ class Report:
 class Section:
     """A section: its template is `key`.html.j2, and `full` is the query for its full list.
 
-    `tables` are the queries of page.sql that prepare temporary tables for it. It is omitted without its `surface`.
+    `tables` are the queries of page.sql that prepare temporary tables for it. It is omitted without the `surface` that
+    the view of its full list is about.
     """
 
     audience: Audience
@@ -60,6 +65,9 @@ class Section:
 
 
 _CAUSES = "FROM run_outcomes WHERE outcome NOT IN ('complete', 'recent', 'skipped')"
+_REMOVED = " UNION ALL BY NAME ".join(
+    f"FROM {table} WHERE removal = 'removed'" for table in dict.fromkeys(feed.table for feed in FEEDS.values())
+)
 _RECENT = ("ripe", "recent_posts", "recent_likes")
 
 SECTIONS = (
@@ -74,7 +82,7 @@ SECTIONS = (
     Section(
         "analyst", "cadence", "Posting cadence", "FROM posting_cadence ORDER BY posts_28d DESC", "posts", ("cadence",)
     ),
-    Section("analyst", "removed", "What was removed", "FROM media WHERE removal = 'removed' ORDER BY removed_at DESC"),
+    Section("analyst", "removed", "What was removed", f"{_REMOVED} ORDER BY removed_at DESC"),
     Section("analyst", "stories", "Stories", "FROM stories_by_day ORDER BY day DESC", "stories"),
 )
 
@@ -112,6 +120,11 @@ def _runs(rows: Sequence[Record]) -> list[Record]:
     return runs
 
 
+def _removals(days: Sequence[Record], surfaces: Sequence[str]) -> list[Record]:
+    """Return the removals of days as rows of charts."""
+    return [{**day, **dict.fromkeys(surfaces, 0 if day["is_seen"] else None), **day["by_surface"]} for day in days]
+
+
 def _curves(posts: Sequence[Record]) -> list[charts.Curve]:
     """Return the growth of posts, the best last so that it is drawn on top."""
     return [
@@ -137,6 +150,8 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
     reader.set(
         since=midnight - timedelta(days=7 * scope.weeks - 1), few_likes=few_likes, posts_per_account=posts_per_account
     )
+    items = snapshot.items("account_id, surface, media_id, published_at, removed_at, removal")
+    reader.records(f"CREATE TEMP VIEW items AS {items}")
     report = last_report(reader)
     found = findings(report) if report else []
     actions = sum(finding.severity is Severity.ACTION for finding in found)
@@ -193,6 +208,7 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
     environment.globals |= {"charts": charts, "query": query, "scope": scope, "select": select}
     titles = {"operator": "For the operator", "analyst": "For the analyst"}
     html = environment.get_template("page.html.j2").render(
+        accounts=query("accounts")[0]["accounts"],
         actions=actions,
         causes=lambda: reader.records(f"{grouped(_SQL['last_outcomes'])} LIMIT 20"),
         few_likes=_FEW_LIKES,
@@ -204,7 +220,10 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
         posts_per_account=_POSTS_PER_ACCOUNT,
         published=reader.published,
         release=release,
+        removals=lambda: _removals(query("removed"), scope.surfaces),
+        removed=_REMOVED,
+        removed_styles=dict(zip(scope.surfaces, cycle(_REMOVED_STYLES), strict=False)),
         share=query("share")[0],
-        totals=query("totals")[0],
+        totals=query("totals"),
     )
     return Report(f"{MARK}{html}\n", reader.at, actions)

@@ -1,5 +1,5 @@
--- The queries of the report. The variables are those of Reader, and: since (the first midnight of the time axes, UTC), and
--- the limits few_likes and posts_per_account.
+-- The queries of the report. `items` has the items of all feeds. The variables are those of Reader, and: since (the first
+-- midnight of the time axes, UTC), and the limits few_likes and posts_per_account.
 
 -- name: days
 -- The days of the time axes. A day without a complete or partial run has no data: it is a gap, not zero.
@@ -14,12 +14,17 @@ FROM (
     SELECT unnest(generate_series(getvariable('since')::DATE, getvariable('made_at')::DATE, INTERVAL 1 DAY))::DATE AS day
 )
 
+-- name: accounts
+SELECT count(*) AS accounts FROM accounts WHERE removed_at IS NULL AND account_id IN (FROM chosen)
+
 -- name: totals
-SELECT
-    (SELECT count(*) FROM accounts WHERE removed_at IS NULL AND account_id IN (FROM chosen)) AS accounts,
-    count(*) FILTER (surface = 'posts') AS posts, count(*) FILTER (surface = 'stories') AS stories
-FROM media SEMI JOIN (SELECT account_id FROM accounts WHERE removed_at IS NULL) USING (account_id)
-WHERE removed_at IS NULL AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen)
+SELECT s.surface, count(i.surface) AS present
+FROM (SELECT unnest(getvariable('surfaces')) AS surface) AS s
+LEFT JOIN (
+    SELECT surface FROM items SEMI JOIN (SELECT account_id FROM accounts WHERE removed_at IS NULL) USING (account_id)
+    WHERE removed_at IS NULL AND account_id IN (FROM chosen)
+) AS i ON i.surface = s.surface
+GROUP BY s.surface ORDER BY s.surface
 
 -- name: share
 -- Expired tokens do not count.
@@ -243,21 +248,23 @@ ORDER BY days_since_last_post DESC, ig_username LIMIT 10
 
 -- name: removed
 SELECT d.name, d.label, r.day IS NOT NULL AS is_any, d.is_observed OR is_any AS is_seen,
-    if(is_seen, coalesce(r.posts, 0), NULL) AS posts, if(is_seen, coalesce(r.stories, 0), NULL) AS stories
+    coalesce(r.by_surface, MAP {}) AS by_surface
 FROM days AS d LEFT JOIN (
-    SELECT (removed_at AT TIME ZONE 'UTC')::DATE AS day,
-        count(*) FILTER (surface = 'posts') AS posts, count(*) FILTER (surface = 'stories') AS stories
-    FROM media
+    SELECT (removed_at AT TIME ZONE 'UTC')::DATE AS day, histogram(surface) AS by_surface FROM items
     WHERE removed_at >= getvariable('since') AND removal = 'removed' AND surface IN getvariable('surfaces')
       AND account_id IN (FROM chosen)
     GROUP BY day
 ) AS r USING (day) ORDER BY d.day
 
 -- name: last_removed
-SELECT ig_username, surface, caption, published_at, last_seen_at, removed_at, like_count,
-    count(*) OVER () AS total
-FROM media WHERE removal = 'removed' AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen)
-ORDER BY removed_at DESC, account_id, media_id LIMIT 20
+-- Only media have a caption. Items of other tables are named by their id.
+SELECT a.ig_username, i.surface, if(m.media_id IS NULL, i.media_id, m.caption) AS caption, i.published_at,
+    m.last_seen_at, i.removed_at, m.like_count, count(*) OVER () AS total
+FROM items AS i JOIN accounts AS a USING (account_id)
+LEFT JOIN media AS m
+  ON m.removal = 'removed' AND m.account_id = i.account_id AND m.surface = i.surface AND m.media_id = i.media_id
+WHERE i.removal = 'removed' AND i.surface IN getvariable('surfaces') AND i.account_id IN (FROM chosen)
+ORDER BY i.removed_at DESC, i.account_id, i.media_id, i.surface LIMIT 20
 
 -- name: stories
 SELECT d.name, d.label, d.is_observed OR s.day IS NOT NULL AS is_seen,

@@ -1,6 +1,8 @@
 """A feed that is added to models/feeds.py, with or without a table of its own, is scanned, merged and published."""
 
+import html
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -78,9 +80,9 @@ run()
 
 @dataclass
 class Service:
-    """An API with one account, which has a post, and a feed of this name with two items on a page.
+    """An API with one account, which has two posts, and a feed of this name with two items on a page.
 
-    The answer to the feed's second page can be held.
+    The post 8 is removed together with the item 2. The answer to the feed's second page can be held.
     """
 
     feed: str
@@ -97,7 +99,8 @@ class Service:
             account = {"id": ACCOUNT, "public_id": "annaannaanna", "ig_username": "anna", "status": "active"}
             return {"items": [account], "next_cursor": None}
         if path != f"/api/v1/accounts/{ACCOUNT}/{self.feed}":
-            return {"items": [{"id": "9", "caption": "A post"}], "next_cursor": None}
+            kept = "89" if "2" in self.items else "9"
+            return {"items": [{"id": one, "caption": "A post"} for one in kept], "next_cursor": None}
         self.asked.append(cursor or "")
         if self.holds and cursor:
             self.is_held.set()
@@ -236,7 +239,7 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
         ]
         # Items of one table add nothing to the other.
         assert there.ask("SELECT surface, media_id, caption FROM media ORDER BY ALL") == [
-            (surface, "9", "A post") for surface in ("posts", "stories")
+            (surface, one, "A post") for surface in ("posts", "stories") for one in "89"
         ]
         assert there.ask("SELECT path, column_name FROM fields WHERE resource = 'media' ORDER BY ALL") == [
             ("/caption", "caption"), ("/id", "media_id")
@@ -246,10 +249,17 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
     check()
     raw = "SELECT surface, count(*) AS items FROM raw_media GROUP BY ALL ORDER BY ALL"
     assert _run(there, code, 6, "query", raw, "--format", "csv").split() == [
-        "surface,items", "comments,4", "posts,1", "stories,1"
+        "surface,items", "comments,4", "posts,2", "stories,2"
     ]  # fmt: skip
     assert json.loads(_run(there, code, 6, "status", "--json"))["totals"]["comments"] == 3
     assert json.loads(_run(there, code, 6, "accounts", "--json"))["accounts"][0]["comments"] == 3
+    _run(there, code, 6, "report", "page.html")
+    page = html.unescape((code / "page.html").read_text(encoding="utf-8"))
+    assert "<b>5</b><span>3 comments, 1 posts, 1 stories</span>" in page
+    assert "<title>comments: 1\nposts: 1\nstories: 1</title>" in re.sub(r"<title>\w+ [\d-]+\n", "<title>", page)
+    removed = re.findall(r'gramhouse query "(FROM [^"]+ BY NAME [^"]+)"', page)[-1]
+    assert len(there.ask(removed)) == 3
+    assert page.count("<td>comments</td><td><bdi>2</bdi></td>") == 1
     fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
     assert there.ask(fresh) == [("comments", True), ("posts", True), ("stories", True)]
     for command in ("rebuild", "compact"):
