@@ -35,6 +35,7 @@ class Recording:
 
     def _write(self) -> None:
         try:
+            self._snapshot.parent.mkdir(parents=True, exist_ok=True)
             write_status(self._snapshot, self._status)
         except OSError as error:
             path = status_path(self._snapshot)

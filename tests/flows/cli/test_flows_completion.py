@@ -44,8 +44,8 @@ def test_completion_is_installed_for_the_shell_that_asks(tmp_path: Path) -> None
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert "bash completion installed" in done.stdout
     asking = (
-        'source "$HOME/.bashrc"; COMP_WORDS=(gramhouse ex); COMP_CWORD=1; _gramhouse_completion gramhouse;'
+        'source "$HOME/.bashrc"; COMP_WORDS=(gramhouse exp); COMP_CWORD=1; _gramhouse_completion gramhouse;'
         ' echo "${COMPREPLY[@]}"'
     )
     message = subprocess.run(["bash", "-c", asking], env=environment, capture_output=True, text=True, check=True)
-    assert message.stdout.split() == ["export"]
+    assert message.stdout.split() == ["explain", "export"]
