@@ -300,6 +300,7 @@ def test_missing_values_do_not_break_the_page(snapshot: Path, tmp_path: Path) ->
     assert "never completed" in report.html
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_accounts_make_a_page_that_can_be_sent(snapshot: Path, tmp_path: Path) -> None:
     def made(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(

@@ -443,6 +443,7 @@ async def test_a_published_snapshot_contains_merged_items_only(path: Path) -> No
             assert snapshot.query("SELECT media_id FROM media").rows == [("1",)]
 
 
+@pytest.mark.long
 async def test_a_warehouse_with_hundreds_of_columns_is_checkpointed(path: Path) -> None:
     for day in range(3):
         fields = {f"f{field}": f"day {day}" for field in range(300)}

@@ -80,7 +80,8 @@ def test_a_deferred_scan_continues_at_its_checkpoint(operator: Operator, service
     assert_matches_api(operator, service)
 
 
-@pytest.mark.parametrize("limited", ["accounts", pytest.param("media", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("limited", ["accounts", "media"])
 def test_only_a_person_shortens_a_wait_of_more_than_a_day(
     operator: Operator, service: SandboxProcess, limited: str
 ) -> None:

@@ -229,7 +229,7 @@ def test_an_upgraded_warehouse_has_the_declared_tables_and_keeps_every_row(relea
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("upgraded", ["once", "again after a failure"])
+@pytest.mark.parametrize("upgraded", ["once", pytest.param("again after a failure", marks=pytest.mark.long)])
 async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(
     released: Path, upgraded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +264,7 @@ async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(
     assert list(released.parent.glob("*.segment-*")) == []
 
 
+@pytest.mark.long
 def test_an_upgraded_warehouse_is_rebuilt_without_changes(released: Path) -> None:
     tables = ("media", "media_superseded", "media_children", "media_music", "media_metrics")
     with connect(released) as connection:
@@ -334,6 +335,7 @@ def test_a_kill_right_after_the_upgrade_loses_nothing(closed: Path) -> None:
     assert ask(closed, "SELECT COLUMNS(*)::VARCHAR FROM core.media ORDER BY ALL") == before
 
 
+@pytest.mark.long
 def test_alembic_is_imported_only_where_there_is_something_to_upgrade(closed: Path) -> None:
     assert run(OPENS, closed).stdout == "True\n"
     assert run(OPENS, closed).stdout == "False\n"
