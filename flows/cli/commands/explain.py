@@ -34,6 +34,10 @@ _VALUE, _CONTEXT = 60, 15
 _EVENTS = ("received", "new", "changed", "counted", "missed", "removed", "expired", "status", "scan")
 
 
+def _in_order(events: Sequence[Record]) -> list[Record]:
+    return sorted(events, key=lambda event: (event["at"], _EVENTS.index(event["event"])))
+
+
 def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> Record:
     return {
         name: {"old": before[name], "new": value}
@@ -61,7 +65,7 @@ def item_events(
         events.append({"at": item["missing_since"], "event": "missed"})
     if item["removed_at"] is not None:
         events.append({"at": item["removed_at"], "event": item["removal"]})
-    return sorted(events, key=lambda event: (event["at"], _EVENTS.index(event["event"])))
+    return _in_order(events)
 
 
 def item_state(item: Record) -> str:
@@ -121,7 +125,7 @@ def _account(opened: Snapshot, account_id: str, *, now: datetime) -> Record:
     return {
         "account": account,
         "surfaces": [row | {"next_scan": next_scan(account, row, now=now)} for row in surfaces],
-        "events": sorted(events, key=lambda event: (event["at"], _EVENTS.index(event["event"]))),
+        "events": _in_order(events),
     }
 
 
