@@ -500,6 +500,16 @@ ops_missing_accounts = Table(
     comment="Accounts that a complete catalogue missed, and whose removal another one must confirm.",
 )
 
+ops_forgotten = Table(
+    "forgotten",
+    METADATA,
+    _required("mark", VARCHAR, "Hash of the account's id; the id itself is stored nowhere."),
+    _required("salt", VARCHAR, "The salt of the hash, the same in all rows."),
+    _required("forgotten_at", INSTANT, "When the account was erased."),
+    schema="ops",
+    comment="Accounts that `gramhouse forget` erased, and that syncs do not import, one row each.",
+)
+
 ops_warehouse = Table(
     "warehouse",
     METADATA,

@@ -10,6 +10,7 @@ from connectors.source.rate_limit import RateLimitBudget
 from flows.engine.scan import Depth, Scan, ScanContext, begin, end_scan, scan_partition
 from models.checkpoint import Checkpoint
 from models.feeds import SURFACES
+from models.forgotten import FORGOTTEN
 from models.partition import Partition, media
 from models.runs import Outcome, OutcomeKind
 
@@ -18,7 +19,8 @@ from models.runs import Outcome, OutcomeKind
 class ListedAccount:
     """An account that a run scans: its id, whether its token has expired, and the surfaces that are due.
 
-    `listed_as` is the id as the API writes it, if that differs. An account with an `unknown_status` is not scanned.
+    `listed_as` is the id as the API writes it, if that differs. An account with an `unknown_status` is not scanned, and
+    neither is one that `is_forgotten`; its id is its mark (models/forgotten.py).
     """
 
     account_id: str
@@ -27,6 +29,7 @@ class ListedAccount:
     listed_as: str | None = None
     unknown_status: str | None = None
     ig_username: str | None = None
+    is_forgotten: bool = False
 
 
 @dataclass(slots=True)
@@ -88,22 +91,20 @@ def _begin(run: ScanContext, account: AccountScan, surface: str) -> Scan:
     )
 
 
+def _why_not(account: ListedAccount) -> tuple[OutcomeKind, str, str]:
+    if account.is_forgotten:
+        return OutcomeKind.SKIPPED, FORGOTTEN, FORGOTTEN
+    if account.unknown_status is not None:
+        detail = f"The catalogue lists it with the status {account.unknown_status}."
+        return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
+    detail = "Its access token must be renewed; the next sync after that scans it again."
+    return OutcomeKind.SKIPPED, "token_expired", detail
+
+
 def not_scanned(accounts: Collection[ListedAccount], run_id: str, now: datetime) -> Iterator[Outcome]:
-    """Yield the outcomes of accounts that are not scanned: their token has expired, or their status is unknown."""
+    """Yield the outcomes of accounts that are not scanned: forgotten, with an unknown status or expired token."""
     for account in accounts:
-        kind, code, detail = (
-            (
-                OutcomeKind.SKIPPED,
-                "token_expired",
-                "Its access token must be renewed; the next sync after that scans it again.",
-            )
-            if account.unknown_status is None
-            else (
-                OutcomeKind.FAILED,
-                UNKNOWN_STATUS,
-                f"The catalogue lists it with the status {account.unknown_status}.",
-            )
-        )
+        kind, code, detail = _why_not(account)
         for surface in account.surfaces:
             partition = media(account.account_id, surface)
             yield Outcome(partition, run_id, kind, now, now, error_code=code, detail=detail)

@@ -25,7 +25,7 @@ async def sync_batch(run: Run, batch: Batch) -> BatchReport:
     """Scan the feeds of a batch's accounts; land an outcome for each partition.
 
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
-    are skipped, unless a setting lets them be scanned.
+    are skipped, unless a setting lets them be scanned. Forgotten accounts are always skipped.
     """
     resources = run.resources
     # Only counts are kept, because a large batch has tens of thousands of outcomes.
@@ -38,7 +38,8 @@ async def sync_batch(run: Run, batch: Batch) -> BatchReport:
         items += outcome.items
 
     def is_due(account: ListedAccount) -> bool:
-        return account.unknown_status is None and (resources.scan_expired or not account.expired)
+        is_known = account.unknown_status is None and not account.is_forgotten
+        return is_known and (resources.scan_expired or not account.expired)
 
     await _skip(run, [account for account in batch.accounts if not is_due(account)], ended)
     # The lock is released before the group waits for its tasks. Batches start their scans in turn, so that accounts

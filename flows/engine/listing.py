@@ -5,9 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
-from connectors.source.endpoints import CATALOGUE_SCOPE, Response
+from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
+from connectors.source.errors import ApiError
+from connectors.source.retry import Send
 from connectors.warehouse.runs.account_ids import stored_statuses
 from connectors.warehouse.runs.closed_scans import waiting_since
+from connectors.warehouse.runs.forgotten import read_forgotten
 from connectors.warehouse.runs.progress import listed, seen
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.accounts import ListedAccount
@@ -15,6 +18,7 @@ from flows.engine.run import Run
 from flows.engine.scan import Depth, begin, scan_partition
 from models.api import AccountPage
 from models.checkpoint import Checkpoint, ScanState
+from models.forgotten import Forgotten, without_forgotten
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from models.runs import Outcome
@@ -25,14 +29,19 @@ _EXPIRED = "token_expired"
 async def list_accounts(run: Run) -> Outcome:
     """Page through the account catalogue, with a cursor checkpoint for each page; note accounts whose token expired.
 
-    The accounts of a page go into batches at once.
+    The accounts of a page go into batches at once. The records of forgotten accounts are removed from a page when it is
+    received, so they never land.
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
     last = (await warehouse.checkpoints([""])).get(CATALOGUE)
     if run.request.accept_removals and last is not None and last.state is ScanState.COMPLETE:
         # The user confirms the present catalogue, not the one that an interrupted run listed.
         last = None
-    scan = begin(run.scans, CATALOGUE, last, depth=Depth(), seen=await _seen(warehouse, last))
+    scans, met = run.scans, set[str]()
+    forgotten = await warehouse.read(read_forgotten)
+    if forgotten.marks:
+        scans = replace(scans, send=_leaving_out(forgotten, scans.send, met))
+    scan = begin(scans, CATALOGUE, last, depth=Depth(), seen=await _seen(warehouse, last))
     # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
@@ -50,12 +59,33 @@ async def list_accounts(run: Run) -> Outcome:
             )
             rejected.extend(response.page.rejected)
 
-    outcome = await scan_partition(run.scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
+    outcome = await scan_partition(scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
     run.add(await _known(warehouse, rejected, surfaces))
+    run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
     if run.in_turn:
         run.batcher.waiting = await _longest_waiting(warehouse, run.batcher.waiting)
     run.all_listed()
     return outcome
+
+
+def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
+    """Return `send`, whose pages and errors do not contain forgotten accounts; their marks are added to `met`."""
+
+    async def filtered(request: ApiRequest) -> Response:
+        try:
+            response = await send(request)
+        except ApiError as error:
+            # The text of a malformed page would go to quarantine.
+            if error.body is not None and forgotten.marks_in(error.body):
+                raise replace(error, body=None) from None
+            raise
+        if not isinstance(response.page, AccountPage):
+            return response
+        page, marks = without_forgotten(response.page, forgotten)
+        met.update(marks)
+        return replace(response, page=page)
+
+    return filtered
 
 
 async def _seen(warehouse: Warehouse, last: Checkpoint | None) -> frozenset[str]:

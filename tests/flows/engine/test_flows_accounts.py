@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
+from connectors.source.errors import ApiError, client_error
 from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.runs.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.storage.errors import OtherService
 from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
@@ -17,9 +19,11 @@ from flows.reporting.events import events
 from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.report import sentence, to_json
 from flows.reporting.run_report import RunReport
-from models.runs import RunState
+from models.forgotten import mark_of
+from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request, rows, uuid
+from tests.security.canary import holding
 
 pytestmark = pytest.mark.anyio
 
@@ -212,6 +216,43 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     backfilled = await synced(tmp_path, service, day=1.1, selection=chosen)
     assert (backfilled.state, backfilled.media) == (RunState.COMPLETE, MergeStats())
     assert ["4ABC" in request.path for request in service.requests[asked:]] == [True]
+
+
+@pytest.mark.parametrize("spell", [str, str.upper])
+@pytest.mark.parametrize("malformed", [(), (2,)])
+async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace(
+    tmp_path: Path, spell: Callable[[str], str], malformed: Collection[int]
+) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4), malformed=malformed, spell=spell)
+    async with open_run_resources(tmp_path, service) as resources:
+        await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+    mark = mark_of(uuid(2), "a salt")
+    report = await synced(tmp_path, service, day=0)
+    assert (report.state, report.accounts, report.outcomes.kinds[OutcomeKind.SKIPPED]) == (RunState.COMPLETE, 3, 2)
+    assert {account_of(request) for request in service.requests} == {None, 1, 3}
+    skipped = "SELECT account_id, surface, detail FROM core.run_outcomes WHERE outcome = 'skipped' ORDER BY surface"
+    assert await stored(tmp_path, service, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
+    assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
+    async with open_run_resources(tmp_path, service) as resources:
+        assert await resources.warehouse.write(unmark_forgotten, uuid(2).upper())
+        assert not await resources.warehouse.write(unmark_forgotten, uuid(2))
+    service.malformed = ()
+    assert (await synced(tmp_path, service, day=1)).media.added == 1
+
+
+async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_path: Path) -> None:
+    def answer(request: ApiRequest) -> ApiError | None:
+        body = f'[{{"id": "{uuid(2)}"}}'
+        return (
+            client_error(request.operation, "malformed_page", "no page", body=body) if not account_of(request) else None
+        )
+
+    service = FakeApi(failure=answer)
+    async with open_run_resources(tmp_path, service) as resources:
+        await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+    assert (await synced(tmp_path, service, day=0)).state is RunState.FAILED
+    assert await stored(tmp_path, service, "FROM core.quarantine") == []
+    assert not holding(tmp_path, uuid(2))
 
 
 async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_service(tmp_path: Path) -> None:

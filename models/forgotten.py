@@ -1,0 +1,56 @@
+"""Accounts that `gramhouse forget` erased: recognized by a salted hash, because their ids are not stored."""
+
+import re
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from pydantic_core import to_json
+
+from models.api import Account, AccountPage
+from models.page_commit import RejectedRecord
+
+FORGOTTEN = "forgotten"
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def mark_of(account_id: str, salt: str) -> str:
+    """Return the mark of an account: a hash of the salt and its id, a UUID in any case (API 2)."""
+    digest = blake2b(account_id.lower().encode(), key=salt.encode(), digest_size=16).hexdigest()
+    return f"{FORGOTTEN}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The marks of the accounts that were erased, and the salt of their hashes, which is empty if there are none."""
+
+    salt: str = ""
+    marks: frozenset[str] = frozenset()
+
+    def marks_in(self, text: str) -> set[str]:
+        """Return the marks of the erased accounts whose ids a text contains."""
+        return {mark_of(found, self.salt) for found in _UUID.findall(text)} & self.marks
+
+
+def without_forgotten(page: AccountPage, forgotten: Forgotten) -> tuple[AccountPage, set[str]]:
+    """Return a page (API 4.1) without the records of erased accounts, and the marks of these accounts.
+
+    A rejected record is left out if its text contains such an id.
+    """
+    valid, rejected = iter(page.accounts), {record.position: record for record in page.rejected}
+    records: list[Account | RejectedRecord] = [rejected.get(position) or next(valid) for position in range(page.items)]
+    marks = [forgotten.marks_in(one.id if isinstance(one, Account) else one.payload) for one in records]
+    if not any(marks):
+        return page, set()
+    kept = [record for record, found in zip(records, marks, strict=True) if not found]
+    items = [one.model_dump() if isinstance(one, Account) else None for one in kept]
+    without = replace(
+        page,
+        accounts=tuple(one for one in kept if isinstance(one, Account)),
+        rejected=tuple(
+            replace(one, position=position) for position, one in enumerate(kept) if isinstance(one, RejectedRecord)
+        ),
+        items=len(kept),
+        body=to_json({"items": items, "next_cursor": page.next_cursor}, inf_nan_mode="null").decode(),
+    )
+    return without, set().union(*marks)
