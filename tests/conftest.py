@@ -46,7 +46,6 @@ LONGEST = (
     "test_flows_incremental",
     "test_e2e_cluster",
     "test_flows_clock",
-    "test_faults_sockets",
     "test_raw_media",
     "test_e2e_kills",
     "test_flows_changing_fields",

@@ -15,7 +15,7 @@ from tests.faults.fake_api import FakeApi
 from tests.faults.faulty_replies import error_reply
 from tests.faults.matrix import Moment
 from tests.faults.model import Model
-from tests.faults.runs import HOUR, ApiConnection, open_test_warehouse, sync
+from tests.faults.runs import HOUR, open_test_warehouse, sync
 from tests.faults.world import BEFORE, CATALOGUE, LEAVING, NOW, POSTS, Where
 
 
@@ -41,7 +41,7 @@ async def _prepared(folder: Path, cut_at: Where | None) -> PreparedWarehouse:
     async with open_test_warehouse(folder) as warehouse:
         for hour, api in players.items():
             ready.clock.passed = hour * HOUR
-            found = await sync(warehouse, folder, ready.clock, ApiConnection(api))
+            found = await sync(warehouse, folder, ready.clock, api)
             ready.model.sync(api.served)
             found.assert_agrees(ready.model)
     assert ready.model.scans.keys() == ({cut_at} if cut_at is not None else set())

@@ -36,8 +36,7 @@ class Fault:
 
     `marks`: marks of the cursors with which this page is requested, if it lands or loops. `attempts`: requests if it
     lasts for the whole run. `bytes_read`: the most bytes of the reply that may be read. `hours_later`: hours until the
-    next run. `in_catalogue`: the fault to use in the catalogue instead. `timed`: it takes real seconds, so it occurs
-    only once.
+    next run. `in_catalogue`: the fault to use in the catalogue instead.
     """
 
     name: str
@@ -54,7 +53,6 @@ class Fault:
     bytes_read: int = 1_000_000
     hours_later: float = 3.0
     in_catalogue: "Fault | None" = None
-    timed: bool = False
 
     def on(self, where: Where) -> "Fault":
         """Return the fault for a partition; some differ for the catalogue, whose pages have stricter rules."""
@@ -199,6 +197,4 @@ PAGES = (
     _landing("line breaks in strings and a last comma", faulty.raw_characters),
 )  # fmt: skip
 
-# Faults that are also tested on a socket; `make test` tests them only there.
 FAULTS = (*SECTION_7, *REFUSALS, *LIMITS, *NO_PAGE, *PAGES, *WIRE)
-NOT_ON_A_SOCKET = tuple(fault for fault in FAULTS if fault not in WIRE)

@@ -1,11 +1,11 @@
-"""Replies to a request, in this process or over a socket."""
+"""Replies to a request."""
 
 import asyncio
 import json
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 
@@ -16,40 +16,6 @@ from tests.flows.fake_api import CORRELATION_ID
 TRACED = {"x-correlation-id": CORRELATION_ID, "content-type": "application/json"}
 GIGABYTE = 1 << 30
 PIECE = 1 << 16
-
-
-class ServerSocket:
-    """The server's end of a connection, which can send any bytes; `counter` counts them."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, bytes_read: "ByteCounter") -> None:
-        self._reader = reader
-        self._writer = writer
-        self._counter = bytes_read
-        self._message = 0
-
-    async def send(self, piece: bytes) -> None:
-        self._writer.write(piece)
-        await self._writer.drain()
-        self._message += len(piece)
-        self._counter.bytes_read = max(self._counter.bytes_read, self._message)
-
-    async def end(self, how: str) -> None:
-        """Reset or close the connection, send nothing until the client closes it ("silence"), or keep it open."""
-        transport = self._writer.transport
-        assert isinstance(transport, asyncio.Transport)
-        if how == "reset":
-            transport.abort()
-        elif how == "close":
-            self._writer.close()
-        elif how == "silence":
-            await self._reader.read()
-
-
-class ByteCounter(Protocol):
-    bytes_read: int
-
-
-Play = Callable[[ServerSocket], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -66,10 +32,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Reply:
-    """A status, headers and a body, or an `error` instead. `page` is the page that must land.
-
-    `play` sends the reply over a socket instead.
-    """
+    """A status, headers and a body, or an `error` instead. `page` is the page that must land."""
 
     status: int = 200
     body: bytes = b""
@@ -78,7 +41,6 @@ class Reply:
     error: Exception | None = None
     page: Page | None = None
     code: str | None = None
-    play: Play | None = None
 
 
 class Pieces(httpx.AsyncByteStream):
@@ -103,18 +65,13 @@ async def gigabyte_body() -> AsyncIterator[bytes]:
         yield b" " * PIECE
 
 
-def gzip_bomb() -> Iterator[bytes]:
+async def gzip_bomb_body() -> AsyncIterator[bytes]:
     """A gigabyte of zeros as gzip. After a full flush blocks are independent, so the same block is repeated."""
     packer = zlib.compressobj(9, wbits=31)
     yield packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
     block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
     for _ in range(GIGABYTE >> 20):
         yield block
-
-
-async def gzip_bomb_body() -> AsyncIterator[bytes]:
-    for piece in gzip_bomb():
-        yield piece
 
 
 async def slow_body() -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from connectors.source.client import ApiClient, Timeouts
+from connectors.source.client import ApiClient
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
@@ -87,24 +87,16 @@ async def open_test_warehouse(folder: Path) -> AsyncIterator[Warehouse]:
         yield warehouse
 
 
-@dataclass(frozen=True)
-class ApiConnection:
-    """How to reach the API: a base URL, and a transport, or None for real sockets."""
-
-    transport: httpx.AsyncBaseTransport | None = None
-    url: str = "http://127.0.0.1"
-    timeouts: Timeouts | None = None
-
-
-async def sync(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: ApiConnection) -> RunResult:
+async def sync(
+    warehouse: Warehouse, folder: Path, clock: VirtualClock, transport: httpx.AsyncBaseTransport
+) -> RunResult:
     """Run a sync and read its result from the snapshot."""
     ids, began = count(1), clock.passed
     async with ApiClient(
-        line.url,
+        "http://127.0.0.1",
         SecretStr("a-key"),
         clock=clock,
-        transport=line.transport,
-        timeout=line.timeouts,
+        transport=transport,
         max_body_bytes=MAX_BODY,
     ) as client:
         resources = RunResources(

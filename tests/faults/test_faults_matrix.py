@@ -8,7 +8,7 @@ from tests.clocks import AdvanceableLoop
 from tests.faults.assertions import assert_fault_run, assert_quiet_run
 from tests.faults.conftest import Prepare, PreparedWarehouse
 from tests.faults.fake_api import FakeApi
-from tests.faults.faults import FAULTS, NOT_ON_A_SOCKET, Effect
+from tests.faults.faults import FAULTS, Effect
 from tests.faults.matrix import (
     CELL_COUNT,
     COVERING_COUNT,
@@ -21,10 +21,10 @@ from tests.faults.matrix import (
     covering,
 )
 from tests.faults.replies import Reply
-from tests.faults.runs import HOUR, ApiConnection, open_test_warehouse, sync
+from tests.faults.runs import HOUR, open_test_warehouse, sync
 from tests.faults.world import NOW, Where
 
-COVERING = {str(cell) for cell in covering(NOT_ON_A_SOCKET)}
+COVERING = {str(cell) for cell in covering()}
 CELLS = [
     pytest.param(cell, id=str(cell), marks=() if str(cell) in COVERING else (pytest.mark.long,)) for cell in cells()
 ]
@@ -34,14 +34,14 @@ async def _run_cell(cell: Cell, ready: PreparedWarehouse) -> None:
     clock, began, moment = ready.clock, ready.clock.passed, cell.moment
     api = FakeApi(NOW, clock.now, moment.where, moment.index, cell.fault.serve, times=1 if cell.once else None)
     async with open_test_warehouse(ready.folder) as warehouse:
-        found = await sync(warehouse, ready.folder, clock, ApiConnection(api))
+        found = await sync(warehouse, ready.folder, clock, api)
         ready.model.sync(api.served)
         assert_fault_run(cell, found, api, ready.model, clock)
 
         clock.passed = max(clock.passed, began) + cell.fault.hours_later * HOUR
         late = cell.fault.hours_later > 12
         quiet = FakeApi(NOW, clock.now)
-        found = await sync(warehouse, ready.folder, clock, ApiConnection(quiet))
+        found = await sync(warehouse, ready.folder, clock, quiet)
         ready.model.sync(quiet.served, late=late)
         assert_quiet_run(found, quiet, ready.model, late=late)
 
@@ -71,7 +71,7 @@ async def _run_behind_gateway(refusal: Reply, ready: PreparedWarehouse) -> None:
     api = _Gateway(NOW, ready.clock.now)
     api.refusal = refusal
     async with open_test_warehouse(ready.folder) as warehouse:
-        found = await sync(warehouse, ready.folder, ready.clock, ApiConnection(api))
+        found = await sync(warehouse, ready.folder, ready.clock, api)
     ready.model.sync(api.served)
     found.assert_agrees(ready.model)
     assert {outcome.kind for outcome in found.outcomes.values()} == {"complete", "skipped"}
@@ -94,8 +94,8 @@ def test_the_matrix_has_the_size_stated_in_the_docs() -> None:
 
 
 def test_the_covering_cells_include_every_aspect() -> None:
-    chosen = covering(NOT_ON_A_SOCKET)
+    chosen = covering()
     assert {cell.effect for cell in chosen} == set(Effect)
     assert {cell.moment for cell in chosen} == set(MOMENTS)
     covered = set[object]().union(*map(aspects, chosen))
-    assert covered == set[object]().union(*map(aspects, cells(NOT_ON_A_SOCKET)))
+    assert covered == set[object]().union(*map(aspects, cells()))

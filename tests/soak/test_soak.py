@@ -1,42 +1,79 @@
-"""A short soak test: a few runs in one process, and fewer in separate processes, leave nothing behind."""
+"""What counts as growth, on synthetic samples, and that a leak is measured; `make soak` runs the syncs."""
 
 import asyncio
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.soak.child_process import soak_apart
-from tests.soak.growth import Limits, complaints
-from tests.soak.measuring import vitals
-from tests.soak.rig import served, soak_fresh
-from tests.soak.samples import Sample
+from tests.soak import measuring
+from tests.soak.growth import Limits, complaints, slope
+from tests.soak.samples import Files, Sample, Vitals
 
-pytestmark = pytest.mark.e2e
-
-# So few runs tell a leak only where it is large: a page that is never let go, a file that stays. A heap grows by 2 MB
-# at once: by less than the limit for each of the twelve runs that are looked at.
-FEW = Limits(warm_up=6, resident=400.0)
-FRESH = Limits(warm_up=1)
-SMALL = ("--accounts", "3", "--posts", "8", "--seed", "11")
+LIMITS = Limits(warm_up=10, resident=5.0, resident_per_row=0.5, per_row=2.0, slack=100.0)
+NAMES = frozenset({"warehouse.duckdb", "analytics.duckdb"})
+Change = Callable[[Sample], Sample]
 
 
-@pytest.mark.long
-def test_runs_in_one_process_leave_nothing_behind(tmp_path: Path) -> None:
-    with served(*SMALL) as service:
-        samples = soak_apart(tmp_path, service, runs=18)
-    assert list(complaints(samples, FEW)) == []
-    assert len(samples) == 18
-    assert samples[-1].rows > samples[0].rows
+def quiet(run: int) -> Sample:
+    noise = (run * 7919) % 40
+    return Sample(run, Vitals(100_000 + noise, 10, 3, 1), Files(5000, 0, 3000, NAMES), 1000, 0.5)
 
 
-@pytest.mark.long
-def test_runs_in_processes_of_their_own_leave_nothing_behind(tmp_path: Path) -> None:
-    samples = list[Sample]()
-    with served(*SMALL) as service:
-        soak_fresh(tmp_path, service, runs=3, every=1, watch=samples.append)
-    assert list(complaints(samples, FRESH)) == []
-    assert len(samples) == 3
+def message(change: Change) -> list[str]:
+    return list(complaints([change(quiet(run)) for run in range(1, 101)], LIMITS))
+
+
+def vitals(**changes: int) -> Change:
+    def change(one: Sample) -> Sample:
+        return replace(one, vitals=replace(one.vitals, **changes)) if one.run > 50 else one
+
+    return change
+
+
+def kept(**changes: object) -> Change:
+    def change(one: Sample) -> Sample:
+        return replace(one, files=replace(one.files, **changes)) if one.run > 50 else one  # type: ignore[arg-type]
+
+    return change
+
+
+def leaking(kilobytes: float) -> Change:
+    return lambda one: replace(one, vitals=replace(one.vitals, resident=one.vitals.resident + kilobytes * one.run))
+
+
+def with_rows(rows_per_run: int, **changes: object) -> Change:
+    return lambda one: replace(kept(**changes)(one), rows=1000 + one.run * rows_per_run)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (leaking(4), []),
+        (leaking(6), ["resident memory grows by 6.0 KB per run, and may by 5.0"]),
+        (lambda one: with_rows(2)(leaking(6)(one)), []),
+        (lambda one: leaking(500)(one) if one.run % 10 == 9 else one, []),
+        (lambda one: leaking(-10_000)(one) if one.run <= 10 else one, []),
+        (vitals(descriptors=20, threads=0, tasks=2), ["file descriptors grew from 10 to 20", "tasks grew from 1 to 2"]),
+        (vitals(threads=4), []),
+        (vitals(threads=5), ["threads grew from 3 to 5"]),
+        (kept(names=NAMES | {"x.next"}), ["files were left over: x.next"]),
+        (kept(log=1), ["a log was left beside the warehouse"]),
+        (kept(warehouse=5101), ["the warehouse grew by 101 KB, and 100 KB are explained by its rows"]),
+        (with_rows(2, warehouse=5300, snapshot=3300), []),
+    ],
+)
+def test_only_growth_that_lasts_and_is_not_explained_is_noticed(change: Change, expected: list[str]) -> None:
+    assert message(change) == expected
+
+
+def test_a_line_needs_two_points() -> None:
+    assert slope([(1, 1), (3, 2)]) == 0.5
+    for points in ([], [(1.0, 1.0)], [(1.0, 1.0), (1.0, 2.0)]):
+        with pytest.raises(ValueError, match="two points"):
+            slope(points)
 
 
 def test_leaks_are_detected(tmp_path: Path) -> None:
@@ -44,13 +81,13 @@ def test_leaks_are_detected(tmp_path: Path) -> None:
 
 
 async def _leave_behind(folder: Path) -> None:
-    before = vitals()
+    before = measuring.vitals()
     over = threading.Event()
     thread = threading.Thread(target=over.wait)
     task = asyncio.create_task(asyncio.Event().wait())
     with (folder / "left.open").open("w", encoding="utf-8"):
         thread.start()
-        meanwhile = vitals()
+        meanwhile = measuring.vitals()
     over.set()
     thread.join()
     task.cancel()
