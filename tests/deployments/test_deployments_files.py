@@ -17,7 +17,6 @@ import pytest
 import typer
 import yaml
 from cronsim import CronSim
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from prefect.client.schemas.schedules import CronSchedule
@@ -132,13 +131,6 @@ def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[s
     assert not [name for name in json.dumps(flow.parameters.model_dump()).split('"') if SECRET.fullmatch(name)]
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
-def test_every_schedule_is_valid(deployment: dict[str, Any]) -> None:
-    for schedule in deployment["schedules"]:
-        assert _first(schedule["cron"], schedule["timezone"]) > NOW
-        assert schedule["slug"]
-
-
 def test_work_pool_deployments_equal_those_of_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The deployments of `gramhouse up` and of a work pool differ only in what starts the runs."""
     for name in [name for name in os.environ if name.startswith(PREFIX)]:
@@ -177,16 +169,6 @@ def test_runs_of_up_wait_six_hours_for_the_lock_unless_set_otherwise(chosen: dic
     assert nightly.parameters["options"]["expert"]["busy_wait"] == waits
 
 
-@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
-def test_deploying_asks_no_question(deployment: dict[str, Any]) -> None:
-    """On a terminal, Prefect prompts for each of these that is missing; None and [] are valid values."""
-    assert {"name", "entrypoint", "build", "push", "pull", "schedules"} <= set(deployment)
-    assert deployment["description"]
-    assert deployment["tags"] == ["gramhouse"]
-    assert deployment["work_pool"]["name"] == "gramhouse"
-    assert deployment["enforce_parameter_schema"] is True
-
-
 # The Dockerfile
 
 
@@ -221,16 +203,6 @@ def test_the_image_starts_a_command_of_ours() -> None:
     assert 'ENTRYPOINT ["gramhouse"]' in DOCKERFILE
     [[command]] = [json.loads(line) for line in re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)]
     assert command in COMMANDS
-
-
-def test_the_constraints_pin_everything_that_the_image_installs() -> None:
-    pins = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    pinned = {re.sub(r"[-_.]+", "-", name).lower() for name in [*pins]}
-    needed = {
-        re.sub(r"[-_.]+", "-", Requirement(line).name).lower()
-        for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dask"]]
-    }
-    assert needed | {"setuptools"} <= pinned
 
 
 # Commands, wherever they occur
@@ -460,22 +432,6 @@ def _container(cron: Mapping[str, Any]) -> dict[str, Any]:
     [container] = cron["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     found: dict[str, Any] = container
     return found
-
-
-def test_the_documented_crontab_has_both_jobs() -> None:
-    lines = re.findall(
-        r"^(\d+ .*) cd \S.*gramhouse (sync.*?)(?: >>.*)?$", (ROOT / "docs/commands.md").read_text(), re.MULTILINE
-    )
-    found = {command.removesuffix(" --retries 3 --json"): cron.strip() for cron, command in lines}
-    assert set(found) == {"sync", "sync --surface stories"}
-    for name, command in (("nightly", "sync"), ("stories", "sync --surface stories")):
-        [schedule] = [one["schedules"][0]["cron"] for one in DEPLOYMENTS if one["name"] == name]
-        assert _fires(found[command]) == _fires(schedule)
-
-
-def _fires(cron: str) -> list[datetime]:
-    due = CronSim(cron, NOW)
-    return [next(due) for _ in range(30)]
 
 
 def test_the_key_is_mounted_where_the_settings_expect_it() -> None:

@@ -103,6 +103,18 @@ def snapshot(folder: Path) -> Iterator[Snapshot]:
         "BEGIN; DROP TABLE t",
         "BEGIN; CREATE TABLE q (a INTEGER); COMMIT",
         "CREATE TEMP TABLE q AS SELECT 1; COPY q TO '{0}/out.csv'",
+        "SELECT 'é'; CHECKPOINT",
+        "FROM checkpoint()",
+        "FROM enable_logging(storage = 'file', storage_config = {'path': 'logs'})",
+        'FROM "enable_logging" /* a comment */ ()',
+        "SELECT * FROM query('FROM enable_log' || 'ging()')",
+        "FROM enable_profiling(format = 'json', save_location = '{0}/profile.json')",
+        "SELECT ('x').write_log()",
+        "EXPLAIN ANALYZE FROM query('FROM t')",
+        "EXPLAIN CALL enable_logging()",
+        "WITH x AS (FROM t) INSERT INTO t FROM x",
+        "USE main",
+        "VACUUM",
     ],
 )
 def test_a_query_reaches_nothing_but_the_snapshot(query: str, folder: Path, snapshot: Snapshot) -> None:

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
+from tests.e2e.processes import Operator, SandboxProcess
 
 pytestmark = pytest.mark.e2e
 
@@ -72,7 +72,7 @@ def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service
     assert sales.read_bytes() == before
 
 
-_WRITING = ("sync", "publish", "rebuild", "compact", "backfill --all", "doctor --repair")
+_WRITING = ("sync", "compact", "doctor --repair")
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -125,26 +125,6 @@ def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Sandb
     assert not (operator.folder / "out").exists()
     part.write_bytes(whole)
     operator.run(*shlex.split(export))
-    operator.run("rebuild")
-    assert_matches_api(operator, service)
-
-
-@pytest.mark.long
-def test_copies_of_a_warehouse_that_share_a_raw_store_lose_no_part(operator: Operator, service: SandboxProcess) -> None:
-    operator.env["GRAMHOUSE_RAW"] = str(operator.folder / "raw")
-    operator.sync()
-    copy = Operator(operator.folder / "copy", operator.env)
-    copy.folder.mkdir()
-    copy.warehouse.write_bytes(operator.warehouse.read_bytes())
-    service.day(1)
-    service.faults({"action": {"kind": "delay", "seconds": TIMEOUT}})
-    (lock,) = operator.folder.glob("raw/*/lock")
-    with killed_on_exit(operator.start("sync")):
-        wait_until(lambda: lock.read_text() != "", "the sync to begin")
-        assert "is held by gramhouse sync" in copy.run("sync", code=4).stderr
-    service.faults()
-    operator.sync()
-    assert "is not known to the warehouse" in copy.run("sync", code=1).stderr
     operator.run("rebuild")
     assert_matches_api(operator, service)
 

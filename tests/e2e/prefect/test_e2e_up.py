@@ -203,21 +203,6 @@ def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
     assert all(found["tags"] == ["gramhouse"] and found["description"] for found in there.values())
 
 
-# test_flows_status and test_flows_automations have the same of other commands.
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("code", "wrong", "line"),
-    [
-        (1, {"PREFECT_API_URL": "http://127.0.0.1:9/api"}, "does not answer. Fix: start the server"),
-        (2, {"PREFECT_LOGGING_LEVEL": "LOUD"}, "Prefect's settings cannot be read: PREFECT_LOGGING_LEVEL: Input"),
-    ],
-)
-def test_what_prefect_cannot_use_is_one_line(up: Up, code: int, wrong: dict[str, str], line: str) -> None:
-    wrong |= {"GRAMHOUSE_PREFECT_HOME": str(up.operator.folder / "other")}
-    [shown] = up.operator.run("up", "--port", str(free_port()), code=code, **wrong).stderr.splitlines()
-    assert line in shown
-
-
 def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
     wait_until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
     first = datetime.fromisoformat(up.runs_of("nightly")[0]["expected_start_time"].replace("Z", "+00:00"))

@@ -21,13 +21,6 @@ pytestmark = pytest.mark.e2e
 
 ACCOUNT = "11111111-1111-4111-8111-111111111111"
 
-# What each feed adds to the code: a text, in front of which it is inserted; or a whole file.
-TAGGED = {
-    "models/feeds.py": (
-        'Feed("tagged", "tagged item", "accounts.tagged.list", "/api/v1/accounts/{account_id}/tagged"),\n            ',
-        'Feed("stories"',
-    )
-}
 COMMENTS = {
     "models/feeds.py": (
         'Feed("comments", "comment", "comments.list", "/api/v1/accounts/{account_id}/comments", table="comments"),\n',
@@ -192,22 +185,6 @@ def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
     _sync(there, code, 0)
     # The first page had landed before the kill.
     assert service.asked == ["", "2", "2"]
-
-
-# The next test has the same steps, with more tables.
-@pytest.mark.long
-@pytest.mark.parametrize(("feed", "added"), [("tagged", TAGGED)])
-def test_a_feed_of_one_entry_is_scanned_resumed_merged_removed_and_published(
-    there: Operator, code: Path, service: Service
-) -> None:
-    _killed_and_resumed(there, code, service)
-    service.items.remove("2")
-    for hours in (3, 6):
-        _sync(there, code, hours)
-    query = "SELECT media_id, removal, user__name FROM media WHERE surface = 'tagged' ORDER BY media_id"
-    assert there.ask(query) == [(one, "removed" if one == "2" else None, "ben") for one in "1234"]
-    assert there.ask("SELECT count(*) FROM freshness WHERE surface = 'tagged' AND complete_at IS NOT NULL") == [(1,)]
-    assert there.ask("SELECT DISTINCT outcome FROM run_outcomes") == [("complete",)]
 
 
 @pytest.mark.parametrize(("feed", "added"), [("comments", COMMENTS)])

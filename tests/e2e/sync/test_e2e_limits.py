@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -65,21 +64,6 @@ def test_a_wait_over_the_budget_defers_the_scan_to_the_next_run(operator: Operat
     assert json.loads(operator.run("status", "--json").stdout)["failures"][0]["outcome"] == "deferred"
 
 
-def test_a_deferred_scan_continues_at_its_checkpoint(operator: Operator, service: SandboxProcess) -> None:
-    one = service.active()[0]
-    limited = {"kind": "error", "code": "rate_limited", "retry_after": 2}
-    service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})
-    operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="1")
-    landed = [entry["cursor"] for entry in _posts(service, one) if entry["status"] == 200]
-    assert len(landed) == 2
-    service.forget()
-    operator.sync(GRAMHOUSE_PAGE_SIZE="5")
-    again = [entry["cursor"] for entry in _posts(service, one)]
-    assert not set(landed) & set(again)
-    assert service.stats()["early_requests"] == 0
-    assert_matches_api(operator, service)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("limited", ["accounts", "media"])
 def test_only_a_person_shortens_a_wait_of_more_than_a_day(
@@ -103,7 +87,3 @@ def test_only_a_person_shortens_a_wait_of_more_than_a_day(
     assert json.loads(operator.run("status", "--json").stdout)["attention"] == []
     operator.sync()
     assert_matches_api(operator, service)
-
-
-def _posts(service: SandboxProcess, account_id: str) -> list[dict[str, Any]]:
-    return [e for e in service.requests() if e["account_id"] == account_id and e["surface"] == "posts"]

@@ -38,15 +38,6 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     assert_matches_api(shell, service)
 
 
-# The simulation has runs with several page sizes, too.
-@pytest.mark.long
-def test_the_page_size_does_not_change_the_result(operator: Operator, service: SandboxProcess) -> None:
-    for size in ("7", "50", "1"):
-        operator.sync(GRAMHOUSE_PAGE_SIZE=size)
-        assert_matches_api(operator, service)
-    assert operator.ask("SELECT added FROM runs ORDER BY started_at")[1:] == [(0,), (0,)]
-
-
 def test_expired_accounts_are_flagged_skipped_and_resumed(operator: Operator, service: SandboxProcess) -> None:
     day = next(day for day in range(60) if service.day(day).expired())
     operator.sync()

@@ -14,20 +14,6 @@ def add(backlog: Backlog, last: int, size: int) -> None:
     backlog.add(last - 1, [PageCommit(ReceivedPage(POSTS, "run-1", "scan", 1, T0, None, "x" * size))])
 
 
-def test_only_the_first_merge_is_small() -> None:
-    backlog = Backlog(16 * MB)
-    sizes = []
-    waiting = 0
-    for last in range(1, 101):
-        add(backlog, last, MB)
-        waiting += 1
-        if backlog.merge_is_due:
-            backlog.forget(last)
-            sizes.append(waiting)
-            waiting = 0
-    assert sizes == [2, 16, 16, 16, 16, 16, 16]
-
-
 @pytest.mark.parametrize(("merge_bytes", "enough"), [(1, 1), (1000, 1000), (2 * MB, 2 * MB), (10**9, 2 * MB)])
 def test_the_first_merge_begins_early_but_never_later_than_others(merge_bytes: int, enough: int) -> None:
     backlog = Backlog(merge_bytes)

@@ -22,7 +22,7 @@ from connectors.warehouse.ingest.split import NotAPage, raw_items, split
 from connectors.warehouse.schema.field_registry import own_names
 from models.page_items import id_in
 from models.schema.fields import Registry
-from models.schema.json_types import EXACT, Json, JsonType
+from models.schema.json_types import EXACT, Json
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
 from models.schema.times import is_instant, time_of
@@ -214,23 +214,6 @@ def test_one_irregular_item_does_not_send_its_batch_to_python(monkeypatch: pytes
     assert len(set(read)) < 4000
 
 
-def test_integers_among_fractions_keep_all_digits_in_any_order() -> None:
-    numbers = [1, 1.5, EXACT + 1, 2.0]
-    for order in (numbers, numbers[::-1]):
-        found = decoded(raw([{"n": one} for one in order]))
-        assert {row["c0"] for row in plain(found.media)} == {"1", "1.5", str(EXACT + 1), "2"}
-
-
-def test_fields_beyond_the_registry_s_limit_are_kept_as_overflow() -> None:
-    items = [{f"k{number}_{key}": key for key in range(50)} for number in range(20)]
-    found = decoded(raw(items))
-    kept = {}
-    for row, item in zip(plain(found.media), items, strict=True):
-        kept = {to: row[cell.name] for to, cell in found.layout.media.cells.items() if row[cell.name] is not None}
-        kept |= json.loads(row["overflow"] or "{}")
-        assert kept == {f"/{key}": value for key, value in item.items()}
-
-
 def test_items_that_are_not_objects_do_not_send_the_others_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     known = decoded(raw([{"a": 1, "b": "x"}])).registry
     monkeypatch.setattr(normalizer, "parse", lambda *_: pytest.fail("an item was parsed in Python"))
@@ -271,22 +254,6 @@ def test_no_item_crashes_the_process() -> None:
     # In a separate process, because a crash would end this one.
     done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "alive\n", done.stderr[-2000:]
-
-
-def test_json_types_follow_from_the_values() -> None:
-    item: dict[str, Json] = {"n": None, "t": "x", "i": "2026-01-01T00:00Z", "w": 2**63}
-    item |= {"l": [1, None, 2.5], "m": [1, "x"], "e": [{}]}
-    registry = decoded(raw([item])).registry
-    kinds = {path: set(field.json_types) for (_, path), field in registry.items()}
-    assert kinds == {
-        "/n": {JsonType.NULL},
-        "/t": {JsonType.TEXT},
-        "/i": {JsonType.INSTANT},
-        "/w": {JsonType.WIDE},
-        "/l": {JsonType.NUMBERS},
-        "/m": {JsonType.MIXED},
-        "/e": {JsonType.ROWS},
-    }
 
 
 def test_instants_are_read_where_neither_pandas_nor_numpy_is_installed() -> None:

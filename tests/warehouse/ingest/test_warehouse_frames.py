@@ -1,9 +1,7 @@
 """Page commits become frames and come back from their bytes unchanged, and the merge stores all that they contain."""
 
-import json
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -77,31 +75,6 @@ def test_a_frame_is_merged_once(rig: Rig) -> None:
     rig.segment = segment
     rig.merge()
     assert rig.everything() == before
-
-
-@pytest.mark.parametrize(
-    "caption",
-    [
-        "плов 🍲 👩‍👩‍👧",
-        "it's \"quoted\" \\ and ' again; DROP TABLE core.media --",
-        "a\u0000b\u001f\u007f\u2028",
-        "one\ntwo\r\nthree\ttabs",
-        "\ufffe\U0010ffff",
-        "x" * 200_000,
-        "🍲\\u0000\n" * 20_000,
-        "{'a': 1}",
-        "[1, 2]",
-        "null",
-        "",
-    ],
-    ids=lambda text: repr(text[:12]),
-)
-def test_a_page_is_merged_to_the_last_character(rig: Rig, caption: str) -> None:
-    rig.land(Scan(POSTS, "p", T0).page([{"id": "1", "caption": caption}], at(1), last=True))
-    rig.merge()
-    found, payload = rig.row(f"SELECT caption, gh_payload FROM {rig.kept()}")
-    assert found == caption
-    assert json.loads(payload) == {"id": "1", "caption": caption}
 
 
 # A partition and the state of its scan after the frame; without a partition, a frame with a cooldown.

@@ -46,11 +46,6 @@ def ran(rig: Rig, run_id: str, hour: float, state: RunState = RunState.COMPLETE)
         ledger.mark_published(rig.connection, now=at(hour + 1))
 
 
-def warned(rig: Rig, run_id: str) -> list[tuple[str, bool]]:
-    with rig.connection.begin():
-        return [(one.code, one.makes_partial) for one in ledger.warnings(rig.connection, run_id)]
-
-
 def test_times_in_the_past_are_not_changed(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
     assert repaired(rig, 1) is None

@@ -15,15 +15,10 @@ from connectors.warehouse.storage.connection import Connection
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from models.schema.mapping_built_in import BUILT_IN
-from models.tables import METADATA, ops_warehouse
 from tests.warehouse.rig import ANNA, POSTS, STORIES, Item, Rig, Row, Scan, account, at, minute
 
 NO_ID = "The item has no id that gramhouse knows."
 WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
-MADE = (
-    "core.media", "core.media_superseded", "core.media_metrics", "core.quarantine", "core.fields", "ops.missing",
-    "ops.seen",
-)  # fmt: skip
 
 
 def again(rig: Rig, batch_bytes: int = 2**24) -> tuple[int, int, int]:
@@ -100,24 +95,6 @@ def test_versions_of_an_item_are_imported_in_order_of_receipt(rig: Rig) -> None:
         ("z", minute(0), minute(24)),
         ("a", minute(24), minute(48)),
     ]
-
-
-@pytest.mark.parametrize("last", [pytest.param(True, marks=pytest.mark.long), False])
-def test_an_import_in_batches_has_the_same_result_as_in_one(rig: Rig, *, last: bool) -> None:
-    left_by = []
-    for batch_bytes in (1, 2**24):
-        for table in METADATA.tables.values():
-            if table is not ops_warehouse:
-                rig.do(f"DELETE FROM {table.fullname}")
-        rig.do("UPDATE ops.warehouse SET merged_seq = 0")
-        rig.seq = 0
-        for day in range(3):
-            items = [post("a", f"v{day}"), post("b", f"v{day}"), post("b", f"w{day % 2}"), post(f"c{day}")]
-            rig.scan(POSTS, f"p{day}", 24 * day, items[:2], items[2:], last=last or day < 2)
-        rig.scan(STORIES, "s", 1, [post("a"), {"id": "b"}])
-        assert again_mapped(rig, batch_bytes=batch_bytes) == (12, 0, 0)
-        left_by.append([rig.rows(f"SELECT DISTINCT * FROM {table} ORDER BY ALL") for table in MADE])
-    assert left_by[0] == left_by[1]
 
 
 def test_an_import_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig) -> None:
@@ -209,13 +186,6 @@ def test_an_imported_item_was_last_seen_when_it_was_rejected(rig: Rig) -> None:
     ]  # fmt: skip
     assert rig.value("SELECT written_at FROM core.media WHERE media_id = 'story-0'") == minute(0)
     assert last_seen(rig) == []
-
-
-def test_the_next_complete_scans_mark_removals(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [post("a"), post("b")])
-    again_mapped(rig)
-    assert rig.scan_twice(POSTS, "q", 24, [post("a")], []).removed == 1
-    assert media(rig, "media_id, removed_at") == [("a", None), ("b", minute(24, 2))]
 
 
 @pytest.mark.parametrize("merge_before_the_end", [True, False])

@@ -10,7 +10,7 @@ from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.partition import media
-from models.schema.mapping import ColumnMapping, Mapping, Reading
+from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ANNA, BEN, POSTS, Item, Rig, Scan, at
 
@@ -42,15 +42,6 @@ def test_a_new_column_is_filled_for_everything_that_landed(rig: Rig) -> None:
         "alt_text",
         "VARCHAR",
     )
-
-
-def test_a_new_path_of_a_column_is_read_from_landed_items(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [item(1, title="T"), item(2)])
-    assert rig.rows("SELECT caption, title FROM core.media ORDER BY media_id") == [("c", "T"), ("c", None)]
-    rig.rebuild(TITLE)
-    assert rig.rows("SELECT caption FROM core.media ORDER BY media_id") == [("T",), ("c",)]
-    # The caption that is no longer mapped gets a separate column.
-    assert rig.rows("SELECT caption_2 FROM core.media ORDER BY media_id") == [("c",), ("c",)]
 
 
 def test_an_inferred_column_is_renamed_if_the_mapping_uses_its_name(rig: Rig) -> None:
@@ -174,13 +165,6 @@ def test_fields_found_in_one_batch_are_kept_while_others_are_decoded(rig: Rig) -
         rig.do(f"ALTER TABLE core.media DROP COLUMN {column}")
     rig.rebuild()
     assert rig.rows("SELECT media_id, mood, place, tone FROM core.media ORDER BY media_id") == whole
-
-
-@pytest.mark.parametrize("mapping", [BUILT_IN, ALT_TEXT], ids=["built in", "other"])
-def test_an_empty_warehouse_takes_the_mapping_at_once(rig: Rig, mapping: Mapping) -> None:
-    with rig.connection.begin():
-        assert adopt_mapping(rig.connection, mapping)
-        assert read_mapping(rig.connection) == mapping
 
 
 def test_a_filled_one_keeps_its_mapping_until_it_is_rebuilt(rig: Rig) -> None:

@@ -68,13 +68,6 @@ def test_the_first_landing_with_a_field_sets_its_first_sighting_in_any_batches(r
     assert rig.value("SELECT first_seen_at FROM core.fields WHERE resource = 'media_page'") == at(2)
 
 
-def test_ids_and_names_with_quotes_are_only_data(rig: Rig) -> None:
-    evil = "x'; DROP TABLE core.accounts; --\"$.["
-    rig.catalogue("c1", 0, [account(evil, name=evil), account()])
-    rig.scan_twice(CATALOGUE, "c2", 24, [account()])
-    assert names(rig) == [(ANNA, "anna", False), (evil.lower(), evil, True)]
-
-
 def test_the_last_value_of_a_duplicate_account_key_is_used(rig: Rig) -> None:
     doubled = f'{{"id":null,"id":"{BEN}","ig_username":"ben","public_id":"k","status":"active"}}'
     text = f'{{"items":[{doubled},{json.dumps(account())}],"next_cursor":null}}'

@@ -6,7 +6,7 @@ import pytest
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseUnusable
 from tests.warehouse.rig import POSTS, T0, emptied
 
 
@@ -31,29 +31,6 @@ def test_questions_are_answered_with_names_and_values(snapshot: Snapshot) -> Non
     assert answer.records() == [{"media_id": "1", "text": "it's"}]
     assert snapshot.query("SELECT 1 WHERE false").rows == []
     assert snapshot.query("SELECT snapshot_at FROM published").rows == [(T0,)]
-
-
-# Queries of users: test_warehouse_user_query, and tests/security/test_security_query.
-@pytest.mark.parametrize(
-    "query",
-    [
-        "UPDATE media SET caption = ''",
-        "DROP VIEW freshness",
-        "SELECT * FROM read_csv('{folder}/secret.csv')",
-        "ATTACH '{folder}/new.duckdb'",
-        "COPY media TO '{folder}/out.csv'",
-        "LOAD httpfs",
-        "SET enable_external_access = true",
-        "RESET lock_configuration",
-        "SELECT nothing FROM media",
-    ],
-)
-def test_nothing_can_be_written_and_no_other_file_reached(snapshot: Snapshot, tmp_path: Path, query: str) -> None:
-    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(QueryError):
-        snapshot.query(query.format(folder=tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
-    assert snapshot.query("SELECT count(*) FROM media").rows == [(1,)]
 
 
 def test_a_missing_snapshot_is_reported_with_a_hint(tmp_path: Path) -> None:
