@@ -564,5 +564,13 @@ ops_mapping = Table(
     comment="How media items are read: one row.",
 )
 
+ops_hide_salt = Table(
+    "hide_salt",
+    METADATA,
+    _required("salt", VARCHAR, "The salt of hashes in snapshots (GRAMHOUSE_HIDE)."),
+    schema="ops",
+    comment="The salt of hashed columns: one row, or none if no column was ever hashed.",
+)
+
 ITEM_TABLES = tuple(table.name for table in METADATA.tables.values() if table.info.get("has_items"))
 """The tables of feeds' items; each has one with earlier versions (`_superseded`) and one with counts (`_metrics`)."""

@@ -22,8 +22,8 @@ from connectors.warehouse.raw.parts import mark_unlisted
 from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints
 from connectors.warehouse.schema.field_registry import adopt_mapping
-from connectors.warehouse.snapshot.ownership import Refusal, refusal
-from connectors.warehouse.snapshot.publish import draft_of, publish
+from connectors.warehouse.snapshot.ownership import Refusal
+from connectors.warehouse.snapshot.publish import publish, publish_refusal
 from connectors.warehouse.storage.checkpoint import checkpoint
 from connectors.warehouse.storage.connection import Connection, begin_session, open_sibling, writer
 from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
@@ -213,8 +213,9 @@ class Warehouse:
         version: str,
         stale_after: timedelta = STALE_AFTER,
         full_refresh_every: timedelta = FULL_REFRESH_EVERY,
+        hide: Sequence[str] = (),
     ) -> int:
-        """Publish a snapshot of the merged data; return its size in bytes."""
+        """Publish a snapshot of the merged data without the columns to `hide`; return its size in bytes."""
         await self._merge_has_ended()
 
         def run(connection: Connection) -> int:
@@ -228,20 +229,17 @@ class Warehouse:
                 version=version,
                 stale_after=stale_after,
                 full_refresh_every=full_refresh_every,
+                hide=hide,
             )
 
         size = await self._landing.do(run)
         await self.write(_save_published, at=at)
         return size
 
-    async def publish_refusal(self, snapshot: Path) -> Refusal | None:
-        """Return why `publish` would refuse to replace the file at this path; None if it would replace it."""
+    async def publish_refusal(self, snapshot: Path, hide: Sequence[str] = ()) -> Refusal | None:
+        """Return why `publish` would not replace the file at this path, or cannot hide a column; None if it would."""
         await self._merge_has_ended()
-
-        def run(connection: Connection) -> Refusal | None:
-            return refusal(connection, snapshot, draft_of(snapshot))
-
-        return await self._landing.do(run)
+        return await self._landing.do(lambda connection: publish_refusal(connection, snapshot, hide))
 
     async def wait_until_idle(self) -> None:
         """Wait until all page commits are durable and no merge is running."""

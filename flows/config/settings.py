@@ -108,6 +108,17 @@ def _words(value: object) -> object:
     return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
+def _hidden(names: tuple[str, ...]) -> tuple[str, ...]:
+    columns = [name.removesuffix(":hash") for name in names]
+    if wrong := [name for name in columns if not name or ":" in name]:
+        message = f"{wrong[0]!r} is not the name of a column; write one such as caption, or ig_username:hash"
+        raise ValueError(message)
+    if twice := [name for name in columns if columns.count(name) > 1]:
+        message = f"{twice[0]} is named twice; name each column once"
+        raise ValueError(message)
+    return names
+
+
 File = Annotated[Path, AfterValidator(local)]
 DatabaseFile = Annotated[Path, AfterValidator(database)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
@@ -152,6 +163,11 @@ class Settings(BaseModel):
         None,
         description="Folder of the raw store, with every version of every media item; by default raw in the"
         " warehouse's folder.",
+    )
+    hide: Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_hidden)] = Field(
+        (),
+        description="Columns that the snapshot, the report and exports do not show, separated by commas, such as"
+        " caption,ig_username:hash; with :hash, salted hashes replace the values.",
     )
     concurrency: int = Field(16, ge=1, le=256, description="Maximum number of concurrent requests for media.")
     requests_per_second: float | None = Field(

@@ -168,9 +168,9 @@ def _limited(run: Run) -> Iterator[RunWarning]:
 
 
 async def _not_replaced(run: Run) -> RunWarning | None:
-    """Return a warning if the snapshot's place holds something else than a snapshot of this warehouse."""
+    """Return a warning if the snapshot's place holds something else, or a column to hide does not exist."""
     warehouse, bucket = run.resources.warehouse, run.resources.bucket
-    refused = await warehouse.publish_refusal(run.request.snapshot)
+    refused = await warehouse.publish_refusal(run.request.snapshot, run.request.hide)
     if refused is None and bucket is not None:
         refused = await upload_refusal(bucket, warehouse)
     if refused is None:

@@ -83,6 +83,7 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
         lookback=timedelta(days=settings.lookback_window),
         full_refresh_every=timedelta(days=settings.full_refresh_every),
         full_refresh_budget=settings.full_refresh_budget,
+        hide=settings.hide,
     )
     if options is None:
         return request

@@ -30,7 +30,8 @@ class RunRequest:
 
     A sync with `mode` incremental scans posts down to known ones older than `lookback`, and in full every
     `full_refresh_every`; these full scans take at most `full_refresh_budget` requests per run. A backfill is always
-    full. After `max_requests` requests a sync defers the rest. `schedule` is the one of such syncs.
+    full. After `max_requests` requests a sync defers the rest. `schedule` is the one of such syncs. The
+    snapshot is published without the columns to `hide`.
     """
 
     snapshot: Path
@@ -50,6 +51,7 @@ class RunRequest:
     full_refresh_budget: int | None = None
     max_requests: int | None = None
     schedule: Schedule | None = None
+    hide: tuple[str, ...] = ()
 
     @property
     def kind(self) -> RunKind:

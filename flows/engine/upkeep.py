@@ -120,6 +120,7 @@ async def publish_snapshot(
         version=request.version,
         stale_after=request.stale_after,
         full_refresh_every=request.full_refresh_every,
+        hide=request.hide,
     )
     if bucket is not None:
         await _upload(bucket, warehouse, request.snapshot, at=now, new_id=new_id)

@@ -35,7 +35,7 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Fore
     with open_snapshot(settings.snapshot_file()) as snapshot:
         accounts = choose(
             lambda query, values: snapshot.query(query, values).rows,
-            "main",
+            "",
             selection,
             settings.page_size,
             scan_expired=settings.scan_expired,

@@ -16,6 +16,9 @@ from connectors.warehouse.storage.quoting import literal
 
 _LIST = "core.raw_parts"
 
+PADDED = "padded"
+"""The schema that only a snapshot with hidden columns has: the views of `main`, with NULL in these columns."""
+
 _MENTIONED = re.compile(r"\braw_media\b", re.IGNORECASE)
 
 
@@ -43,11 +46,17 @@ def list_statements(folder: Path) -> Iterator[str]:
     )
 
 
+def has_hidden_columns(db: DuckDBPyConnection) -> bool:
+    """Return whether the current database is a snapshot that was published with GRAMHOUSE_HIDE."""
+    schemas = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"
+    return (PADDED,) in db.execute(schemas).fetchall()
+
+
 def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
     """Return the parts that the attached snapshot lists.
 
-    Raises WarehouseUnusable when a part cannot be read, or when the snapshot has no such list because an older version
-    published it.
+    Raises WarehouseUnusable when a part cannot be read, or when the snapshot has no such list, because it has hidden
+    columns or an older version published it.
     """
     try:
         rows = db.execute(f"SELECT folder, number, rows, bytes, checksum FROM {_LIST} ORDER BY number").fetchall()  # noqa: S608
@@ -56,6 +65,11 @@ def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
             "this snapshot has no list of the raw store: it was published by an older version. Fix: `gramhouse"
             " publish`."
         )
+        if has_hidden_columns(db):
+            message = (
+                "this snapshot has hidden columns, so the raw store cannot be read with it. Fix: unset GRAMHOUSE_HIDE"
+                " and run `gramhouse publish`."
+            )
         raise WarehouseUnusable(message) from error
     parts = [ListedPart(Path(folder), *values) for folder, *values in rows]
     for part in parts:

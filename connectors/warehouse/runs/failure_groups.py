@@ -48,16 +48,16 @@ class FailureGroup:
         return self.examples[0]
 
 
-def grouped(outcomes: str, schema: str = "main", *, apart: str = "true") -> str:
+def grouped(outcomes: str, schema: str = "", *, apart: str = "true") -> str:
     """Return the query that groups incomplete outcomes by cause, the groups with most scans first.
 
     `outcomes` is a query for rows of `run_outcomes`. Rows that differ in the expression `apart` are in separate groups.
-    `schema` is "core" in the warehouse and "main" in the snapshot.
+    `schema` is "core." in the warehouse and "" in the snapshot.
     """
     return _SQL["groups"].replace("{outcomes}", outcomes).replace("{schema}", schema).replace("{apart}", apart)
 
 
-def failure_groups(ask: Ask, outcomes: str, *, now: datetime, schema: str = "main") -> tuple[FailureGroup, ...]:
+def failure_groups(ask: Ask, outcomes: str, *, now: datetime, schema: str = "") -> tuple[FailureGroup, ...]:
     """Return the incomplete outcomes of a query for rows of `run_outcomes`, by cause.
 
     The catalogue, and scans with a long cooldown as of `now`, are in separate groups. `schema` is as in `grouped`.
@@ -83,7 +83,7 @@ def failure_groups(ask: Ask, outcomes: str, *, now: datetime, schema: str = "mai
 def failure_groups_of(connection: Connection, run_id: str, *, now: datetime) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run in the warehouse."""
     outcomes = f"FROM core.run_outcomes WHERE run_id = {literal(run_id)}"
-    return failure_groups(asking(connection), outcomes, now=now, schema="core")
+    return failure_groups(asking(connection), outcomes, now=now, schema="core.")
 
 
 def expired_accounts(connection: Connection) -> int:

@@ -11,7 +11,7 @@ SELECT
         'correlation_id': o.correlation_id, 'account_id': o.account_id
     }, (o.account_id, o.surface), 3) AS examples,
     list(DISTINCT a.ig_username ORDER BY a.ig_username) FILTER (a.ig_username IS NOT NULL) AS usernames
-FROM ({outcomes}) AS o LEFT JOIN {schema}.accounts AS a USING (account_id)
+FROM ({outcomes}) AS o LEFT JOIN {schema}accounts AS a USING (account_id)
 WHERE o.outcome NOT IN ('complete', 'recent', 'skipped')
 GROUP BY o.outcome, coalesce(o.error_code, ''), {apart}
 ORDER BY scans DESC, o.outcome, error_code

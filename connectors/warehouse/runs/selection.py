@@ -6,7 +6,6 @@ from typing import Any
 
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.feed_items import Ask, feed_items
-from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.feeds import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
@@ -20,7 +19,7 @@ _MOST_NAMED = 5
 # By partition, not by run: a backfill of one account must not hide what the last sync left incomplete.
 _INCOMPLETE = """
 SELECT o.resource, o.account_id, o.surface
-FROM {schema}.run_outcomes AS o JOIN {schema}.runs AS r USING (run_id)
+FROM {schema}run_outcomes AS o JOIN {schema}runs AS r USING (run_id)
 GROUP BY o.resource, o.account_id, o.surface
 HAVING arg_max(o.outcome, r.seq) IN ('deferred', 'denied', 'not_found', 'failed')
 """
@@ -45,20 +44,19 @@ def choose(
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection, ordered by name, each once; empty if none matches.
 
-    `schema` is "core" if `ask` queries the warehouse, "main" if it queries the snapshot. Accounts with an expired token
+    `schema` is "core." if `ask` queries the warehouse, "" if it queries the snapshot. Accounts with an expired token
     are skipped by a run, so no requests are estimated for them unless `scan_expired`.
 
     Raises SelectionError if a named account does not exist, is ambiguous or was removed, or, for `selection.failed`, if
     only the account catalogue is incomplete.
     """
-    database = quoted(schema)
-    named = _named(ask, database, selection.accounts)
+    named = _named(ask, schema, selection.accounts)
     if selection.failed:
-        _refuse_catalogue(ask, database)
+        _refuse_catalogue(ask, schema)
     rows = ask(
         _SQL["choose"].format(
-            schema=database,
-            incomplete=_INCOMPLETE.format(schema=database),
+            schema=schema,
+            incomplete=_INCOMPLETE.format(schema=schema),
             items=feed_items(ask, "account_id, surface, removed_at"),
         ),
         (
@@ -81,7 +79,7 @@ def chosen(
     connection: Connection, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection in the warehouse; raises as `choose` does."""
-    return choose(asking(connection), "core", selection, page_size, scan_expired=scan_expired)
+    return choose(asking(connection), "core.", selection, page_size, scan_expired=scan_expired)
 
 
 def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:

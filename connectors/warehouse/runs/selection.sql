@@ -5,13 +5,13 @@ WITH typed AS (
 ),
 found AS (
     SELECT t.name, 1 AS rank, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}.accounts AS a ON a.account_id = t.name
+    FROM typed AS t JOIN {schema}accounts AS a ON a.account_id = t.name
     UNION ALL
     SELECT t.name, 2, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}.accounts AS a ON lower(a.account_id) = lower(t.name)
+    FROM typed AS t JOIN {schema}accounts AS a ON lower(a.account_id) = lower(t.name)
     UNION ALL
     SELECT t.name, 3, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}.accounts AS a ON lower(a.ig_username) = lower(regexp_replace(t.name, '^@', ''))
+    FROM typed AS t JOIN {schema}accounts AS a ON lower(a.ig_username) = lower(regexp_replace(t.name, '^@', ''))
 ),
 best AS (
     SELECT name, account_id, removed_at FROM found QUALIFY rank = min(rank) OVER (PARTITION BY name)
@@ -24,14 +24,14 @@ WITH surfaces AS (
 ),
 present AS (
     SELECT account_id, ig_username, status = 'token_expired' AS expired
-    FROM {schema}.accounts WHERE removed_at IS NULL
+    FROM {schema}accounts WHERE removed_at IS NULL
 ),
 whole AS (
     SELECT account_id FROM present WHERE $3::BOOLEAN
     UNION
     SELECT unnest(from_json($2, '["VARCHAR"]'))
     UNION
-    SELECT account_id FROM {schema}.account_status_history
+    SELECT account_id FROM {schema}account_status_history
     WHERE $4::TIMESTAMPTZ IS NOT NULL AND status = 'token_expired'
       AND (valid_to IS NULL OR valid_to >= $4::TIMESTAMPTZ)
 ),

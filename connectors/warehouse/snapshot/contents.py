@@ -17,7 +17,7 @@ from models.schema.table_schemas import CHILDREN, ColumnSchema, TableSchema, his
 from models.tables import ITEM_TABLES
 from models.views import View, views
 
-_PUBLISHED = ("snapshot_at", "version", "stale_after", "warehouse_id", "full_refresh_every")
+_PUBLISHED = ("snapshot_at", "version", "stale_after", "warehouse_id", "full_refresh_every", "hidden")
 
 # Of the last closed scans of an account's feeds. Recent ones saw only items published after `covered_from`.
 _ORDERED = tuple(name for name, feed in FEEDS.items() if feed.may_be_ordered)

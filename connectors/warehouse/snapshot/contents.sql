@@ -49,4 +49,5 @@ FROM ops.missing GROUP BY account_id, surface, media_id
 -- name: published
 SELECT
     {snapshot_at}::TIMESTAMPTZ AS snapshot_at, {version}::VARCHAR AS version, {stale_after}::DOUBLE AS stale_after,
-    {warehouse_id}::VARCHAR AS warehouse_id, {full_refresh_every}::DOUBLE AS full_refresh_every
+    {warehouse_id}::VARCHAR AS warehouse_id, {full_refresh_every}::DOUBLE AS full_refresh_every,
+    {hidden}::VARCHAR AS hidden

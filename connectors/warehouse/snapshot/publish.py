@@ -3,6 +3,7 @@
 import logging
 import os
 import stat
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.raw.parts import store_of
 from connectors.warehouse.snapshot.contents import snapshot_views
 from connectors.warehouse.snapshot.draft import complete
+from connectors.warehouse.snapshot.draft import write as write_draft
 from connectors.warehouse.snapshot.file_copy import copy_file
-from connectors.warehouse.snapshot.ownership import PUBLISHED, refusal
+from connectors.warehouse.snapshot.hiding import find_hidden
+from connectors.warehouse.snapshot.ownership import PUBLISHED, Refusal, refusal
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.checkpoint import checkpoint
 from connectors.warehouse.storage.connection import Connection, explain, warehouse_id
@@ -82,6 +85,18 @@ def draft_of(snapshot: Path) -> Path:
     return snapshot.with_name(f".{snapshot.name}.next")
 
 
+def publish_refusal(connection: Connection, snapshot: Path, hide: Sequence[str]) -> Refusal | None:
+    """Return why `publish` would not replace the file at this path, or cannot hide a column; None if it would.
+
+    The connection must not be in a transaction. Raises OSError.
+    """
+    if (refused := refusal(connection, snapshot, draft_of(snapshot))) is not None or not hide:
+        return refused
+    with connection.begin():
+        found = find_hidden(connection, hide)
+    return found if isinstance(found, Refusal) else None
+
+
 def _write_all(connection: Connection) -> None:
     """Checkpoint the warehouse, so that a copy of its file is complete. Raises WarehouseUnusable."""
     file = connection.path
@@ -99,15 +114,18 @@ def publish(
     version: str,
     stale_after: timedelta = STALE_AFTER,
     full_refresh_every: timedelta = FULL_REFRESH_EVERY,
+    hide: Sequence[str] = (),
 ) -> int:
     """Replace the snapshot with a copy of the warehouse file that has views for analysts; return its size in bytes.
+
+    With columns to `hide` (see `find_hidden`) it is a new file with the other columns.
 
     Readers that have the old snapshot open keep it until they open the file again. The connection must not be in a
     transaction, and no other connection may write.
 
     Raises WarehouseUnusable when the folder cannot be written or the disk is full; when the file at the path is not a
-    snapshot of this warehouse; and when the new snapshot, after it was renamed, cannot be read. Except in the last case
-    the file at the path is unchanged.
+    snapshot of this warehouse; when a column cannot be hidden; and when the new snapshot, after it was renamed, cannot
+    be read. Except in the last case the file at the path is unchanged.
     """
     draft = draft_of(snapshot)
     db = connection.db
@@ -118,7 +136,12 @@ def publish(
             raise WarehouseUnusable(str(refused))
         with on_all_cores(db):
             with connection.begin():
-                store_views(connection, snapshot_views(connection))
+                views = snapshot_views(connection)
+                hiding = find_hidden(connection, hide) if hide else None
+                if isinstance(hiding, Refusal):
+                    raise WarehouseUnusable(str(hiding))
+                if hiding is None:
+                    store_views(connection, views)
                 raw_folder = store_of(connection).folder.resolve()
                 published = {
                     "snapshot_at": at,
@@ -131,8 +154,11 @@ def publish(
 
             def write() -> None:
                 discard(draft)
-                copy_file(connection.file.fileno(), draft)
-                complete(db, draft, published, raw_folder)
+                if hiding is None:
+                    copy_file(connection.file.fileno(), draft)
+                    complete(db, draft, published, raw_folder)
+                else:
+                    write_draft(db, draft, hiding, views, published)
 
             try:
                 in_enough_memory(db, write)

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from connectors.warehouse.raw.listed import add_raw_media, listed_parts
+from connectors.warehouse.raw.listed import PADDED, add_raw_media, has_hidden_columns, listed_parts
 from connectors.warehouse.raw.store import check_part
 from connectors.warehouse.snapshot.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
@@ -164,8 +164,11 @@ def check_readable(path: Path) -> None:
 
 
 @contextmanager
-def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
+def open_snapshot(path: Path, *, with_raw: bool = False, as_published: bool = False) -> Iterator[Snapshot]:
     """Open the snapshot for reading. `with_raw` adds `raw_media`, a view of the raw store parts in its list.
+
+    Columns that the snapshot hides are NULL, and its accounts have their ids as names, so that every query can be
+    answered; `as_published`: such columns do not exist.
 
     Raises SnapshotMissing and WarehouseUnusable.
     """
@@ -174,6 +177,8 @@ def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
         db = duckdb.connect(str(path), read_only=True, config={} if with_raw else _SHUT)
         if with_raw:
             _add_raw_media(db)
+        if not as_published and has_hidden_columns(db):
+            db.execute(f"USE {PADDED}")
         db.execute("SET TimeZone = 'UTC'")
         # DuckDB would print it to standard output, before the result.
         db.execute("SET enable_progress_bar = false")

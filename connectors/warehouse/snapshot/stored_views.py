@@ -26,7 +26,8 @@ ORDER BY schema_name, table_name
 """
 
 
-def _creating(view: View) -> Iterator[str]:
+def creating(view: View) -> Iterator[str]:
+    """Yield the statements that create a view in schema `main`, with its comments."""
     name = f"main.{quoted(view.name)}"
     yield f"CREATE VIEW {name} AS {view.select}"
     yield f"COMMENT ON VIEW {name} IS {literal(view.comment)}"
@@ -49,13 +50,13 @@ def store_views(connection: Connection, views: Sequence[View]) -> None:
     """
     db = connection.db
     tables = lookups({})
-    creating = [
+    made = [
         # DuckDB creates a view only if its tables exist.
         *(f"CREATE TABLE {name} AS {select} WITH NO DATA" for name, select in tables.items()),
-        *(statement for view in views for statement in _creating(view)),
+        *(statement for view in views for statement in creating(view)),
         *(f"DROP TABLE {name}" for name in tables),
     ]
-    fingerprint = _fingerprint(db, creating)
+    fingerprint = _fingerprint(db, made)
     registered = db.execute(_REGISTERED).fetchall()
     if registered and fingerprint in registered[0][0]:
         return
@@ -64,7 +65,7 @@ def store_views(connection: Connection, views: Sequence[View]) -> None:
     register = f"SELECT {literal(fingerprint)} AS fingerprint, [{names}] AS names"
     statements = [
         *(f"DROP VIEW IF EXISTS main.{quoted(name)}" for (name,) in stored),
-        *creating,
+        *made,
         f"CREATE OR REPLACE VIEW ops.{_REGISTER} AS {register}",
     ]
     # In one call: hundreds of small statements took twice as long one by one.

@@ -65,7 +65,8 @@ def query(
     text = sys.stdin.read() if sql == "-" else sql
     # Arguments may be invalid UTF-8, which DuckDB does not accept.
     text = text.encode(errors="surrogateescape").decode(errors="replace")
-    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(text)) as opened:
+    with_raw = mentions_raw_media(text)
+    with open_snapshot(current_snapshot(settings), with_raw=with_raw, as_published=True) as opened:
         document = Document() if as_json or style == "json" else None
         try:
             if document is None:

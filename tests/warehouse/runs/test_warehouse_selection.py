@@ -56,7 +56,7 @@ def ask_for(peopled: Rig, tmp_path: Path) -> Chooser:
             def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
                 return snapshot.query(query, values).rows
 
-            return choose(ask, "main", selection, page_size, **more)
+            return choose(ask, "", selection, page_size, **more)
 
     def from_both(selection: Selection, page_size: int = 10, **more: bool) -> tuple[ChosenAccount, ...]:
         try:

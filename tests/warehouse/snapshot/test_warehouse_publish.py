@@ -132,7 +132,7 @@ def test_the_views_are_stored_in_the_warehouse_until_their_tables_change(rig: Ri
 def test_the_snapshot_describes_itself(rig: Rig, snapshot: Path) -> None:
     assert put(rig, snapshot) == snapshot.stat().st_size
     own = rig.value("SELECT warehouse_id FROM ops.warehouse")
-    assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0, own, 604_800.0)]
+    assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0, own, 604_800.0, None)]
 
 
 def test_accounts_and_media_are_as_last_seen(filled: Path) -> None:

@@ -1,0 +1,229 @@
+"""GRAMHOUSE_HIDE: the columns that a snapshot leaves out, or replaces by salted hashes.
+
+A snapshot with hidden columns is a new file, so that no freed block of a copy keeps a value. Its tables have NULL in
+the columns that are left out. Schema `padded` has the usual views of them, which the commands and the report read; the
+views of schema `main` are these without the columns that are left out.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from secrets import token_hex
+
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.raw.listed import PADDED
+from connectors.warehouse.schema.field_registry import read_mapping, read_registry
+from connectors.warehouse.snapshot.contents import lookups
+from connectors.warehouse.snapshot.ownership import Refusal
+from connectors.warehouse.snapshot.stored_views import creating
+from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.quoting import literal, quoted
+from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
+from models.tables import ITEM_TABLES
+from models.views import View, views
+
+_HASH = ":hash"
+
+# Columns of accounts, and those of media that gramhouse derives.
+_OF_ACCOUNTS = ("ig_username", "public_id")
+_DERIVED = ("kind",)
+
+# Scans are planned and judged by it, so that it is also in tables without items.
+_NEEDED = "published_at"
+
+# A column that is hidden with another one: an item's address and fields may have the account's name.
+_WITH = {"ig_username": re.compile(r"permalink|.*user_?name", re.IGNORECASE)}
+
+# What a table has in place of texts that may quote any value: as it came, or as a person typed it.
+_MASK = "'(hidden)'"
+_NEVER = ("overflow", "payload_hash")
+
+_COLUMNS = """
+SELECT table_name, list(column_name) FROM duckdb_columns()
+WHERE database_name = current_database() AND schema_name = 'core'
+    AND table_name IN (SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core')
+GROUP BY table_name ORDER BY table_name
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hiding:
+    """What a snapshot hides: the setting, for each table of `core` whether its hidden columns are hashed, and the salt.
+
+    `everywhere` are the left out columns that views of other tables have under the same name.
+    """
+
+    setting: tuple[str, ...]
+    tables: Mapping[str, Mapping[str, bool]]
+    everywhere: frozenset[str]
+    salt: str
+
+    def left_out(self, table: str) -> list[str]:
+        """Return the names of a table's columns that are left out."""
+        return [name for name, is_hashed in self.tables.get(table, {}).items() if not is_hashed]
+
+
+def _refusal(name: str, schemas: Sequence[TableSchema], *, is_hashed: bool) -> Refusal | None:
+    types = {column.name: column.type for schema in schemas for column in schema.columns}
+    types |= {metric.name: "BIGINT" for schema in schemas for metric in schema.metrics}
+    types |= dict.fromkeys(_OF_ACCOUNTS, "VARCHAR") | dict.fromkeys(_DERIVED, "computed")
+    types.pop(_NEEDED)
+    if name in types:
+        if not is_hashed or types[name] == "VARCHAR":
+            return None
+        what = f"GRAMHOUSE_HIDE: {name} cannot be hashed, because it is {types[name]}, not text."
+        return Refusal(what, f"write {name} without {_HASH}, to leave it out")
+    if any(name in view.columns for view in views().values()):
+        what = f"GRAMHOUSE_HIDE: {name} cannot be hidden, because gramhouse needs it."
+    else:
+        what = f"GRAMHOUSE_HIDE: no table has a column {name!r}."
+    near = difflib.get_close_matches(name, types, n=1, cutoff=0.5)
+    return Refusal(
+        what, f"use {near[0]}" if near else "remove it; docs/data-dictionary.md and `gramhouse describe` list all"
+    )
+
+
+def _is_related(path: str, paths: Sequence[str]) -> bool:
+    """Return whether a field is one of these, contains one of them, or is part of one."""
+    return any(path == one or path.startswith(f"{one}/") or one.startswith(f"{path}/") for one in paths)
+
+
+def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[str]) -> dict[str, bool]:
+    """Return the hidden columns of a table of items or children, each with whether it is hashed."""
+    hidden: dict[str, bool] = {}
+    for name, is_hashed in wanted.items():
+
+        def named(column: ColumnSchema, name: str = name) -> bool:
+            also = _WITH.get(name)
+            return column.name == name or (also is not None and also.fullmatch(column.name) is not None)
+
+        found = [column for column in schema.columns if named(column)]
+        hidden |= {column.name: is_hashed and column.type == "VARCHAR" for column in found}
+        paths = [path for column in found for path in column.paths] + [*lists]
+        for column in schema.columns:
+            if column.field is not None and column not in found and _is_related(column.field.path, paths):
+                hidden[column.name] = False
+        hidden |= {metric.name: False for metric in schema.metrics if metric.name == name}
+    return hidden | {column.name: wanted[column.name] for column in schema.columns if column.name in wanted}
+
+
+def _tables(schemas: Sequence[TableSchema], wanted: Mapping[str, bool]) -> dict[str, dict[str, bool]]:
+    children = {schema.table: _of_table(schema, wanted, ()) for schema in schemas if schema.lists}
+    tables = {"accounts": {name: wanted[name] for name in _OF_ACCOUNTS if name in wanted}, **children}
+    for schema in (schema for schema in schemas if not schema.lists):
+        # A column with a whole list has the values that a child table hides.
+        lists = [path for each in schemas if children.get(each.table) for path in each.lists]
+        hidden = _of_table(schema, wanted, lists)
+        if "kind" in wanted:
+            hidden["kind"] = False
+        tables |= {f"{schema.table}{suffix}": hidden for suffix in ("", "_superseded", "_history", "_metrics")}
+        paths = [p for column in schema.columns if column.name in hidden for p in column.paths]
+        for child in (each for each in schemas if each.lists and any(_is_related(p, paths) for p in each.lists)):
+            tables[child.table] = {column.name: False for column in child.columns}
+    return tables
+
+
+def _salt(connection: Connection, new_salt: Callable[[], str]) -> str:
+    """Return the warehouse's salt, which is generated once: equal values have equal hashes in all of its snapshots."""
+    if (found := connection.db.execute("SELECT salt FROM ops.hide_salt").fetchone()) is not None:
+        return str(found[0])
+    salt = new_salt()
+    connection.db.execute(f"INSERT INTO ops.hide_salt VALUES ({literal(salt)})")  # noqa: S608 - quoted
+    return salt
+
+
+def find_hidden(
+    connection: Connection, hide: Sequence[str], new_salt: Callable[[], str] = lambda: token_hex(32)
+) -> Hiding | Refusal:
+    """Return what the names of the setting hide, or why they cannot be hidden. Call it within a transaction.
+
+    Each is a column of a snapshot's tables, followed by `:hash` if a salted hash replaces its values.
+    """
+    mapping, registry = read_mapping(connection), read_registry(connection)
+    schemas = [schema for table in ITEM_TABLES for schema in table_schemas(mapping.of(table), registry)]
+    wanted = {each.removesuffix(_HASH): each.endswith(_HASH) for each in hide}
+    for name, is_hashed in wanted.items():
+        if (refused := _refusal(name, schemas, is_hashed=is_hashed)) is not None:
+            return refused
+    declared = {*_OF_ACCOUNTS, *_DERIVED, *(column.column for column in mapping.columns)}
+    tables = _tables(schemas, wanted)
+    everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}
+    salt = _salt(connection, new_salt) if any(wanted.values()) else ""
+    return Hiding(tuple(hide), tables, frozenset(everywhere & declared), salt)
+
+
+def _selected(hiding: Hiding, table: str, columns: Sequence[str]) -> str:
+    """Return the columns of a table of `core`, with those that are hidden replaced."""
+    hidden = hiding.tables.get(table, {})
+    replaced = {name: f"if(false, {name}, NULL)" for name in _NEVER}
+    for name, is_hashed in hidden.items():
+        salted = f"left(sha256({literal(hiding.salt)} || {quoted(name)}), 32)"
+        replaced[name] = salted if is_hashed else f"if(false, {quoted(name)}, NULL)"
+    if hidden.get("ig_username") is False and table == "accounts":
+        # In commands and the report, which name accounts.
+        replaced["ig_username"] = "account_id"
+    if table == "quarantine":
+        replaced["payload"] = _MASK
+    if table == "runs" and "ig_username" in hiding.tables["accounts"]:
+        # A person may have typed an account's name.
+        replaced["selection"] = f"if(kind = 'backfill', {_MASK}, selection)"
+        replaced["reason"] = f"if(reason IS NULL, NULL, {_MASK})"
+    chosen = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in replaced.items() if name in columns)
+    return f"* REPLACE ({chosen})" if chosen else "*"
+
+
+def _rows(hiding: Hiding, table: str) -> str:
+    """Return the condition that leaves out rows about columns that are left out."""
+    if table == "fields":
+        gone = ", ".join(literal(f"{each}.{name}") for each in hiding.tables for name in hiding.left_out(each))
+        return f" WHERE NOT coalesce(list_contains([{gone}], resource || '.' || column_name), false)" if gone else ""
+    if table.endswith("_metrics") and (names := hiding.left_out(table)):
+        return f" WHERE NOT list_contains([{', '.join(map(literal, names))}], metric)"
+    return ""
+
+
+def _shown(hiding: Hiding, view: View) -> View:
+    """Return a view of `padded` without the columns that are left out."""
+    hidden = hiding.tables.get(view.name, {})
+    gone = [name for name in view.columns if name in hiding.everywhere or hidden.get(name) is False]
+    excluded = f" EXCLUDE ({', '.join(map(quoted, gone))})" if gone else ""
+    columns = {
+        name: f"{about} Hidden: a salted hash." if hidden.get(name) else about
+        for name, about in view.columns.items()
+        if name not in gone
+    }
+    return replace(view, columns=columns, select=f"SELECT *{excluded} FROM {PADDED}.{quoted(view.name)}")  # noqa: S608
+
+
+def core_tables(db: DuckDBPyConnection) -> Mapping[str, Sequence[str]]:
+    """Return the columns of each table of `core` in the warehouse."""
+    return dict(db.execute(_COLUMNS).fetchall())
+
+
+def statements(
+    source: str,
+    tables: Mapping[str, Sequence[str]],
+    hiding: Hiding,
+    views: Sequence[View],
+    published: Mapping[str, object],
+) -> Iterator[str]:
+    """Yield the statements that write the snapshot to the current database, which is new.
+
+    `source` is the name of the warehouse's database, `tables` the columns of its tables, `published` the row of that
+    table, by column.
+    """
+    made = lookups({**published, "hidden": ", ".join(hiding.setting)})
+    yield f"CREATE SCHEMA core; CREATE SCHEMA {PADDED}"
+    for table, columns in tables.items():
+        wanted = _selected(hiding, table, columns)
+        rows = f"{quoted(source, 'core', table)}{_rows(hiding, table)}"
+        yield f"CREATE TABLE core.{quoted(table)} AS SELECT {wanted} FROM {rows}"  # noqa: S608 - quoted
+    for name, select in made.items():
+        yield f"CREATE TABLE {name} AS {select.replace(' ops.', f' {quoted(source)}.ops.')}"
+    names = re.compile(rf"\b(FROM|JOIN) ({'|'.join(re.escape(view.name) for view in views)})\b(?!\.)")
+    for view in views:
+        select = names.sub(rf"\1 {PADDED}.\2", view.select)
+        yield f"CREATE VIEW {PADDED}.{quoted(view.name)} AS {select}"
+        yield from creating(_shown(hiding, view))

@@ -1,0 +1,127 @@
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from flows.reporting.page.write import write
+from flows.reporting.reader import Scope
+from models.page_commit import PageCommit
+from models.partition import media
+from models.runs import Outcome, OutcomeKind, RunState
+from tests.warehouse.rig import BEN, POSTS, STORIES, Item, Rig, Row, account, at, in_memory
+
+CAPTION, NAME, TAGGED = "canary-Wq7", "canaryann", "canary-Zk3"
+NO_SHOW = "#canary-tag"
+
+
+def post(number: int, caption: str = CAPTION, **more: object) -> Item:
+    return {
+        "id": f"10{number}", "caption": f"{caption} {NO_SHOW}", "media_type": "IMAGE", "like_count": 20 + number,
+        "permalink": f"https://social.example/{NAME}/p/{number}", "timestamp": f"2026-01-0{number}T00:00:00Z",
+        "owner": {"username": NAME, "name": "n"}, "children": [{"id": "c", "text": TAGGED, "username": NAME}], **more,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def filled() -> Iterator[Rig]:
+    """Versions, counts, removed items, values of two types, quarantine and a backfill, all with canaries."""
+    with in_memory() as connection:
+        connection.db.execute("SET force_compression = 'uncompressed'")
+        fill(rig := Rig(connection))
+        yield rig
+
+
+def fill(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(name=NAME), account(BEN, name="ben"), account("1", name=NAME)])
+    rig.scan(POSTS, "p1", 1, [post(n) for n in range(1, 9)])
+    rig.scan(STORIES, "s1", 2, [post(9, text=TAGGED), {"caption": CAPTION}])
+    rig.scan(media(BEN, "posts"), "b1", 3, [post(7), {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}])
+    rig.scan_twice(POSTS, "p2", 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
+    rig.scan(POSTS, "p3", 400, [post(n, like_count=40 + n) for n in range(1, 8)])
+    with rig.connection.begin():
+        now, week = at(401), timedelta(days=7)
+        ledger.begin(rig.connection, "r1", "backfill", now=now, within=week, version="1", selection=NAME, reason=NAME)
+        ledger.end(rig.connection, "r1", RunState.PARTIAL, now=at(402))
+    failed = Outcome(POSTS, "r1", OutcomeKind.FAILED, at(401), at(401), error_code="api_internal_error")
+    rig.record(PageCommit(outcomes=(failed,)))
+
+
+def put(rig: Rig, snapshot: Path, *hide: str, hour: float = 500) -> Path:
+    publish(rig.connection, snapshot, at=at(hour), version="1", hide=hide)
+    return snapshot
+
+
+def ask(snapshot: Path, query: str, *, as_published: bool = True) -> list[Row]:
+    with open_snapshot(snapshot, as_published=as_published) as opened:
+        return opened.query(query).rows
+
+
+def published(snapshot: Path, folder: Path) -> bytes:
+    """Everything that is published: the snapshot's bytes, the report, and the export with its files decompressed."""
+    write(snapshot, folder / "report.html", scope=Scope())
+    export(snapshot, folder / "export", at=at(501))
+    rows = [duckdb.sql(f"FROM '{file}'").fetchall() for file in sorted((folder / "export").rglob("*.parquet"))]
+    files = [snapshot, folder / "report.html", folder / "export" / "manifest.json"]
+    return b"".join(file.read_bytes() for file in files) + repr(rows).encode()
+
+
+def test_no_published_file_has_a_value_that_is_left_out(filled: Rig, tmp_path: Path) -> None:
+    shown = published(put(filled, tmp_path / "all.duckdb"), tmp_path)
+    for canary in (CAPTION, NAME, TAGGED, NO_SHOW):
+        assert canary.encode() in shown, "the search finds it where it is not hidden"
+    hidden = published(put(filled, tmp_path / "some.duckdb", "caption", "ig_username", "text"), tmp_path)
+    for canary in (CAPTION, NAME, TAGGED, NO_SHOW):
+        assert canary.encode() not in hidden
+    assert ask(tmp_path / "some.duckdb", "SELECT hidden FROM published") == [("caption, ig_username, text",)]
+
+
+def test_columns_that_are_left_out_are_in_no_table_and_the_commands_read_the_others(
+    filled: Rig, tmp_path: Path
+) -> None:
+    snapshot = put(filled, tmp_path / "a.duckdb", "caption", "ig_username", "like_count", "text")
+    columns = ask(snapshot, "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'main'")
+    gone = {"caption", "ig_username", "permalink", "owner__username", "username", "like_count", "text"}
+    assert gone.isdisjoint(name for _, name in columns)
+    assert "owner__name" in {name for _, name in columns}
+    # What is computed from such columns is NULL, or there are no rows.
+    for query in ("FROM hashtags", "FROM caption_edits", "FROM media_metrics WHERE metric = 'like_count'"):
+        assert ask(snapshot, query) == []
+    assert ask(snapshot, "SELECT DISTINCT payload FROM quarantine") == [("(hidden)",)]
+    assert ask(snapshot, "SELECT selection, reason FROM runs WHERE kind = 'backfill'") == [("(hidden)", "(hidden)")]
+    # Commands and the report read the same tables as ever, with the ids of accounts as their names.
+    query = "SELECT count(*), count(caption), bool_and(ig_username = account_id) FROM media"
+    assert ask(snapshot, query, as_published=False) == [(11, 0, True)]
+    with pytest.raises(WarehouseUnusable, match="has hidden columns, so the raw store cannot be read"):
+        export(snapshot, tmp_path / "raw", at=at(501), with_raw=True)
+
+
+def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: Rig, tmp_path: Path) -> None:
+    first = put(filled, tmp_path / "a.duckdb", "ig_username:hash", "caption:hash")
+    names = ask(first, "SELECT DISTINCT ig_username FROM accounts ORDER BY 1")
+    again = put(filled, tmp_path / "a.duckdb", "ig_username:hash", hour=600)
+    assert ask(again, "SELECT DISTINCT ig_username FROM accounts ORDER BY 1") == names
+    assert len(names) == 2
+    assert all(len(name) == 32 for (name,) in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("captoin", "no table has a column 'captoin'. Fix: use caption."),
+        ("username2", "no table has a column 'username2'. Fix: use username."),
+        ("account_id", "account_id cannot be hidden, because gramhouse needs it. Fix:"),
+        ("like_count:hash", "like_count cannot be hashed, because it is BIGINT, not text. Fix: write like_count"),
+    ],
+)
+def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(WarehouseUnusable, match=r"^GRAMHOUSE_HIDE: ") as refused:
+        put(filled, tmp_path / "a.duckdb", name)
+    assert message in str(refused.value)
+    assert not (tmp_path / "a.duckdb").exists()
