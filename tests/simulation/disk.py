@@ -54,6 +54,16 @@ class Disk:
         shutil.copytree(before, self.folder)
 
     @contextmanager
+    def ended_life(self) -> Iterator[None]:
+        """Remove the files of a process that was killed in the block, once it is closed."""
+        before = self.folder
+        try:
+            yield
+        finally:
+            if before != self.folder:
+                shutil.rmtree(before)
+
+    @contextmanager
     def opened(self, look: Callable[[Connection], None]) -> Iterator[Writer]:
         """Replace the warehouse's writer by one that is always closed at the end of the block, even after a kill."""
 
@@ -68,10 +78,8 @@ class Disk:
             finally:
                 closing.close()
 
-        before = self.folder
-        try:
-            yield writer
-        finally:
-            closing.close()
-            if before != self.folder:
-                shutil.rmtree(before)
+        with self.ended_life():
+            try:
+                yield writer
+            finally:
+                closing.close()

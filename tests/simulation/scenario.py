@@ -24,6 +24,7 @@ _STOPS = (
 _OTHERS = tuple(code for code in ERRORS if code not in _STOPS)
 _DATE = "Sun, 02 Mar 2025 07:28:00 GMT"
 _WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
+Upkeep = Literal["compact", "rebuild"]
 _HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
 
 
@@ -45,7 +46,8 @@ class Day:
     """One process: the hours since the last one, its faults, and where it is killed, if it is.
 
     `advance` is by how many days the sandbox advances before it; at the requests `day_changes`, it advances during it.
-    `key_limit` is that of a gateway in front of it for all requests, which refuses with `key_status`.
+    `key_limit` is that of a gateway in front of it for all requests, which refuses with `key_status`. After it, the
+    warehouse may be compacted or rebuilt, with a crash during that.
     """
 
     hours: float = 24.0
@@ -66,6 +68,8 @@ class Day:
     backfill: bool = False
     mode: SyncMode = "full_refresh"
     max_requests: int | None = None
+    upkeep: Upkeep | None = None
+    upkeep_crash: Crash | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,21 @@ def generate_scenario(seed: int, days: int = 8) -> Scenario:
                 for number, day in enumerate(scenario.days)
             ),
         )
-    return _with_recent_scans(scenario) if seed % 2 else scenario
+    scenario = _with_recent_scans(scenario) if seed % 2 else scenario
+    return replace(scenario, days=tuple(_with_upkeep(seed, *day) for day in enumerate(scenario.days)))
+
+
+def _with_upkeep(seed: int, number: int, day: Day) -> Day:
+    """Add a compaction or a rebuild to some days."""
+    random = Random(f"gramhouse upkeep {seed} {number}")
+    if random.random() < 0.75:
+        return day
+    crash = Crash(
+        random.choice(("statement", "statement", "before commit", "after commit")),
+        int(random.expovariate(1 / 30)) + 1,
+        dies=random.random() < 0.7,
+    )
+    return replace(day, upkeep=random.choice(("compact", "rebuild")), upkeep_crash=random.choice((None, crash)))
 
 
 def _with_key_limit(random: Random, day: Day) -> Day:

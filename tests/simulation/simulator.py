@@ -6,6 +6,7 @@ import logging
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
@@ -13,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
 import pytest
 from pydantic import SecretStr
 
@@ -21,7 +23,12 @@ from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.warehouse import warehouse as writing
+from connectors.warehouse.maintenance.compact import compact
+from connectors.warehouse.maintenance.opening import opened_store
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.storage import connection as connecting
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
@@ -31,11 +38,12 @@ from flows.reporting.run_report import RunReport
 from models import incremental
 from models.checkpoint import ScanState
 from models.page_commit import PageCommit
+from models.schema.mapping_built_in import BUILT_IN
 from models.selection import NothingChosen, Selection
 from tests.model.recent import EVERY, LOOKBACK, RUN
 from tests.odd_api.api import OddApi
 from tests.simulation.api_checks import check_above_depths, check_against_api, check_request_count, is_undisturbed
-from tests.simulation.crashes import CrashTrigger, crash_points
+from tests.simulation.crashes import Crash, CrashTrigger, crash_points
 from tests.simulation.disk import Disk
 from tests.simulation.events import (
     CooldownLanded,
@@ -46,9 +54,9 @@ from tests.simulation.events import (
     ScanAbandoned,
     instant,
 )
-from tests.simulation.loop import VirtualLoop, run_process, unwind
+from tests.simulation.loop import Killed, VirtualLoop, run_process, unwind
 from tests.simulation.protocol_checker import WITHIN, ProtocolChecker, Session, Violation, require
-from tests.simulation.scenario import Day, Scenario
+from tests.simulation.scenario import Day, Scenario, Upkeep
 from tests.simulation.snapshot_check import Snapshot, compare
 from tests.simulation.transport import SimulatedTransport
 
@@ -176,9 +184,30 @@ class Simulator:
                 unwind(loop)
         for event in log:
             self.trace.update(repr(event).encode())
+        if day.upkeep is not None and self.disk.warehouse.exists():
+            self._keep_up(day.upkeep, day.upkeep_crash)
         run_kind = "backfill" if day.backfill else "sync"
         self._check(day, Session(number, run_kind, session_begun, day.mode, day.max_requests), log, report)
         return report
+
+    def _keep_up(self, upkeep: Upkeep, crash: Crash | None) -> None:
+        """Compact or rebuild the warehouse, which changes nothing that it contains, whatever happens meanwhile."""
+        now, path = instant(self.now), self.disk.warehouse
+        full_disk = (WarehouseUnusable, duckdb.IOException) if crash and not crash.dies else ()
+        with (
+            self.disk.ended_life(),
+            suppress(Killed, *full_disk),
+            crash_points(CrashTrigger(crash, self.disk.copy_files)),
+        ):
+            if upkeep == "compact":
+                compact(path, now=now, pause=lambda _: None)
+                return
+            with (
+                connecting.writer(path, "a rebuild", since="now", pause=lambda _: None) as connection,
+                opened_store(connection, "a rebuild", now=now, pause=lambda _: None, mapping=BUILT_IN),
+                connection.begin(),
+            ):
+                rebuild_stored(connection, BUILT_IN)
 
     def _configure_sandbox(self, day: Day) -> None:
         sandbox = self.sandbox
@@ -219,6 +248,7 @@ class Simulator:
         self.checker.begin(session)
         self.checker.check_events(session, log)
         if report is None:
+            require(self.disk.snapshot.exists() or not self.ended, "the snapshot was deleted")
             if self.disk.snapshot.exists():
                 Snapshot(self.disk.snapshot).close()
             return

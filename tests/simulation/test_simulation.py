@@ -15,10 +15,11 @@ from tests.simulation.simulator import simulate
     ("seed", "days", "recent"),
     [
         (3, 5, 1),
+        # With a compaction, and a rebuild that is killed.
+        (9, 5, 0),
         # With limits of the whole key.
         pytest.param(14, 3, 0, marks=pytest.mark.long),
         pytest.param(0, 3, 0, marks=pytest.mark.long),
-        pytest.param(9, 5, 0, marks=pytest.mark.long),
         pytest.param(2, 3, 0, marks=pytest.mark.long),
         pytest.param(105, 5, 1, marks=pytest.mark.long),
     ],
@@ -52,7 +53,13 @@ def test_an_injected_bug_is_found_within_few_seeds(name: str, monkeypatch: pytes
     assert any(simulate(generate_scenario(seed, 5 if seed % 2 else 3)).violation for seed in range(first, first + 3))
 
 
-_FLAGS = ("day_changes", "backfill", "forgets_cursors", "account_limit", "key_limit")
+def test_every_bug_can_still_be_injected() -> None:
+    for inject, _ in INJECTED_BUGS.values():
+        with pytest.MonkeyPatch.context() as patch:
+            inject(patch)
+
+
+_FLAGS = ("day_changes", "backfill", "forgets_cursors", "account_limit", "key_limit", "upkeep_crash")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +76,7 @@ def test_scenarios_have_every_kind_of_feed_and_fault(
     scenarios = [generate_scenario(seed) for seed in seeds]
     days = [day for scenario in scenarios for day in scenario.days if mode in (None, day.mode)]
     assert {day.crash.where for day in days if day.crash} == {"step", "statement", "before commit", "after commit"}
+    assert {day.upkeep for day in days} == {None, "compact", "rebuild"}
     kinds = {rule.action.kind for day in days for rule in day.faults}
     assert len(kinds) >= 20
     assert kinds >= {"error", "reset", "cut", "refuse_cursor", "forget_cursors", "item_twice", "item_without_id"}
