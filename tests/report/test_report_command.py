@@ -83,13 +83,6 @@ def test_bad_input_gets_one_line(
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.parametrize("arguments", [["--weeks", "0"], ["--weeks", "58"], ["--for", "all"]])
-def test_options_out_of_range_are_wrong_usage(run: Cli, arguments: list[str]) -> None:
-    code, message, errors = run("report", *arguments)
-    assert (code, message) == (2, "")
-    assert arguments[0] in errors
-
-
 def test_an_error_is_also_one_json_object(run: Cli) -> None:
     code, message, _ = run("report", "--json", "--snapshot", "none.duckdb")
     assert code == 1

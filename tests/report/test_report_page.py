@@ -10,8 +10,6 @@ import duckdb
 import pytest
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.errors import QueryError
-from flows.config.errors import SettingsError
 from flows.reporting.page.page import Report, make
 from flows.reporting.reader import Scope
 from tests.report.html_page import parsed
@@ -245,14 +243,6 @@ def test_one_account_alone(snapshot: Path) -> None:
     assert f"{posts} posts" in page(snapshot, accounts=(chosen[0][0],)).html
 
 
-def test_an_account_that_is_not_there_is_refused_with_the_nearest(snapshot: Path) -> None:
-    [(name,)] = answer(snapshot, "SELECT ig_username FROM accounts ORDER BY ALL LIMIT 1")
-    with pytest.raises(SettingsError, match=f"Did you mean {re.escape(name)}"):
-        page(snapshot, accounts=(name[:-1],))
-    with pytest.raises(SettingsError, match="Fix: `gramhouse accounts` lists all"):
-        page(snapshot, accounts=("it's",))
-
-
 def test_surfaces_and_parts_can_be_chosen(snapshot: Path) -> None:
     assert sections(page(snapshot, audience="operator").html) == SECTIONS
     assert sections(page(snapshot, audience="analyst").html) == ANALYSIS
@@ -298,24 +288,3 @@ def test_missing_values_do_not_break_the_page(snapshot: Path, tmp_path: Path) ->
     report = page(rewritten(snapshot, tmp_path / "hollow.duckdb", hollow))
     assert sections(report.html) == [*SECTIONS, *ANALYSIS]
     assert "never completed" in report.html
-
-
-@pytest.mark.long
-def test_a_hundred_thousand_accounts_make_a_page_that_can_be_sent(snapshot: Path, tmp_path: Path) -> None:
-    def made(db: duckdb.DuckDBPyConnection) -> None:
-        db.execute(
-            "INSERT INTO accounts SELECT one.* REPLACE ('x' || n AS account_id, 'account.number.' || n AS ig_username,"
-            " 'token_expired' AS status, one.first_seen_at AS token_expired_since)"
-            " FROM (FROM accounts WHERE removed_at IS NULL LIMIT 1) AS one, range(100000) AS t(n)"
-        )
-
-    report = page(rewritten(snapshot, tmp_path / "many.duckdb", made))
-    assert len(report.html.encode()) < 1_000_000
-    assert "and 99,9" in report.html
-
-
-def test_a_snapshot_of_something_else_is_refused(tmp_path: Path) -> None:
-    with duckdb.connect(tmp_path / "other.duckdb") as db:
-        db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 1 AS stale_after")
-    with pytest.raises(QueryError):
-        page(tmp_path / "other.duckdb")

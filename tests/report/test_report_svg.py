@@ -72,19 +72,6 @@ def test_an_incomplete_run_has_a_mark_above_its_column() -> None:
     assert drawing.count('class="mark">!</text>') == 1
 
 
-def test_curves_hold_each_value_until_the_next() -> None:
-    drawing = lines("n", [Curve("a", "c1", [(0, 0), (1, 4), (2, 8)])], x_most=2, x_labels=("0", "2"))
-    assert re.search(r'd="M0.0 228.0H500.0V118.0H1000.0V8.0"', drawing)
-
-
-def test_a_band_is_a_closed_path() -> None:
-    drawing = lines(
-        "n", [], [{"x": x, "low": x, "middle": x + 1, "high": x + 2} for x in range(3)], x_most=2, x_labels=("0", "2")
-    )
-    [path] = re.findall(r'd="(M[^"]+Z)" class="band"', drawing)
-    assert path == "M0.0 118.0H500.0V63.0H1000.0V8.0L1000.0 118.0V173.0H500.0V228.0H0.0Z"
-
-
 def test_charts_without_data_are_empty() -> None:
     assert columns("n", [], KINDS).startswith("<svg")
     assert lines("n", [Curve("a", "c1", [])], x_most=2, x_labels=("0", "2")).count("<path") == 0
@@ -95,11 +82,6 @@ def test_a_heat_map_marks_cells_with_few_values_and_missing_cells() -> None:
     drawing = heat("n", [{"row": 0, "column": 0, "name": "few", "style": "h3", "is_few": True}], ["Mon"], ["00", "01"])
     assert 'class="cell h3 few"' in drawing
     assert 'class="gap"' in drawing
-
-
-def test_a_curve_that_was_seen_once_is_a_dot() -> None:
-    drawing = lines("n", [Curve("a", "c1", [(1, 4), (1, 4)])], x_most=2, x_labels=("0", "2"))
-    assert 'class="line c1 dot"' in drawing
 
 
 def test_every_drawing_has_a_name_for_screen_readers() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.contract import KEY_SCOPES
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import NO_SCOPE_KEY
 from connectors.sandbox.settings import RateLimit
@@ -23,11 +22,6 @@ def test_days(asker: Asker) -> None:
     assert asker.control("POST", "day", {"advance": 3}).json() == {"day": 4}
     assert asker.control("POST", "day", {"day": 2}).json() == {"day": 2}
     assert asker.sandbox.day == 2
-
-
-def test_a_body_needs_no_content_type(asker: Asker) -> None:
-    form = [(b"content-type", b"application/x-www-form-urlencoded")]
-    assert asker.raw("/_sandbox/day", method="POST", headers=form, body=[b'{"advance": 2}']).json() == {"day": 2}
 
 
 @pytest.mark.parametrize(("elapsed", "wait"), [(0.0, 10), (0.1, 10), (7.5, 3), (9.999, 1)])
@@ -139,25 +133,6 @@ def test_a_key_reaches_what_it_was_granted_until_it_is_revoked(asker: Asker) -> 
     assert [key["revoked"] for key in asker.control("GET", "keys").json()] == [False] * 4 + [True, False]
     assert asker.control("POST", "keys", {"name": "narrow"}).status == 422
     assert asker.control("DELETE", "keys/nobody").status == 404
-
-
-def test_accounts_are_chosen_by_id_or_username(build: Build) -> None:
-    asker = build(day=5)
-    accounts = asker.scan(limit=50)
-    wanted = [accounts[3]["id"].upper(), accounts[7]["ig_username"]]
-    secret = made(asker, name="chosen", accounts=wanted)
-    assert [account["id"] for account in asker.scan(key=secret)] == [accounts[3]["id"], accounts[7]["id"]]
-    assert asker.control("GET", "keys").json()[-1]["scopes"] == list(KEY_SCOPES)
-    assert asker.scan(key=made(asker, name="none", accounts=[])) == []
-    gone = asker.account_id(min(set(range(40)) - {one.position for one in asker.sandbox.catalogue.accounts(5)}))
-    assert asker.media(gone, key=made(asker, name="late", accounts=[gone])).code == "api_automation_media_not_found"
-
-
-def test_a_grant_of_all_accounts_grows_with_the_catalogue_and_a_number_does_not(build: Build) -> None:
-    asker = build(accounts=80)
-    every, first = made(asker, name="every"), made(asker, name="first", accounts=80)
-    asker.sandbox.day = 1
-    assert {account["id"] for account in asker.scan(key=every)} - {account["id"] for account in asker.scan(key=first)}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 import asyncio
 import gzip
-import logging
 import ssl
 import traceback
 from collections.abc import AsyncIterator
@@ -255,13 +254,6 @@ async def test_connections_are_bounded_and_kept() -> None:
     assert most == 3
 
 
-async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG):
-        await send(saying(http()))
-        await failing(saying(then="reset"))
-    assert KEY not in caplog.text
-
-
 def test_a_base_url_that_must_not_get_the_key_is_refused() -> None:
     with pytest.raises(ValueError, match="https"):
         ApiClient("http://api.example", SecretStr(KEY), clock=WakefulClock())
@@ -278,22 +270,3 @@ async def test_an_uninstalled_checkout_still_names_itself(monkeypatch: pytest.Mo
     ):
         await client.send(REQUEST)
     assert "user-agent: gramhouse/unreleased\r\n" in stage.heads[0].lower()
-
-
-async def test_a_transport_is_handed_a_whole_request() -> None:
-    requests: list[httpx.Request] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        requests.append(request)
-        return httpx.Response(200, content=PAGE)
-
-    within = Timeouts(connect=1, read=2, total=3)
-    transport = httpx.MockTransport(answer)
-    async with ApiClient(
-        "https://Api.example:443/pre/", SecretStr(KEY), clock=WakefulClock(), transport=transport, timeout=within
-    ) as client:
-        await client.send(REQUEST)
-    (request,) = requests
-    assert request.url == httpx.URL("https://api.example/pre/api/v1/accounts/an-id/media?surface=posts&limit=50")
-    assert (request.method, request.headers["host"], request.content) == ("GET", "api.example", b"")
-    assert request.extensions["timeout"] == {"connect": 1, "read": 2, "write": 2, "pool": None}

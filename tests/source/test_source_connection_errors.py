@@ -118,13 +118,6 @@ async def test_a_server_that_accepts_no_connection(full: int) -> None:
     assert result == ("timeout", "127.0.0.1:PORT did not accept the connection in time")
 
 
-async def test_https_to_a_plain_http_server_fails() -> None:
-    async with Stage(saying(then="close")).open() as stage:
-        code, message = await failure(stage.url.replace("http://", "https://"))
-    assert code in {"timeout", "connection_failed", "connection_reset"}
-    assert "127.0.0.1:PORT" in message
-
-
 async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path) -> None:
     authority, server = create_authority(tmp_path, "other.example")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

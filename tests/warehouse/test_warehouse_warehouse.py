@@ -298,24 +298,6 @@ async def test_a_failed_merge_that_is_no_longer_awaited_is_logged(path: Path, mo
     assert "The disk is full" in result[0]
 
 
-async def test_a_transaction_that_runs_out_of_memory_is_repeated_with_more_memory(path: Path) -> None:
-    limits: list[str] = []
-
-    def starved(connection: Connection) -> None:
-        connection.db.execute("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')")
-        limits.append(ask("SELECT current_setting('memory_limit')")(connection))
-        if len(limits) == 1:
-            message = "failed to pin block"
-            raise duckdb.OutOfMemoryException(message)
-
-    async with opened(path) as warehouse:
-        await warehouse.land(page(1))
-        await warehouse.write(starved)
-        assert len(limits) == len(set(limits)) == 2
-        assert await warehouse.write(ask("SELECT count(*) FROM ops.cooldowns")) == 1
-        assert await warehouse.merge() == MergeStats(added=1)
-
-
 async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     merged: list[int] = []
 
@@ -441,16 +423,3 @@ async def test_a_published_snapshot_contains_merged_items_only(path: Path) -> No
         assert size == path.with_name("s.duckdb").stat().st_size
         with open_snapshot(path.with_name("s.duckdb")) as snapshot:
             assert snapshot.query("SELECT media_id FROM media").rows == [("1",)]
-
-
-@pytest.mark.long
-async def test_a_warehouse_with_hundreds_of_columns_is_checkpointed(path: Path) -> None:
-    for day in range(3):
-        fields = {f"f{field}": f"day {day}" for field in range(300)}
-        items = [{"id": "1", "list": [fields], "other": [fields], **fields}]
-        async with opened(path) as warehouse:
-            await warehouse.land(Scan(POSTS, f"scan {day}", at(24 * day)).page(items, at(24 * day), last=True))
-            await warehouse.merge()
-            if day == 1:
-                await warehouse.publish(path.with_name("s.duckdb"), at=at(24 * day), version="1")
-        assert not path.with_name(path.name + ".wal").exists()

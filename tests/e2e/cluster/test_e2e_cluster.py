@@ -221,47 +221,6 @@ def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "result",
-    ["os._exit(1)", "return b'not a result'", "return pickle.dumps((2**30, b''))", "raise OSError", "packed(self)"],
-    ids=["dies", "unreadable", "large", "error", "recursion"],
-)
-def test_an_account_whose_result_never_arrives_fails_and_all_others_are_complete(
-    there: Operator, many: SandboxProcess, result: str
-) -> None:
-    """Workers with a nanny, which replaces those that die."""
-    ill = many.active()[3]
-    patch = f"""
-import os, pickle
-{_SMALL}
-def packed(self, pack=task.Scanned.pack):
-    if any(one.page and one.page.partition.account_id == "{ill}" for one in self.commits):
-        {result}
-    return pack(self)
-# Dask loads it twice.
-if task.Scanned.pack.__name__ == "pack":
-    task.Scanned.pack = packed
-"""
-    (there.folder / "patch.py").write_text("from flows.engine import dask_task as task\n" + patch, encoding="utf-8")
-    # Workers need some seconds to start again, and on a busy machine a minute.
-    run = _RUN.format(f"{_SMALL}; dask.NO_WORKERS = 240.0")
-    with subprocess.Popen(
-        [sys.executable, "-c", run, "sync", "--json"],
-        env=there.environment(DASK_DISTRIBUTED__WORKER__PRELOAD=str(there.folder / "patch.py")),
-        cwd=Path(__file__).parents[3],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        out, err = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 3, out + err
-    outcomes = there.ask("SELECT account_id, outcome FROM run_outcomes WHERE error_code = 'worker_lost'")
-    assert set(outcomes) == {(ill, "failed")}
-    assert there.sync(GRAMHOUSE_ENGINE="local")["state"] == "complete"
-    assert_matches_api(there, many)
-
-
-@pytest.mark.long
 def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
     cluster.start_worker(_SMALL), cluster.start_worker(_SMALL)
     revoked = {"action": {"kind": "error", "code": "api_unauthorized"}}

@@ -382,21 +382,6 @@ def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
 
 
 @pytest.mark.long
-def test_runs_are_resumed_after_a_power_failure(up: Up) -> None:
-    nightly = up.under_way("nightly")
-    # It waits for the lock, or has not begun.
-    publish = up.trigger("publish")
-    wait_until(lambda: up.run(publish)["state_type"] != "SCHEDULED", "the runner to start it")
-    up.kill()
-    up.service.faults()
-    up.begin()
-    for run in (nightly, publish):
-        assert up.ended(run)["state_type"] == "COMPLETED"
-        names = [state["name"] for state in up.ask(f"/flow_run_states/?flow_run_id={run}", method="GET")]
-        assert names.count("Interrupted") == 1
-
-
-@pytest.mark.long
 def test_after_a_kill_nothing_is_left_and_the_run_is_resumed(up: Up) -> None:
     assert up.process is not None
     run = up.under_way("nightly")

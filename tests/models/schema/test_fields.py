@@ -94,12 +94,6 @@ def test_conflicting_names_get_a_number_in_order_of_discovery() -> None:
     }  # fmt: skip
 
 
-def test_a_child_tables_own_columns_are_not_given_away() -> None:
-    key = ["account_id", "surface", "media_id", "position"]
-    registry = register({}, [met(f"/{name}", resource=TAGS) for name in key], OWN)
-    assert list(names(registry, TAGS).values()) == [f"{name}_2" for name in key]
-
-
 def test_a_list_of_objects_gets_a_table_once_and_its_name_is_not_taken() -> None:
     registry = register(
         {}, [met("/tags", JsonType.TEXT), met("/tags", JsonType.ROWS), met("/tags/data", JsonType.ROWS)], OWN

@@ -1,4 +1,3 @@
-import operator
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
@@ -123,20 +122,6 @@ def test_the_last_change_of_type_is_when_another_type_was_first_found(
     json_types: dict[JsonType, datetime], hour: int | None
 ) -> None:
     assert type_changed_at(json_types) == (None if hour is None else T0 + timedelta(hours=hour))
-
-
-@given(st.dictionaries(st.sampled_from(JsonType), st.integers(0, 3), max_size=6))
-def test_a_change_of_type_has_an_instant(json_types: dict[JsonType, int]) -> None:
-    met = {json_type: T0 + timedelta(hours=hour) for json_type, hour in json_types.items()}
-    changed = type_changed_at(met)
-    assert changed is None or changed in met.values()
-    types = [
-        column_type([json_type for json_type, at in met.items() if at <= instant])
-        for instant in sorted(set(met.values()))
-    ]
-    there = [json_type for json_type in types if json_type is not None]
-    if any(map(operator.ne, there, there[1:])):
-        assert changed is not None
 
 
 def met(item: dict[str, Json], *, in_element: bool = False) -> dict[str, set[JsonType]]:

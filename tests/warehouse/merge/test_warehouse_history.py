@@ -80,13 +80,6 @@ def test_fields_that_are_content_make_a_version(rig: Rig, before: Item, after: I
     assert [item for *_, item in versions(rig)] == [{"id": "1", **before}]
 
 
-def test_a_count_found_later_begins_at_its_first_sighting(rig: Rig) -> None:
-    rig.days({"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
-    assert rig.rows(COUNTS) == [
-        ("like_count", 1, minute(0)), ("stats__saves", 3, minute(24)), ("stats__saves", 4, minute(48)),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("written", [[3, 2.5, 3], [2.5, 3, 3.0], [12345678901234567, 1.5, 12345678901234567]])
 def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[object]) -> None:
     rig.days(*({"caption": str(day), "saves": value} for day, value in enumerate(written)))
@@ -100,17 +93,6 @@ def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[obj
         for number in (1, 2)
     )
     assert one == other
-
-
-def test_an_item_that_returns_unchanged_has_one_history(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
-    rig.scan_twice(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
-    assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '1'") == minute(24)
-    rig.scan(POSTS, "r", 48, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
-    assert rig.row("SELECT removed_at, changed_at, content_changed_at FROM core.media WHERE media_id = '1'") == (
-        None, minute(0), minute(0),
-    )  # fmt: skip
-    assert (versions(rig), rig.rows(COUNTS)) == ([], [("like_count", 1, minute(0))])
 
 
 def test_both_occurrences_of_an_item_on_one_page_are_kept(rig: Rig) -> None:

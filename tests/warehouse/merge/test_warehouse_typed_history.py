@@ -64,11 +64,6 @@ def test_versions_have_no_columns_for_counts_and_media_addresses(rig: Rig) -> No
     assert not there.keys() & {"like_count", "comments_count", "media_url", "saves", "thumbnail_url"}
 
 
-def test_versions_of_one_batch_are_each_as_they_were(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, *([{"id": "1", "caption": text, "n": place}] for place, text in enumerate("abab")))
-    assert versions(rig, "caption", "n") == [("a", 0), ("b", 1), ("a", 2)]
-
-
 def test_a_field_that_is_new_is_a_column_of_earlier_versions_too(rig: Rig) -> None:
     rig.days({"caption": "a"}, {"caption": "b"}, {"caption": "b", "mood": "good"})
     assert versions(rig, "caption", "mood") == [("a", None), ("b", None)]

@@ -8,7 +8,6 @@ import resource
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -128,24 +127,6 @@ def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path,
     assert read["surface=stories"].num_rows == 0
     group = read["surface=posts"].row_group(0)
     assert {group.column(place).compression for place in range(group.num_columns)} == {"ZSTD"}
-
-
-def test_media_of_one_account_are_contiguous_according_to_the_statistics(snapshot: Path, folder: Path) -> None:
-    with duckdb.connect(str(snapshot)) as db:
-        db.execute("DELETE FROM core.media")
-        db.execute("""
-INSERT INTO core.media BY NAME
-SELECT
-    lpad((i // 300)::VARCHAR, 5, '0') AS account_id, 'posts' AS surface, i::VARCHAR AS media_id,
-    now() AS first_seen_at, now() AS written_at, now() AS changed_at, now() AS content_changed_at
-FROM range(150000) AS r(i)
-""")
-    put(snapshot, folder)
-    data = pq.read_metadata(folder / "media/surface=posts/data.parquet")
-    groups = [data.row_group(number).column(0).statistics for number in range(data.num_row_groups)]
-    assert len(groups) >= 8
-    assert all(before.max <= after.min for before, after in pairwise(groups))
-    assert sum(group.min <= "00250" <= group.max for group in groups) <= 2
 
 
 def test_an_earlier_export_is_replaced_whole(snapshot: Path, folder: Path) -> None:

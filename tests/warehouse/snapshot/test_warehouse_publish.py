@@ -304,13 +304,6 @@ def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: Rig, sn
     assert ask(snapshot, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") == [("v1.2.0+",)]
 
 
-def test_memory_limit_and_threads_are_restored_after_publishing(kept: Rig, snapshot: Path) -> None:
-    asked = "SELECT current_setting('memory_limit'), current_setting('threads')"
-    before = kept.rows(asked)
-    put(kept, snapshot)
-    assert kept.rows(asked) == before
-
-
 def opens_for_writing(path: Path) -> bool:
     code = "import duckdb, sys; duckdb.connect(sys.argv[1])"
     return subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True).returncode == 0
@@ -383,11 +376,3 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
         pytest.fail("it never came to its end")
     assert ask(snapshot, "SELECT snapshot_at FROM published") == [(new,)]
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
-
-
-# The soak publishes more often.
-@pytest.mark.long
-def test_publishing_often_does_not_grow_the_file(kept: Rig, snapshot: Path) -> None:
-    fill(kept)
-    first = put(kept, snapshot)
-    assert [put(kept, snapshot, 60 + turn) for turn in range(5)][-1] <= 1.1 * first

@@ -61,10 +61,6 @@ def item(account_id: str, surface: str, media_id: str, published_at: datetime | 
     } | more
 
 
-def post(media_id: str, published_at: datetime | None, **more: object) -> dict[str, Any]:
-    return item("anna", "posts", media_id, published_at, **more)
-
-
 def count(media_id: str, observed_at: datetime, value: int | None, metric: str = "like_count") -> dict[str, Any]:
     return {
         "account_id": "anna",
@@ -356,13 +352,6 @@ def test_only_freshness_follows_the_clock() -> None:
     assert asking == ["freshness"]
 
 
-def test_freshness_counts_from_now(db: DuckDBPyConnection) -> None:
-    fill(db, world(accounts=[account("anna")], completed_scans=[scan("anna", "posts", ago(1))]))
-    assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(86_400, 86_400)]
-    read_at(db, NOW + timedelta(hours=2))
-    assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(26 * 3600, 26 * 3600)]
-
-
 def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPyConnection) -> None:
     accounts = [
         account("fresh"),
@@ -398,30 +387,3 @@ def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPy
     read_at(db, NOW + timedelta(days=7))
     assert ask(db, "SELECT count(*), count(*) FILTER (is_stale) FROM freshness") == [(5, 4)]
     assert ask(db, "SELECT count(*) FROM stale_accounts WHERE reason = 'not_scanned'") == [(2,)]
-
-
-def test_every_column_has_its_comment(db: DuckDBPyConnection) -> None:
-    for view in VIEWS.values():
-        columns = db.execute(
-            "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [view.name]
-        ).fetchall()
-        assert columns == list(view.columns.items())
-
-
-def test_the_median_gap_uses_recent_posts_only(db: DuckDBPyConnection) -> None:
-    late = [post(f"late {n}", ago(n if n <= 10 else 10 + 3 * (n - 10))) for n in range(21)]
-    early = [post(f"early {n}", ago(100 + 50 * n)) for n in range(30)]
-    fill(db, world(accounts=[account("anna")], media=late + early))
-    assert ask(db, "SELECT posts, median_days_between_posts FROM posting_cadence") == [(51, 2.0)]
-
-
-@pytest.mark.parametrize(
-    ("posts", "every", "silent", "stale"),
-    [(4, 1, 60, False), (5, 1, 7, False), (5, 1, 7.1, True), (5, 10, 30, False), (5, 10, 30.1, True), (5, 0, 8, True)],
-)
-def test_an_account_that_stopped_posting_is_stale(
-    db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
-) -> None:
-    media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
-    fill(db, world(accounts=[account("anna")], media=media, completed_scans=[scan("anna", "posts", ago(0, 36))]))
-    assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale

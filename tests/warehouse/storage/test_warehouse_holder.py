@@ -127,11 +127,6 @@ def test_a_file_that_is_not_a_database_is_reported_and_not_changed(path: Path) -
     assert holder(path) is None
 
 
-def test_a_folder_is_not_a_warehouse(path: Path) -> None:
-    path.mkdir()
-    assert str(path) in refused(path, WarehouseUnusable)
-
-
 def test_a_folder_that_cannot_be_created_is_reported_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     message = refused(tmp_path / "file" / "w.duckdb", WarehouseUnusable)

@@ -16,9 +16,7 @@ from sqlalchemy.schema import SchemaItem
 
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.maintenance.inspection import inspect
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.runs.progress import seen
-from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect, value
@@ -46,13 +44,6 @@ def upgrade():
     {end}
 """
 
-OPENS = """
-import sys
-from pathlib import Path
-from connectors.warehouse.storage.connection import connect
-with connect(Path(sys.argv[1])):
-    print(any(name.split(".")[0] == "alembic" for name in sys.modules))
-"""
 
 DIES = """
 import os, sys
@@ -122,12 +113,6 @@ def declared() -> Schema:
 def contents(path: Path, columns: Schema) -> dict[str, list[Row]]:
     names = {table: ", ".join(f'"{name}"' for name in sorted(of_table)) for table, of_table in columns.items()}
     return {table: ask(path, f"SELECT {listed} FROM {table} ORDER BY ALL") for table, listed in names.items()}
-
-
-def rows_of(rig: Rig, table: str) -> list[Row]:
-    """Return a table's rows as text, its columns sorted by name."""
-    listed = ", ".join(f'"{name}"::VARCHAR AS "{name}"' for name in sorted(schema(rig.connection.db)[table]))
-    return rig.rows(f"SELECT {listed} FROM {table} ORDER BY ALL")
 
 
 def refused(path: Path) -> str:
@@ -264,17 +249,6 @@ async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(
     assert list(released.parent.glob("*.segment-*")) == []
 
 
-@pytest.mark.long
-def test_an_upgraded_warehouse_is_rebuilt_without_changes(released: Path) -> None:
-    tables = ("media", "media_superseded", "media_children", "media_music", "media_metrics")
-    with connect(released) as connection:
-        rig = Rig(connection)
-        before = {table: rows_of(rig, f"core.{table}") for table in tables}
-        with connection.begin():
-            rebuild_stored(connection, read_mapping(connection))
-        assert {table: rows_of(rig, f"core.{table}") for table in tables} == before
-
-
 def test_items_and_rejected_records_of_0_2_0_are_recognized(released: Path) -> None:
     with connect(released) as connection:
         rig = Rig(connection)
@@ -315,31 +289,12 @@ def test_if_the_last_of_several_revisions_fails_none_is_applied(
         pass
 
 
-def test_several_revisions_are_applied_at_once_from_any_folder(
-    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_next(monkeypatch, tmp_path / "100%(here)s", "pass")
-    with connect(closed):
-        pass
-    assert ask(closed, f"FROM {revisions.TABLE}") == [("9999",)]
-    assert ask(closed, "SELECT count(*) FROM core.media WHERE later IS NULL") == ask(
-        closed, "SELECT count(*) FROM core.media"
-    )
-
-
 def test_a_kill_right_after_the_upgrade_loses_nothing(closed: Path) -> None:
     before = ask(closed, "SELECT COLUMNS(*)::VARCHAR FROM core.media ORDER BY ALL")
     assert run(DIES, closed).returncode == 9
     with connect(closed) as connection:
         assert schema(connection.db).keys() >= declared().keys()
     assert ask(closed, "SELECT COLUMNS(*)::VARCHAR FROM core.media ORDER BY ALL") == before
-
-
-@pytest.mark.long
-def test_alembic_is_imported_only_where_there_is_something_to_upgrade(closed: Path) -> None:
-    assert run(OPENS, closed).stdout == "True\n"
-    assert run(OPENS, closed).stdout == "False\n"
-    assert run(OPENS, closed.with_name("new.duckdb")).stdout == "False\n"
 
 
 def test_a_warehouse_has_no_comments_which_only_the_snapshot_needs(released: Path) -> None:
@@ -402,10 +357,3 @@ def test_a_snapshot_is_not_a_warehouse(path: Path, tmp_path: Path) -> None:
     with connect(path) as connection:
         publish(connection, tmp_path / "s.duckdb", at=T0, version="1")
     assert "GRAMHOUSE_WAREHOUSE" in refused(tmp_path / "s.duckdb")
-
-
-def test_a_file_with_no_table_yet_becomes_a_warehouse(path: Path) -> None:
-    change(path)
-    with connect(path) as connection:
-        assert schema(connection.db) == declared()
-    assert len(METADATA.tables) == len(declared())

@@ -21,11 +21,3 @@ def test_missing_tables_are_created_and_others_kept(path: Path) -> None:
         assert _columns(connection) != whole
     with connect(path) as connection:
         assert _columns(connection) == whole
-
-
-def test_no_table_has_a_key_or_an_index(path: Path) -> None:
-    """The merge ensures uniqueness (docs/decisions/duckdb.md)."""
-    with connect(path) as connection:
-        kinds = connection.db.execute("SELECT DISTINCT constraint_type FROM duckdb_constraints()").fetchall()
-        assert kinds == [("NOT NULL",)]
-        assert connection.db.execute("FROM duckdb_indexes()").fetchall() == []
