@@ -136,6 +136,14 @@ def test_every_state_of_a_run_is_explained(state: str) -> None:
     assert re.search(rf"^\| {state} \|", OPERATIONS, re.MULTILINE)
 
 
+@pytest.mark.parametrize("page", ["docs/reliability.md", "SECURITY.md"])
+def test_every_test_that_is_named_for_a_promise_exists(page: str) -> None:
+    named = re.findall(r"`(?:pytest )?((?:[\w/]+/)?test_\w+\.py)", (ROOT / page).read_text(encoding="utf-8"))
+    folders = [ROOT, ROOT / "tests", ROOT / "tests" / "security"]
+    assert len(named) > 20
+    assert [name for name in named if not any((folder / name).is_file() for folder in folders)] == []
+
+
 def test_every_image_exists() -> None:
     shown = re.findall(r"\]\((screenshots/[^)]+)\)", OPERATIONS)
     assert shown
