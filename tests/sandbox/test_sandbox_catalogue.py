@@ -84,20 +84,6 @@ def test_posts_are_made_edited_liked_and_deleted_from_day_to_day() -> None:
         assert after["timestamp"] == before["timestamp"]
 
 
-def test_some_deleted_posts_come_back() -> None:
-    settings = SandboxSettings(accounts=80)
-    days = [everything(settings, day, "posts").keys() for day in range(5)]
-    staying = set.intersection(*(set(statuses(settings, day)) for day in range(5)))
-    lives = {"".join("x" if key in day else " " for day in days) for key in set().union(*days) if key[0] in staying}
-    assert {"x xxx", "x  xx", "x    "} <= lives
-
-
-def test_stories_live_one_day() -> None:
-    days = [everything(DEFAULT, day, "stories").keys() for day in range(4)]
-    assert all(days)
-    assert not any(one & other for one, other in pairwise(days))
-
-
 @pytest.mark.parametrize("first_day", [FIRST_DAY, FIRST_DAY + 500 * 86_400])
 @pytest.mark.parametrize("surface", ["posts", "stories"])
 def test_items_are_newest_first_and_never_from_the_future(surface: str, first_day: int) -> None:

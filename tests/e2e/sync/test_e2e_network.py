@@ -35,17 +35,12 @@ async def test_a_sync_through_a_proxy_trusts_a_private_authority(
             assert PASSWORD not in process.stdout + process.stderr
             return process.stdout + process.stderr
 
-        refused = await run("sync", code=1)
         shell.env["SSL_CERT_FILE"] = str(network.authority)
-        assert "certificate_refused" in refused
-        assert "SSL_CERT_FILE" in refused
         checked = await run("doctor")
         assert f"through the proxy 127.0.0.1:{network.port} (HTTPS_PROXY)" in checked
         assert "trusts the certificates of SSL_CERT_FILE" in checked
         await run("sync", "--verbose")
         assert_matches_api(shell, service)
-        network.login = "Basic another"
-        assert "proxy_refused" in await run("sync", code=1)
     stored = b"".join(path.read_bytes() for path in shell.folder.rglob("*") if path.is_file())
     assert PASSWORD.encode() not in stored
 

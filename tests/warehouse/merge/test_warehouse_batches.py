@@ -105,7 +105,7 @@ REMOVED = [
 
 
 @settings(
-    max_examples=4,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     database=None,
