@@ -29,7 +29,6 @@ from flows.engine.resources import build_request, check_writable, writing
 from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.engine.steady_clock import steady_clock
 from flows.reporting.notices import notices
-from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded, recorded_start
 from flows.reporting.words import count
 from models.clock import Clock
@@ -124,8 +123,12 @@ async def publish_snapshot(
     )
     if bucket is not None:
         await _upload(bucket, warehouse, request.snapshot, at=now, new_id=new_id)
-    report = None if request.report is None else await renew(request.snapshot, request.report)
-    return Published(size, report)
+    if request.report is None:
+        return Published(size, None)
+    # Imported here, because most runs have no report.
+    from flows.reporting.page.write import renew  # noqa: PLC0415
+
+    return Published(size, await renew(request.snapshot, request.report))
 
 
 async def _publish(opened: _Opened, settings: Settings) -> int:

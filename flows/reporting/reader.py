@@ -10,6 +10,7 @@ from connectors.warehouse.runs.failure_groups import FailureGroup, failure_group
 from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.statements import statements
 from flows.config.errors import SettingsError
 from models.feeds import SURFACES
 
@@ -31,11 +32,7 @@ class Scope:
 
 EVERYTHING = Scope()
 
-_FRESH = """
-CREATE TEMP TABLE fresh AS
-SELECT *, coalesce(stale_at < getvariable('stale_before'), false) AS is_overdue
-FROM freshness WHERE account_id IN (FROM chosen) AND surface IN getvariable('surfaces')
-"""
+_SQL = statements(__name__)
 
 
 class Reader:
@@ -43,8 +40,9 @@ class Reader:
 
     The queries refer to the variables `made_at` (the time as of which they answer), `stale_after` (seconds),
     `stale_before` (what is stale at this time, by the snapshot's own limit, is stale), `surfaces` and `is_everything`,
-    and to the temporary tables `chosen`, the ids of the accounts that are covered, and `fresh`, their rows of the view
-    `freshness` with the column `is_overdue`.
+    to the temporary tables `chosen`, the ids of the accounts that are covered, and `fresh`, their rows of the view
+    `freshness` with the column `is_overdue`, and to `last_outcomes`, the outcome of each partition in the last run of
+    any kind that scanned it.
 
     Raises QueryError if this version cannot read the snapshot, and SettingsError if it lacks an account of the scope.
     """
@@ -76,13 +74,13 @@ class Reader:
             surfaces=scope.surfaces,
             is_everything=not scope.accounts,
         )
-        self.records("CREATE TEMP TABLE chosen AS SELECT account_id FROM accounts")
-        if scope.accounts:
-            self.set(chosen=self._ids(scope.accounts))
-            self.records("DELETE FROM chosen WHERE account_id NOT IN getvariable('chosen')")
-        self.records(_FRESH)
+        self.set(account_ids=self._ids(scope.accounts))
+        for query in _SQL.values():
+            self.records(query)
 
     def _ids(self, wanted: Sequence[str]) -> list[str]:
+        if not wanted:
+            return []
         named = self.records("SELECT account_id, ig_username FROM accounts")
         found = {each[key]: each["account_id"] for each in named for key in ("account_id", "ig_username")}
         for each in wanted:

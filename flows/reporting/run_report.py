@@ -18,29 +18,10 @@ from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 _SQL = statements(__name__)
 
-LAST_OUTCOMES = _SQL["last_outcomes"]
-"""A query of a Reader for the outcome of each partition in the last run that scanned it."""
-
 Data = Mapping[str, Sequence[Record]]
-"""The rows of queries of run_report.sql, by the name of the query."""
+"""The rows of each query of run_report.sql, by its name."""
 
-_NAMES = (
-    "expired",
-    "renewed",
-    "freshness",
-    "stale",
-    "undecided",
-    "recent",
-    "full_overdue",
-    "gaps",
-    "quarantine",
-    "new_fields",
-    "retyped_fields",
-    "outcomes",
-    "last_runs",
-)
-
-NO_DATA: Data = dict.fromkeys(_NAMES, ())
+NO_DATA: Data = dict.fromkeys(_SQL, ())
 
 # The warning of a run that did not replace the file at the snapshot's path, which is not a snapshot of its warehouse.
 NOT_REPLACED = "snapshot_not_replaced"
@@ -110,8 +91,7 @@ def _data(reader: Reader, runs: Sequence[str], run_id: str | None) -> Data:
     With a `run_id`, only accounts that this run scanned or skipped can have an expired token.
     """
     reader.set(runs=runs, run_id=run_id, overdue=OVERDUE)
-    reader.records(_SQL["begun"])
-    return {name: reader.records(_SQL[name]) for name in _NAMES}
+    return {name: reader.records(query) for name, query in _SQL.items()}
 
 
 def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
@@ -125,24 +105,25 @@ def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
 
 def last_report(reader: Reader) -> RunReport | None:
     """Return the report of the last run in a snapshot, with the last failure of each partition; None without a run."""
-    for run in reader.records(_SQL["last_run"]):
-        kinds = {OutcomeKind(each["outcome"]): each["scans"] for each in reader.records(_SQL["tally"])}
-        data = _data(reader, [run["run_id"]], None)
-        names = ("accounts", "accounts_removed", "accounts_missing", "pages", "items", "requests")
-        counts: dict[str, Any] = {name: run[name] or 0 for name in names}
-        return RunReport(
-            run_id=run["run_id"],
-            kind=run["kind"],
-            selected=run["selection"],
-            reason=run["reason"],
-            state=RunState(run["state"]),
-            started_at=run["started_at"],
-            **counts,
-            outcomes=Tally(kinds),
-            media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
-            failure_groups=reader.failure_groups(LAST_OUTCOMES),
-            warnings=tuple(RunWarning(**each) for each in reader.records(_SQL["warnings"])),
-            data=data,
-            as_of=reader.at,
-        )
-    return None
+    last = reader.records("SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 1")
+    if not last:
+        return None
+    data = _data(reader, [last[0]["run_id"]], None)
+    run = data["last_runs"][0]
+    names = ("accounts", "accounts_removed", "accounts_missing", "pages", "items", "requests")
+    counts: dict[str, Any] = {name: run[name] or 0 for name in names}
+    return RunReport(
+        run_id=run["run_id"],
+        kind=run["kind"],
+        selected=run["selection"],
+        reason=run["reason"],
+        state=RunState(run["state"]),
+        started_at=run["started_at"],
+        **counts,
+        outcomes=Tally({OutcomeKind(kind): scans for kind, scans in run["outcomes"].items()}),
+        media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
+        failure_groups=reader.failure_groups("FROM last_outcomes"),
+        warnings=tuple(RunWarning(**each) for each in data["warnings"]),
+        data=data,
+        as_of=reader.at,
+    )

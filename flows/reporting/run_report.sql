@@ -12,15 +12,15 @@ SET VARIABLE begun = (
     )
 )
 
--- name: last_run
-SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 1
-
 -- name: last_runs
-SELECT *, epoch(ended_at) - epoch(started_at) AS seconds FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 14
-
--- name: tally
-SELECT outcome, count(*) AS scans FROM run_outcomes
-WHERE run_id = (SELECT arg_max(run_id, seq) FROM runs WHERE kind <> 'totals') GROUP BY outcome
+SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes,
+    coalesce(round(epoch(r.ended_at) - epoch(r.started_at), 1), 0) AS seconds
+FROM (FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) AS r
+LEFT JOIN (
+    SELECT run_id, histogram(outcome) AS outcomes FROM run_outcomes
+    WHERE resource = 'accounts' OR (account_id IN (FROM chosen) AND surface IN getvariable('surfaces'))
+    GROUP BY run_id
+) AS o USING (run_id) ORDER BY r.seq DESC
 
 -- name: outcomes
 SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = getvariable('runs')[1]
@@ -29,18 +29,6 @@ GROUP BY ALL ORDER BY surface, outcome
 -- name: warnings
 SELECT code, count, detail, hint, makes_partial FROM run_warnings WHERE run_id = getvariable('runs')[1]
 ORDER BY makes_partial DESC, code
-
--- name: last_outcomes
--- The outcome of each partition in the last run that scanned it, of any kind.
-SELECT o.account_id, o.surface, unnest(arg_max({
-    'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail, 'ended_at': o.ended_at,
-    'correlation_id': o.correlation_id, 'resume_after': o.resume_after
-}, r.seq))
-FROM run_outcomes AS o JOIN runs AS r USING (run_id) LEFT JOIN accounts AS a USING (account_id)
-WHERE a.removed_at IS NULL AND (
-    o.resource = 'accounts' OR (o.account_id IN (FROM chosen) AND o.surface IN getvariable('surfaces'))
-)
-GROUP BY o.resource, o.account_id, o.surface
 
 -- name: expired
 -- Newest first, because older ones have been reported before.

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from connectors.warehouse.storage.durable import open_without_symlinks, sync, write
+from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import StatusUnreadable
 from connectors.warehouse.storage.holder import look
 from models.runs import RunState
@@ -53,14 +53,7 @@ def status_path(snapshot: Path) -> Path:
 
 def write_status(snapshot: Path, status: Status) -> None:
     """Replace the status file atomically and durably. Raises OSError."""
-    path = status_path(snapshot)
-    draft = path.with_name(f".{path.name}.next")
-    draft.unlink(missing_ok=True)
-    with open(draft, "xb", opener=open_without_symlinks) as file:
-        write(file.fileno(), json.dumps(asdict(status), default=str).encode())
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync(path.parent)
+    replace_file(status_path(snapshot), json.dumps(asdict(status), default=str).encode())
 
 
 def _moment(value: object) -> datetime:

@@ -1,6 +1,7 @@
 """File operations: durable writes, protection against links, and deletion of leftover files."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from connectors.warehouse.storage.errors import first_line
@@ -23,6 +24,21 @@ def write(handle: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file atomically and durably: it is written next to it, then renamed. Raises OSError."""
+    draft = path.with_name(f".{path.name}.next")
+    draft.unlink(missing_ok=True)
+    try:
+        with open(draft, "xb", opener=open_without_symlinks) as file:
+            write(file.fileno(), data)
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+    sync(path.parent)
 
 
 def open_without_symlinks(path: str, flags: int) -> int:

@@ -27,7 +27,7 @@ from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.findings import LOST, Finding, Severity, findings
 from flows.reporting.reader import Reader
-from flows.reporting.run_report import LAST_OUTCOMES, NO_DATA, last_report
+from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, join, moment, run_title, span
 from models.feeds import FEEDS
 from models.runs import RunState
@@ -39,7 +39,7 @@ _PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
 
 _FAILURES = f"""
 SELECT outcome, error_code, scans, accounts, resume_after, detail, examples[1].correlation_id AS correlation_id
-FROM ({grouped(LAST_OUTCOMES)}) ORDER BY scans DESC, outcome, error_code
+FROM ({grouped("FROM last_outcomes")}) ORDER BY scans DESC, outcome, error_code
 """  # noqa: S608 - our own statement
 
 # The rows about the data that --json has.

@@ -17,7 +17,7 @@ from connectors.warehouse.storage.statements import statements
 from flows.reporting.findings import Severity, findings
 from flows.reporting.page import charts
 from flows.reporting.reader import Audience, Reader, Record, Scope
-from flows.reporting.run_report import last_report
+from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, fix_for, run_title, several, span
 from models.feeds import FEEDS
 from models.text import one_line
@@ -106,17 +106,18 @@ def stamp(moment: datetime | None) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(f"{moment:%Y-%m-%dT%H:%MZ}", f"{moment:%Y-%m-%d %H:%M}")
 
 
-def _total(rows: Sequence[Record]) -> int:
-    return rows[0]["total"] if rows else 0
-
-
 def _runs(rows: Sequence[Record]) -> list[Record]:
-    """Return runs as rows of charts."""
-    runs = []
-    for run in rows:
+    """Return runs as rows of charts, the oldest first. The first one of a day has a label."""
+    runs = list[Record]()
+    day = ""
+    for run in reversed(rows):
         title = one_line(run_title(run["kind"], run["selection"]), 60)
         name = f"{title}, {run['started_at']:%Y-%m-%d %H:%M} UTC: {run['state']}"
-        runs.append({**run, **run["outcomes"], "title": title, "name": name})
+        label = "" if day == f"{run['started_at']:%-d %b}" else f"{run['started_at']:%-d %b}"
+        day = label or day
+        is_incomplete = run["state"] != "complete"
+        about = {"title": title, "name": name, "label": label, "is_incomplete": is_incomplete}
+        runs.append({**run, **run["outcomes"], **about})
     return runs
 
 
@@ -153,7 +154,7 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
     items = snapshot.items("account_id, surface, media_id, published_at, removed_at, removal")
     reader.records(f"CREATE TEMP VIEW items AS {items}")
     report = last_report(reader)
-    found = findings(report) if report else []
+    data, found = (report.data, findings(report)) if report else (NO_DATA, [])
     actions = sum(finding.severity is Severity.ACTION for finding in found)
     sections = [
         section
@@ -203,18 +204,18 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
         "n": lambda number, none="": none if number is None else f"{number:,}",
         "span": span,
         "stamp": stamp,
-        "total": _total,
     }
     environment.globals |= {"charts": charts, "query": query, "scope": scope, "select": select}
     titles = {"operator": "For the operator", "analyst": "For the analyst"}
     html = environment.get_template("page.html.j2").render(
         accounts=query("accounts")[0]["accounts"],
         actions=actions,
-        causes=lambda: reader.records(f"{grouped(_SQL['last_outcomes'])} LIMIT 20"),
+        causes=lambda: reader.records(f"{grouped(_SQL['outcomes'])} LIMIT 20"),
+        expired=data["expired"],
         few_likes=_FEW_LIKES,
         findings=found,
         growth_curves=_curves,
-        last_runs=lambda: _runs(query("runs")),
+        last_runs=_runs(data["last_runs"]),
         names=names,
         parts={titles[audience]: [*some] for audience, some in groupby(sections, lambda each: each.audience)},
         posts_per_account=_POSTS_PER_ACCOUNT,
@@ -223,7 +224,8 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
         removals=lambda: _removals(query("removed"), scope.surfaces),
         removed=_REMOVED,
         removed_styles=dict(zip(scope.surfaces, cycle(_REMOVED_STYLES), strict=False)),
-        share=query("share")[0],
-        totals=query("totals"),
+        scans=sum(each["accounts"] for each in data["freshness"]),
+        stale=sum(each["stale"] for each in data["freshness"]),
+        totals={each["surface"]: each["present"] for each in query("totals")},
     )
     return Report(f"{MARK}{html}\n", reader.at, actions)

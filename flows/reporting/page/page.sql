@@ -18,38 +18,22 @@ FROM (
 SELECT count(*) AS accounts FROM accounts WHERE removed_at IS NULL AND account_id IN (FROM chosen)
 
 -- name: totals
-SELECT s.surface, count(i.surface) AS present
-FROM (SELECT unnest(getvariable('surfaces')) AS surface) AS s
-LEFT JOIN (
-    SELECT surface FROM items SEMI JOIN (SELECT account_id FROM accounts WHERE removed_at IS NULL) USING (account_id)
-    WHERE removed_at IS NULL AND account_id IN (FROM chosen)
-) AS i ON i.surface = s.surface
-GROUP BY s.surface ORDER BY s.surface
-
--- name: share
--- Expired tokens do not count.
-SELECT count(stale_at) AS scans, count(*) FILTER (stale_at IS NOT NULL AND NOT is_overdue) AS fresh FROM fresh
-
--- name: expired
-SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total FROM expired_accounts
-WHERE account_id IN (FROM chosen) ORDER BY token_expired_since, ig_username LIMIT 20
+SELECT surface, count(*) AS present
+FROM items SEMI JOIN (SELECT account_id FROM accounts WHERE removed_at IS NULL) USING (account_id)
+WHERE removed_at IS NULL AND surface IN getvariable('surfaces') AND account_id IN (FROM chosen) GROUP BY surface
 
 -- name: incomplete
 -- The last outcome of each partition that is incomplete, with the correlation id to quote to the API's support.
-SELECT f.ig_username, f.surface, f.outcome, f.error_code, f.last_tried_at, f.complete_at, f.resume_after,
-    o.correlation_id, count(*) OVER (PARTITION BY f.outcome = 'deferred') AS total
-FROM fresh AS f
-LEFT JOIN (
-    SELECT account_id, surface, ended_at, max(correlation_id) AS correlation_id FROM run_outcomes
-    WHERE surface <> '' AND outcome NOT IN ('complete', 'skipped', 'recent') GROUP BY ALL
-) AS o ON o.account_id = f.account_id AND o.surface = f.surface AND o.ended_at = f.last_tried_at
-WHERE f.outcome NOT IN ('complete', 'skipped', 'recent')
+SELECT f.ig_username, o.surface, o.outcome, o.error_code, o.ended_at, f.complete_at, o.resume_after, o.correlation_id,
+    count(*) OVER (PARTITION BY o.outcome = 'deferred') AS total
+FROM last_outcomes AS o JOIN fresh AS f USING (account_id, surface)
+WHERE o.outcome NOT IN ('complete', 'skipped', 'recent')
 QUALIFY row_number() OVER (
-    PARTITION BY f.outcome = 'deferred' ORDER BY f.complete_at NULLS FIRST, f.ig_username, f.surface
+    PARTITION BY o.outcome = 'deferred' ORDER BY f.complete_at NULLS FIRST, f.ig_username, o.surface
 ) <= 20
-ORDER BY f.complete_at NULLS FIRST, f.ig_username, f.surface
+ORDER BY f.complete_at NULLS FIRST, f.ig_username, o.surface
 
--- name: last_outcomes
+-- name: outcomes
 -- The outcomes of the last 30 runs. The catalogue does not count as an account.
 SELECT o.* REPLACE (nullif(o.account_id, '') AS account_id) FROM run_outcomes AS o
 SEMI JOIN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) USING (run_id)
@@ -77,18 +61,6 @@ SELECT ig_username, surface, complete_at, coalesce(outcome, 'none yet') AS outco
     CASE WHEN stale_at IS NULL THEN 'token expired' WHEN is_overdue THEN 'stale' ELSE 'fresh' END AS state
 FROM fresh ORDER BY complete_at NULLS FIRST, ig_username, surface LIMIT 10
 
--- name: runs
-SELECT r.*, coalesce(o.outcomes, MAP {}) AS outcomes,
-    coalesce(round(epoch(r.ended_at) - epoch(r.started_at), 1), 0) AS seconds,
-    r.state <> 'complete' AS is_incomplete, (r.started_at AT TIME ZONE 'UTC')::DATE AS day,
-    if(day IS NOT DISTINCT FROM lag(day) OVER (ORDER BY r.seq), '', strftime(day, '%-d %b')) AS label
-FROM (SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) AS r
-LEFT JOIN (
-    SELECT run_id, histogram(outcome) AS outcomes FROM run_outcomes
-    WHERE resource = 'accounts' OR (account_id IN (FROM chosen) AND surface IN getvariable('surfaces'))
-    GROUP BY run_id
-) AS o USING (run_id) ORDER BY r.seq
-
 -- name: cost
 SELECT a.ig_username, sum(o.pages)::BIGINT AS pages, coalesce(sum(o.items), 0)::BIGINT AS items,
     sum(o.pages) / max(sum(o.pages)) OVER () AS share
@@ -105,41 +77,29 @@ WITH counted AS (
     SELECT hash(account_id, media_id, metric) AS item, account_id, media_id, metric, observed_at, value
     FROM media_metrics
     WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
-      AND observed_at >= getvariable('since') AND account_id IN (FROM chosen)
-),
-before AS (
-    SELECT hash(account_id, media_id, metric) AS item, max(observed_at) AS observed_at,
-        arg_max(value, observed_at) AS value
-    FROM media_metrics
-    WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
-      AND observed_at < getvariable('since') AND hash(account_id, media_id, metric) IN (SELECT item FROM counted)
-    GROUP BY item
+      AND account_id IN (FROM chosen)
 ),
 stepped AS (
-    SELECT *, lag(value) OVER (PARTITION BY item ORDER BY observed_at) AS earlier
-    FROM (FROM counted UNION ALL BY NAME FROM before)
+    SELECT *, lag(value) OVER (PARTITION BY item ORDER BY observed_at) AS earlier FROM counted
+    WHERE item IN (SELECT item FROM counted WHERE observed_at >= getvariable('since'))
 ),
 gains AS (
-    SELECT account_id, metric, observed_at, value - earlier AS gain
-    FROM stepped WHERE account_id IS NOT NULL AND earlier IS NOT NULL
+    SELECT account_id, metric, observed_at, value - earlier AS gain FROM stepped WHERE earlier IS NOT NULL
     UNION ALL
     SELECT s.account_id, s.metric, s.observed_at, s.value
     FROM stepped AS s JOIN media AS m USING (account_id, media_id)
-    WHERE s.earlier IS NULL AND m.surface = 'posts' AND m.published_at >= getvariable('since') - INTERVAL 48 HOURS
-      AND s.observed_at < m.published_at + INTERVAL 48 HOURS
+    WHERE s.earlier IS NULL AND m.surface = 'posts' AND s.observed_at < m.published_at + INTERVAL 48 HOURS
 )
 SELECT account_id, (observed_at AT TIME ZONE 'UTC')::DATE AS day,
     (sum(gain) FILTER (metric = 'like_count'))::BIGINT AS likes,
     (sum(gain) FILTER (metric = 'comments_count'))::BIGINT AS comments
-FROM gains GROUP BY ALL
+FROM gains WHERE observed_at >= getvariable('since') GROUP BY ALL
 
 -- name: engagement
-SELECT d.name, d.label, d.is_observed OR g.day IS NOT NULL AS is_seen, if(is_seen, coalesce(g.likes, 0), NULL) AS likes,
-    if(is_seen, coalesce(g.comments, 0), NULL) AS comments, coalesce(p.posts, 0) AS posts
+SELECT d.name, d.label, d.is_observed OR g.day IS NOT NULL AS is_seen,
+    if(is_seen, coalesce(COLUMNS(g.* EXCLUDE (day)), 0), NULL), coalesce(p.posts, 0) AS posts
 FROM days AS d
-LEFT JOIN (
-    SELECT day, sum(likes)::BIGINT AS likes, sum(comments)::BIGINT AS comments FROM gained GROUP BY day
-) AS g USING (day)
+LEFT JOIN (SELECT day, sum(COLUMNS(['likes', 'comments']))::BIGINT FROM gained GROUP BY day) AS g USING (day)
 LEFT JOIN (
     SELECT (published_at AT TIME ZONE 'UTC')::DATE AS day, count(*) AS posts FROM media
     WHERE surface = 'posts' AND published_at BETWEEN getvariable('since') AND getvariable('made_at')
@@ -268,10 +228,8 @@ ORDER BY i.removed_at DESC, i.account_id, i.media_id, i.surface LIMIT 20
 
 -- name: stories
 SELECT d.name, d.label, d.is_observed OR s.day IS NOT NULL AS is_seen,
-    if(is_seen, coalesce(s.live, 0), NULL) AS live, if(is_seen, coalesce(s.expired, 0), NULL) AS expired,
-    if(is_seen, coalesce(s.unconfirmed, 0), NULL) AS unconfirmed, if(is_seen, coalesce(s.removed, 0), NULL) AS removed
+    if(is_seen, coalesce(COLUMNS(s.* EXCLUDE (day)), 0), NULL)
 FROM days AS d LEFT JOIN (
-    SELECT day, sum(live)::BIGINT AS live, sum(expired)::BIGINT AS expired, sum(removed)::BIGINT AS removed,
-        sum(unconfirmed)::BIGINT AS unconfirmed
+    SELECT day, sum(COLUMNS(['live', 'expired', 'unconfirmed', 'removed']))::BIGINT
     FROM stories_by_day WHERE account_id IN (FROM chosen) GROUP BY day
 ) AS s USING (day) ORDER BY d.day

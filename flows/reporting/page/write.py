@@ -1,17 +1,33 @@
-"""Writing the report: to a temporary file in the same folder, then renamed, so that it is replaced atomically."""
+"""Writing the report, which replaces an earlier one atomically."""
 
+import asyncio
 import errno
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.durable import open_without_symlinks
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.durable import replace_file
+from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from flows.config.errors import SettingsError
 from flows.config.release import release
+from flows.reporting.notices import notices
 from flows.reporting.page.page import MARK, Report, make
 from flows.reporting.reader import Scope
+
+
+def _occupied(path: Path, databases: tuple[Path, ...]) -> str | None:
+    """Return what else a path is used for, or None if it is free or an earlier report. Raises OSError."""
+    if path.resolve() in {database.resolve() for database in databases}:
+        return "is reserved for a database"
+    if path.is_dir():
+        return "is a folder"
+    if not path.exists():
+        return None
+    if not path.is_file():
+        return "is not a regular file"
+    with path.open("rb") as file:
+        head = file.read(len(MARK))
+    return None if head in (b"", MARK.encode()) else "is not a gramhouse report and is not replaced"
 
 
 def check_place(path: Path, *databases: Path) -> None:
@@ -19,24 +35,11 @@ def check_place(path: Path, *databases: Path) -> None:
 
     Raises SettingsError and WarehouseUnusable.
     """
-    fix = "Fix: choose another file."
-    if path.resolve() in {database.resolve() for database in databases}:
-        message = f"{path} is reserved for a database. {fix}"
-        raise SettingsError(message)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            message = f"{path} is a folder. {fix}"
+        if (occupied := _occupied(path, databases)) is not None:
+            message = f"{path} {occupied}. Fix: choose another file."
             raise SettingsError(message)
-        if path.exists():
-            if not path.is_file():
-                message = f"{path} is not a regular file. {fix}"
-                raise SettingsError(message)
-            with path.open("rb") as file:
-                head = file.read(len(MARK))
-            if head not in (b"", MARK.encode()):
-                message = f"{path} is not a gramhouse report and is not replaced. {fix}"
-                raise SettingsError(message)
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
@@ -58,18 +61,18 @@ def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from:
     check_place(path, *filter(None, (snapshot, apart_from)))
     with open_snapshot(snapshot) as opened:
         report = make(opened, scope or Scope(), release=release())
-    draft = path.with_name(f".{path.name}.next")
     try:
-        draft.unlink(missing_ok=True)
-        try:
-            with open(draft, "xb", opener=open_without_symlinks) as file:
-                file.write(report.html.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
+        replace_file(path, report.html.encode())
     except OSError as error:
         raise _refused(path, error) from error
     return report
+
+
+async def renew(snapshot: Path, path: Path) -> Path | None:
+    """Write the report of a snapshot that was just published; if this fails, say so in one line and return None."""
+    try:
+        await asyncio.to_thread(write, snapshot, path)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
+        notices.warning(f"The report was not updated: {first_line(error)}")
+        return None
+    return path

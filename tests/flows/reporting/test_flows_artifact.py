@@ -129,7 +129,7 @@ def test_external_values_do_not_break_tables() -> None:
         "Information",
         "This run",
         "Freshness",
-        "The last 16 runs",
+        "The last 14 runs",
     ]
     tables = [block for block in page.split("\n\n") if block.startswith("| ")]
     assert len(tables) == 3
