@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 ADVANCED = "Advanced"
-_GROUPS = ("Start", "Operate", "Read", "Maintain")
 
 # Typer's names of types, in words.
 _TYPES = {"int": "NUMBER", "int range": "NUMBER", "float": "NUMBER", "str": "TEXT", "list[str]": "TEXT"}
@@ -18,12 +17,11 @@ _TYPES = {"int": "NUMBER", "int range": "NUMBER", "float": "NUMBER", "str": "TEX
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its group, its module in commands/, the first paragraph of the function of its name, an example."""
+    """A command: the first paragraph of its function's docstring, an example, its module if not named like it."""
 
-    group: str
-    module: str
     help: str
     example: str
+    module: str = ""
     context_settings: Mapping[str, Any] = field(default_factory=dict)
     hidden: ClassVar[bool] = False
 
@@ -32,117 +30,101 @@ class Command:
         return self.help
 
 
-COMMANDS: Mapping[str, Command] = {
-    "demo": Command(
-        "Start",
-        "demo",
-        "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries.",
-        "gramhouse demo",
-    ),
-    "doctor": Command(
-        "Start",
-        "doctor",
-        "Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.",
-        "gramhouse doctor",
-    ),
-    "sandbox": Command(
-        "Start",
-        "sandbox",
-        "Serve API v1 on this machine with generated data.",
-        "gramhouse sandbox --accounts 200 --account-limit 30/60",
-    ),
-    "sync": Command(
-        "Operate",
-        "sync",
-        "Sync everything the API key can see into the warehouse and publish a snapshot.",
-        "gramhouse sync --surface stories",
-    ),
-    "backfill": Command(
-        "Operate",
-        "backfill",
-        "Scan selected accounts again from the first page and publish a snapshot.",
-        "gramhouse backfill --account nasa --surface posts",
-    ),
-    "up": Command(
-        "Operate",
-        "up",
-        "Start a Prefect server with its UI and serve the scheduled and manual deployments.",
-        "gramhouse up --port 4201",
-    ),
-    "status": Command(
-        "Operate",
-        "status",
-        "Show what is fresh, stale, expired, deferred, failed or interrupted, and why.",
-        "gramhouse status --json",
-    ),
-    "accounts": Command(
-        "Operate",
-        "listing",
-        "List accounts: status, token expiry and age of their media.",
-        "gramhouse accounts --expired",
-    ),
-    "runs": Command(
-        "Operate", "listing", "List recent runs: what they landed and how they ended.", "gramhouse runs --last 5"
-    ),
-    # A query may begin with a comment, which looks like an option.
-    "query": Command(
-        "Read",
-        "snapshot",
-        "Run a SQL query on the snapshot. Queries and syncs do not block each other.",
-        'gramhouse query "SELECT surface, count(*) FROM media GROUP BY surface"',
-        {"ignore_unknown_options": True},
-    ),
-    "explain": Command(
-        "Read",
-        "explain",
-        "Show what is known of one item or account, in order of time, and why an item is or is not removed.",
-        "gramhouse explain nasa",
-    ),
-    "describe": Command(
-        "Read",
-        "snapshot",
-        "List the tables and views of the snapshot, or the columns of one of them.",
-        "gramhouse describe media",
-    ),
-    "export": Command(
-        "Read",
-        "snapshot",
-        "Export the snapshot as Parquet files with a manifest. Does not block a sync.",
-        "gramhouse export parquet",
-    ),
-    "report": Command(
-        "Read",
-        "report",
-        "Create a self-contained HTML report with charts and tables from the snapshot.",
-        "gramhouse report --account nasa --open",
-    ),
-    "publish": Command(
-        "Maintain",
-        "sync",
-        "Merge landed pages and publish a new snapshot, without API requests.",
-        "gramhouse publish --busy-wait 600",
-    ),
-    "rebuild": Command(
-        "Maintain",
-        "maintenance",
-        "Decode the raw store and the quarantine again with the current mapping and publish, without API requests.",
-        "gramhouse rebuild",
-    ),
-    "compact": Command(
-        "Maintain", "maintenance", "Rewrite the warehouse file, compacted and sorted.", "gramhouse compact"
-    ),
-    "quarantine": Command(
-        "Maintain",
-        "quarantine",
-        "List records in quarantine, newest first, with the ids needed to trace their requests.",
-        "gramhouse quarantine --last 5",
-    ),
+_GROUPS: Mapping[str, Mapping[str, Command]] = {
+    "Start": {
+        "demo": Command(
+            "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries.",
+            "gramhouse demo",
+        ),
+        "doctor": Command(
+            "Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.",
+            "gramhouse doctor",
+        ),
+        "sandbox": Command(
+            "Serve API v1 on this machine with generated data.",
+            "gramhouse sandbox --accounts 200 --account-limit 30/60",
+        ),
+    },
+    "Operate": {
+        "sync": Command(
+            "Sync everything the API key can see into the warehouse and publish a snapshot.",
+            "gramhouse sync --surface stories",
+        ),
+        "backfill": Command(
+            "Scan selected accounts again from the first page and publish a snapshot.",
+            "gramhouse backfill --account nasa --surface posts",
+        ),
+        "up": Command(
+            "Start a Prefect server with its UI and serve the scheduled and manual deployments.",
+            "gramhouse up --port 4201",
+        ),
+        "status": Command(
+            "Show what is fresh, stale, expired, deferred, failed or interrupted, and why.", "gramhouse status --json"
+        ),
+        "accounts": Command(
+            "List accounts: status, token expiry and age of their media.",
+            "gramhouse accounts --expired",
+            module="listing",
+        ),
+        "runs": Command(
+            "List recent runs: what they landed and how they ended.", "gramhouse runs --last 5", module="listing"
+        ),
+    },
+    "Read": {
+        # A query may begin with a comment, which looks like an option.
+        "query": Command(
+            "Run a SQL query on the snapshot. Queries and syncs do not block each other.",
+            'gramhouse query "SELECT surface, count(*) FROM media GROUP BY surface"',
+            module="snapshot",
+            context_settings={"ignore_unknown_options": True},
+        ),
+        "explain": Command(
+            "Show what is known of one item or account, in order of time, and why an item is or is not removed.",
+            "gramhouse explain nasa",
+        ),
+        "describe": Command(
+            "List the tables and views of the snapshot, or the columns of one of them.",
+            "gramhouse describe media",
+            module="snapshot",
+        ),
+        "export": Command(
+            "Export the snapshot as Parquet files with a manifest. Does not block a sync.",
+            "gramhouse export parquet",
+            module="snapshot",
+        ),
+        "report": Command(
+            "Create a self-contained HTML report with charts and tables from the snapshot.",
+            "gramhouse report --account nasa --open",
+        ),
+    },
+    "Maintain": {
+        "publish": Command(
+            "Merge landed pages and publish a new snapshot, without API requests.",
+            "gramhouse publish --busy-wait 600",
+            module="maintenance",
+        ),
+        "rebuild": Command(
+            "Decode the raw store and the quarantine again with the current mapping and publish, without API requests.",
+            "gramhouse rebuild",
+            module="maintenance",
+        ),
+        "compact": Command(
+            "Rewrite the warehouse file, compacted and sorted.", "gramhouse compact", module="maintenance"
+        ),
+        "quarantine": Command(
+            "List records in quarantine, newest first, with the ids needed to trace their requests.",
+            "gramhouse quarantine --limit 5",
+        ),
+    },
 }
+
+COMMANDS: Mapping[str, Command] = {name: each for group in _GROUPS.values() for name, each in group.items()}
 
 
 def function_of(name: str) -> Callable[..., None]:
     """Import a command's module; return the function that runs it."""
-    function: Callable[..., None] = getattr(import_module(f"flows.cli.commands.{COMMANDS[name].module}"), name)
+    module = import_module(f"flows.cli.commands.{COMMANDS[name].module or name}")
+    function: Callable[..., None] = getattr(module, name)
     return function
 
 
@@ -159,9 +141,9 @@ class Commands(TyperGroup):
 
     def format_commands(self, _: Any, formatter: Any) -> None:  # noqa: ANN401 - Click's
         """Write a list of commands for each group."""
-        for group in _GROUPS:
+        for group, commands in _GROUPS.items():
             with formatter.section(group):
-                formatter.write_dl([(name, each.help) for name, each in COMMANDS.items() if each.group == group])
+                formatter.write_dl([(name, each.help) for name, each in commands.items()])
 
 
 class _Described(TyperCommand):
@@ -188,11 +170,6 @@ def _in_words(names: str, text: str) -> tuple[str, str]:
 def _imported(name: str) -> Any:  # noqa: ANN401 - a command of Click, which Typer contains
     command = COMMANDS[name]
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    as_command = alone.command(
-        name,
-        cls=_Described,
-        epilog=f"Example: {command.example}",
-        context_settings=dict(command.context_settings),
-    )
-    as_command(function_of(name))
+    example, context = f"Example: {command.example}", dict(command.context_settings)
+    alone.command(name, cls=_Described, epilog=example, context_settings=context)(function_of(name))
     return typer.main.get_command(alone)

@@ -2,11 +2,12 @@
 
 import difflib
 import json
+import os
 import re
-import stat
 import string
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ PREFIX = "GRAMHOUSE_"
 # What copying, an editor or `echo` leaves around a value.
 AROUND = f"{string.whitespace}\u00a0\u200b\ufeff"
 CONFIG = Path("gramhouse.toml")
+
+# Settings that are JSON in the environment, and merged with the table of the file.
+_TABLES = {"mapping"}
 
 _SIMILAR = 0.6
 
@@ -28,20 +32,34 @@ _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://")
 _POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
-def variable(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the name, as spelled, of the environment variable that sets a setting; None if there is none."""
-    wanted = (PREFIX + name).upper()
-    return next((each for each, value in environ.items() if each.upper() == wanted and value), None)
+def _variables() -> dict[str, tuple[str, str]]:
+    """Return the variables with the prefix that are not empty: by setting, the name as spelled, and the value.
+
+    The value is without the characters of `AROUND` at its ends.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for spelled, value in os.environ.items():
+        if value and spelled.upper().startswith(PREFIX):
+            found.setdefault(_setting(spelled), (spelled, value.strip(AROUND) or value))
+    return found
 
 
-def given(environ: Mapping[str, str], known: Collection[str], tables: Collection[str]) -> dict[str, Any]:
+def _setting(variable: str) -> str:
+    return variable.upper().removeprefix(PREFIX).lower()
+
+
+def from_environment(known: Collection[str]) -> dict[str, str]:
+    """Return the settings in the environment, as text."""
+    return {name: value for name, (_, value) in _variables().items() if name in known}
+
+
+def given(known: Collection[str]) -> dict[str, Any]:
     """Return the values of the environment and the configuration file. The environment has precedence.
 
-    Settings in `tables` are JSON in the environment, and merged key by key. Raises OSError, UnicodeDecodeError and
-    TOMLDecodeError.
+    A table is JSON in the environment, and merged key by key. Raises OSError, UnicodeDecodeError and TOMLDecodeError.
     """
-    found = from_environment(environ, known)
-    decoded = {name: _table(value) if name in tables else value for name, value in found.items()}
+    found = from_environment(known)
+    decoded = {name: _table(value) if name in _TABLES else value for name, value in found.items()}
     try:
         document = read_text(CONFIG)
     except FileNotFoundError:
@@ -49,20 +67,13 @@ def given(environ: Mapping[str, str], known: Collection[str], tables: Collection
     return _over(decoded, tomllib.loads(document))
 
 
-def from_environment(environ: Mapping[str, str], known: Collection[str]) -> dict[str, str]:
-    """Return the values of the environment, without the characters of `AROUND` at their ends."""
-    there: dict[str, str] = {}
-    for spelled, value in environ.items():
-        if value:
-            there.setdefault(spelled.upper(), value.strip(AROUND) or value)
-    return {name: there[wanted] for name in known if (wanted := (PREFIX + name).upper()) in there}
-
-
-def not_utf8(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
+def not_utf8(known: Collection[str]) -> list[str]:
     """Return a line for each setting in the environment that is not text in UTF-8."""
-    found = from_environment(environ, known)
-    wrong = [name for name, value in found.items() if value != value.encode(errors="replace").decode()]
-    return [f"{variable(name, environ)}: it is not UTF-8. Fix: write it in UTF-8." for name in wrong]
+    return [
+        f"{spelled}: it is not UTF-8. Fix: write it in UTF-8."
+        for name, (spelled, value) in _variables().items()
+        if name in known and value != value.encode(errors="replace").decode()
+    ]
 
 
 def _table(text: str) -> object:
@@ -82,13 +93,13 @@ def _over(winning: Mapping[str, Any], under: Mapping[str, Any]) -> dict[str, Any
     return {**under, **winning, **both}
 
 
-def origin(path: Sequence[str | int], environ: Mapping[str, str]) -> str:
+def origin(path: Sequence[str | int]) -> str:
     """Return the variable, or the file and line, that set the value at `path`: a setting and keys inside it."""
-    found = variable(str(path[0]), environ)
-    if found:
-        return ".".join([found, *map(str, path[1:])])
+    setting, *keys = map(str, path)
+    if setting in (found := _variables()):
+        return ".".join([found[setting][0], *keys])
     line = line_of(_read(CONFIG), path)
-    named = ".".join(map(str, path))
+    named = ".".join([setting, *keys])
     return f"{CONFIG}, line {line}: {named}" if line else (PREFIX + named).upper()
 
 
@@ -143,14 +154,14 @@ def no_such(name: str, known: Collection[str], prefix: str = "") -> str:
     return f"unknown setting. Fix: remove it, or {right}."
 
 
-def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
+def unknown_variables(known: Collection[str]) -> list[str]:
     """Return a message for each variable that begins with the prefix but is not a setting."""
     names = [name.upper() for name in known]
     return [
-        f"{variable}: {no_such(name, names, PREFIX)}"
-        for variable, value in sorted(environ.items())
-        if variable.upper().startswith(PREFIX)
-        and (name := variable.upper().removeprefix(PREFIX)) not in names
+        f"{spelled}: {no_such(name, names, PREFIX)}"
+        for spelled, value in sorted(os.environ.items())
+        if spelled.upper().startswith(PREFIX)
+        and (name := _setting(spelled).upper()) not in names
         and not _SERVICE_LINK.fullmatch(name)
         and not (name.endswith("PORT") and _SERVICE_URL.match(value))
     ]
@@ -169,13 +180,8 @@ def not_toml(error: tomllib.TOMLDecodeError, secrets: Collection[str]) -> str:
 
 def exposed_secrets(secrets: Collection[str]) -> str | None:
     """Return a warning if the configuration file contains a secret and is readable by other users."""
-    try:
-        held = sorted(tomllib.loads(_read(CONFIG)).keys() & set(secrets))
-        exposed = held and CONFIG.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-    except (OSError, tomllib.TOMLDecodeError):
-        return None
-    return (
-        f"{CONFIG} contains {' and '.join(held)} and is readable by other users. Fix: chmod 600 {CONFIG}."
-        if exposed
-        else None
-    )
+    with suppress(OSError, tomllib.TOMLDecodeError):
+        held = " and ".join(sorted(tomllib.loads(_read(CONFIG)).keys() & set(secrets)))
+        if held and CONFIG.stat().st_mode & 0o077:
+            return f"{CONFIG} contains {held} and is readable by other users. Fix: chmod 600 {CONFIG}."
+    return None

@@ -31,7 +31,6 @@ from flows.config.setting_sources import (
     origin,
     read_text,
     unknown_variables,
-    variable,
 )
 from flows.config.wrong_value import default_fix, refusal, why
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
@@ -51,22 +50,15 @@ MOST_REQUESTS = 1_000_000_000
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 
 
-def _base_url(value: object) -> object:
-    return check_base_url(value.strip()) if isinstance(value, str) else value
-
-
-_KEY_FILE = "set it to a text file that contains only the key"
-
-
 def _stripped(key: SecretStr | None) -> SecretStr | None:
     return None if key is None else SecretStr(key.get_secret_value().strip(AROUND))
 
 
-def _web_address(value: object) -> object:
-    if isinstance(value, str) and not _WEB_ADDRESS.fullmatch(value):
+def _web_address(text: str) -> str:
+    if not _WEB_ADDRESS.fullmatch(text):
         message = "it is not a web address; use one such as https://reports.example.com/gramhouse.html"
         raise ValueError(message)
-    return value
+    return text
 
 
 def _scheduler(address: str) -> str:
@@ -134,7 +126,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    base_url: Annotated[str, BeforeValidator(_base_url)] | None = Field(
+    base_url: Annotated[str, AfterValidator(lambda text: check_base_url(text.strip()))] | None = Field(
         None, description="Address of the service, such as https://api.example.com; https, except on this machine."
     )
     api_key: Annotated[SecretStr | None, AfterValidator(_stripped)] = Field(
@@ -154,7 +146,7 @@ class Settings(BaseModel):
         description="The HTML report that each publish renews; by default none, but report.html beside the snapshot"
         " for runs of `up`.",
     )
-    report_url: Annotated[str, BeforeValidator(_web_address)] | None = Field(
+    report_url: Annotated[str, AfterValidator(_web_address)] | None = Field(
         None,
         description="Address at which people open the report, such as https://reports.example.com/gramhouse.html; a"
         " run's page in Prefect links to it.",
@@ -328,14 +320,17 @@ class Settings(BaseModel):
         return key
 
     def _read_key(self, file: Path) -> SecretStr:
+        text, problem = "", "is empty"
         try:
             text = read_text(file).strip(AROUND)
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
-            message = f"{set_by('api_key_file')}: the file cannot be read ({why}). Fix: {_KEY_FILE}."
-            raise SettingsError(message) from None
+        except OSError as error:
+            problem = f"cannot be read ({error.strerror})"
+        except UnicodeDecodeError:
+            problem = "cannot be read (it is not text in UTF-8)"
         if not text:
-            message = f"{set_by('api_key_file')}: the file is empty. Fix: {_KEY_FILE}."
+            message = (
+                f"{set_by('api_key_file')}: the file {problem}. Fix: set it to a text file that contains only the key."
+            )
             raise SettingsError(message)
         return SecretStr(text)
 
@@ -363,9 +358,6 @@ class Settings(BaseModel):
 
 _SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation == SecretStr | None)
 
-# Read as JSON from the environment, and merged with the table of the file.
-_TABLES = frozenset({"mapping"})
-
 # Only values that look like an address are shown: the key may have been set as base_url by mistake.
 _PLAIN_ADDRESS = re.compile(
     r"([A-Za-z]+://[^\s@?#\\]+|(localhost|[\d.]+|[A-Za-z0-9.-]+\.[a-z]{2,10})(:\d+)?(/[^\s@?#\\]*)?)"
@@ -374,7 +366,7 @@ _PLAIN_ADDRESS = re.compile(
 
 def _given(name: str, value: object) -> str:
     """Return the rejected value for the message, or an empty string if it may contain a secret."""
-    key = os.environ.get(variable("api_key", os.environ) or "", "").strip(AROUND)
+    key = from_environment(["api_key"]).get("api_key")
     if (
         name in {*_SECRETS, "api_key_file"}
         or not isinstance(value, str | int | float | bool | Path)
@@ -389,7 +381,7 @@ def _given(name: str, value: object) -> str:
 def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
     path = error["loc"]
     name = str(path[0])
-    where = f"--{name.replace('_', '-')}" if name in chosen else origin(path, os.environ)
+    where = f"--{name.replace('_', '-')}" if name in chosen else origin(path)
     if error["type"] == "extra_forbidden":
         kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
         return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
@@ -406,12 +398,12 @@ def load(**chosen: object) -> Settings:
     contains the key.
     """
     overrides = {name: value for name, value in chosen.items() if value is not None}
-    if not_text := not_utf8(os.environ, Settings.model_fields):
+    if not_text := not_utf8(Settings.model_fields):
         raise SettingsError(*not_text)
-    wrong = unknown_variables(os.environ, Settings.model_fields)
+    wrong = unknown_variables(Settings.model_fields)
     settings = None
     try:
-        settings = Settings.model_validate({**given(os.environ, Settings.model_fields, _TABLES), **overrides})
+        settings = Settings.model_validate({**given(Settings.model_fields), **overrides})
     except ValidationError as error:
         wrong += [_line(dict(found), overrides) for found in error.errors(include_url=False)]
     except tomllib.TOMLDecodeError as error:
@@ -432,9 +424,9 @@ def load_files(chosen: Map[str, object]) -> Settings:
     """
     names = ("warehouse", "snapshot")
     try:
-        found: dict[str, Any] = given(os.environ, names, ())
+        found: dict[str, Any] = given(names)
     except (OSError, ValueError):
-        found = dict(from_environment(os.environ, names))
+        found = dict(from_environment(names))
     valid = {}
     for name in names:
         value = chosen.get(name) or found.get(name)
@@ -449,13 +441,13 @@ def check_variables() -> None:
 
     Raises SettingsError with a line for each.
     """
-    if wrong := unknown_variables(os.environ, Settings.model_fields):
+    if wrong := unknown_variables(Settings.model_fields):
         raise SettingsError(*wrong)
 
 
 def set_by(name: str) -> str:
     """Return the variable, or the file and line, that set a setting."""
-    return origin([name], os.environ)
+    return origin([name])
 
 
 def exposed() -> str | None:

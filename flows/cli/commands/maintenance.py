@@ -1,12 +1,40 @@
-"""`gramhouse compact` and `gramhouse rebuild`."""
+"""`gramhouse publish`, `gramhouse rebuild` and `gramhouse compact`."""
+
+from collections.abc import Iterable, Mapping
 
 from humanize import naturalsize
 
-from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
+from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import WARN, clean, out, print_json, reporting
 from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.reporting.words import count
+
+
+def _print(document: Mapping[str, object], lines: Iterable[str], *, as_json: bool) -> None:
+    with reporting():
+        if as_json:
+            print_json(document)
+        else:
+            for line in lines:
+                out.print(line)
+
+
+def publish(
+    *,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    busy_wait: BusyWait = None,
+    as_json: AsJson = False,
+    _: LogFormat = "text",
+) -> None:
+    """Merge landed pages and publish a new snapshot, without API requests."""
+    from flows.engine.upkeep import publish_now
+
+    settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
+    size = run_until_signalled(lambda _: publish_now(settings))
+    document = {"snapshot": settings.snapshot, "snapshot_bytes": size}
+    _print(document, [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."], as_json=as_json)
 
 
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
@@ -27,29 +55,22 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     from flows.clock import SystemClock
 
     settings = load(warehouse=warehouse)
-    keep_raw = None if settings.keep_raw is None else timedelta(days=settings.keep_raw)
     sizes = rewrite(
         settings.warehouse,
         now=SystemClock().now(),
         pause=time.sleep,
         raw=settings.raw,
-        keep_raw=keep_raw,
+        keep_raw=None if settings.keep_raw is None else timedelta(days=settings.keep_raw),
         mapping=settings.media_mapping(),
     )
-    with reporting():
-        if as_json:
-            document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
-            print_json({**document, "raw": asdict(sizes.raw)})
-        else:
-            before, after = naturalsize(sizes.before), naturalsize(sizes.after)
-            out.print(f"Compacted {clean(settings.warehouse)}: {before} before, {after} now.")
-            raw = sizes.raw
-            if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
-                deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
-                parts = count(raw.parts_after, "part")
-                out.print(
-                    f"Raw store: {raw.parts_before:,} before, {parts} now ({naturalsize(raw.bytes_after)}){deleted}."
-                )
+    before, after, raw = naturalsize(sizes.before), naturalsize(sizes.after), sizes.raw
+    lines = [f"Compacted {clean(settings.warehouse)}: {before} before, {after} now."]
+    if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
+        deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
+        now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
+        lines.append(f"Raw store: {raw.parts_before:,} before, {now}{deleted}.")
+    document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
+    _print({**document, "raw": asdict(raw)}, lines, as_json=as_json)
 
 
 def rebuild(
@@ -68,19 +89,16 @@ def rebuild(
     from flows.engine.upkeep import rebuild_now
 
     done = run_until_signalled(lambda _: rebuild_now(settings))
-    stored = done.stored
-    with reporting():
-        if as_json:
-            decoded = {"items": stored.items, "columns": stored.columns, "child_tables": stored.child_tables}
-            records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
-            print_json({**decoded, **records, "snapshot": settings.snapshot, "snapshot_bytes": done.snapshot_bytes})
-        else:
-            what = f"Decoded {count(stored.items, 'item')} again into {count(stored.columns, 'column')}"
-            out.print(f"{what}, and published {clean(settings.snapshot)} ({naturalsize(done.snapshot_bytes)}).")
-            if done.imported:
-                out.print(f"Imported {count(done.imported, 'record')} from quarantine.")
-            if done.outdated:
-                what = f"{count(done.outdated, 'record')} from quarantine: newer versions of these items are stored"
-                out.print(f"Deleted {what}.")
-            if done.quarantined:
-                out.print(f"{WARN} {count(done.quarantined, 'record')} in quarantine. List: `gramhouse quarantine`.")
+    stored, size = done.stored, done.snapshot_bytes
+    items, columns = count(stored.items, "item"), count(stored.columns, "column")
+    imported, outdated, left = (count(each, "record") for each in (done.imported, done.outdated, done.quarantined))
+    lines = {
+        f"Decoded {items} again into {columns}, and published {clean(settings.snapshot)} ({naturalsize(size)}).": True,
+        f"Imported {imported} from quarantine.": done.imported,
+        f"Deleted {outdated} from quarantine: newer versions of these items are stored.": done.outdated,
+        f"{WARN} {left} in quarantine. List: `gramhouse quarantine`.": done.quarantined,
+    }
+    decoded = {"items": stored.items, "columns": stored.columns, "child_tables": stored.child_tables}
+    records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
+    document = {**decoded, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
+    _print(document, (line for line, shown in lines.items() if shown), as_json=as_json)

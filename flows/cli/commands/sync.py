@@ -1,26 +1,12 @@
-"""`gramhouse sync` and `gramhouse publish`."""
+"""`gramhouse sync`: one run over everything that the API key can see."""
 
 from typing import Annotated
 
 import typer
-from humanize import naturalsize
 
-from flows.cli.options import (
-    AsJson,
-    BusyWait,
-    LogFormat,
-    RunArguments,
-    SnapshotFile,
-    SurfaceNames,
-    WarehouseFile,
-    option,
-    with_run_arguments,
-)
-from flows.cli.output.terminal import clean, out, print_json, reporting
-from flows.cli.signals import run_until_signalled
+from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
 from flows.config.errors import SettingsError
 from flows.config.options import SyncOptions, parse_options
-from flows.config.settings import load
 
 
 @with_run_arguments
@@ -55,23 +41,3 @@ def sync(
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
     run_command(options, settings, run, what="sync")
-
-
-def publish(
-    *,
-    warehouse: WarehouseFile = None,
-    snapshot: SnapshotFile = None,
-    busy_wait: BusyWait = None,
-    as_json: AsJson = False,
-    _: LogFormat = "text",
-) -> None:
-    """Merge landed pages and publish a new snapshot, without API requests."""
-    from flows.engine.upkeep import publish_now
-
-    settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
-    size = run_until_signalled(lambda _: publish_now(settings))
-    with reporting():
-        if as_json:
-            print_json({"snapshot": settings.snapshot, "snapshot_bytes": size})
-        else:
-            out.print(f"Published {clean(settings.snapshot)} ({naturalsize(size)}).")
