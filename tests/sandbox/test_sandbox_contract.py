@@ -85,3 +85,21 @@ def test_an_account_that_is_not_granted_reveals_nothing(build: Build) -> None:
     ]
     assert [answer.code for answer in answers] == ["api_automation_media_not_found", *["api_account_not_granted"] * 5]
     assert len({answer.body.partition(b"correlation_id")[0] for answer in answers[1:]}) == 1
+
+
+def test_a_cursor_is_valid_for_its_own_list_alone(asker: Asker) -> None:
+    one, other = asker.account_id(0), asker.account_id(1)
+    of_accounts, of_posts = (answer.json()["next_cursor"] for answer in (asker.get(limit=1), asker.media(one, limit=1)))
+    assert [asker.get(cursor=of_accounts).status, asker.media(one.upper(), cursor=of_posts).status] == [200, 200]
+    wrong = [
+        asker.get(cursor=of_posts),
+        asker.media(one, cursor=of_accounts),
+        asker.media(one, "stories", cursor=of_posts),
+        asker.media(other, cursor=of_posts),
+    ]
+    assert [answer.code for answer in wrong] == ["api_invalid_cursor"] * 4
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_there_are_no_other_methods(asker: Asker, method: str) -> None:
+    assert asker.raw(ACCOUNTS, method=method).code == "api_invalid_request_url"
