@@ -10,9 +10,6 @@ from benchmarks.candidates.latency import corrected, first_guess
 from benchmarks.goals import Goal, judge
 from benchmarks.measuring.process import run
 from benchmarks.measuring.samples import Sample, median_sample, peak_memory
-from benchmarks.network import distance, in_flight, limits
-from benchmarks.sync import again, cold, resume, shapes, startup
-from benchmarks.warehouse import large, queries, upkeep
 
 
 def test_each_field_has_its_own_median() -> None:
@@ -20,42 +17,6 @@ def test_each_field_has_its_own_median() -> None:
 
     assert median_sample(samples) == Sample(2, 2, 20, 5)
     assert peak_memory(samples) == 30
-
-
-def test_the_figures_of_each_scenario() -> None:
-    one, two = [Sample(1, 1, 100, 10)], [Sample(2, 3, 50, 12)]
-
-    assert cold.figures({"floor": one, "gramhouse": two, "dlt": one}) == {
-        "wall_over_floor": 2,
-        "cpu_over_floor": 3,
-        "pages_over_floor": 1.2,
-        "peak_mb": 50,
-        "dlt_wall_over_ours": 0.5,
-        "dlt_cpu_over_ours": pytest.approx(1 / 3),
-        "peak_over_dlt": 0.5,
-    }
-    assert again.figures({"floor": one, "gramhouse": two})["wall_over_floor"] == 2
-    assert resume.figures({"clean": one, "killed": [*two, Sample(4, pages=11)]})["pages_over_clean"] == 1.2
-    found = distance.figures({"floor": one, "gramhouse": two, "empty": one}, 3)
-    assert found["wall_over_bound"] == 0.5
-    assert limits.figures({"unlimited": one, "limited": two}, 1)["wall_over_bound"] == 1
-    limited = [Sample(9, pages=84, refused=4, requesting=1.5)]
-    found = limits.key_figures({"unlimited": [Sample(1, pages=70)], "429": limited, "503": limited}, 60)
-    assert (found["429_refused_share"], found["503_seconds_over_bound"]) == (0.05, 1.5)
-    by_shape = {f"{shape}: {name}": one for shape in ("few large", "many small") for name, one in FETCHED.items()}
-    assert shapes.figures(by_shape, {"few large": 1, "many small": 2})["small_page_over_large"] == 1
-    upkeep_samples = {"copy of the warehouse": one, "publish": two, "compact": one}
-    assert upkeep.figures(upkeep_samples)["publish_over_copy"] == 2
-    assert upkeep.figures(upkeep_samples)["compact_over_copy"] == 1
-    by_query = {f"{name}: {file}": one for name in ("last posts", "by day", "view") for file in ("snapshot", "by hand")}
-    assert queries.figures(by_query)["last_posts_ms"] == 1000
-    assert large.figures({"1m": one, "10m": two})["merge_over_smallest"] == 2
-    started = startup.figures({"pass": one, "import typer": one, "help": one, "status": two, "sync": two})
-    assert (started["help_cpu_seconds"], started["sync_seconds"], started["status_cpu_over_typer"]) == (1, 2, 3)
-    assert in_flight.figures({"4: floor": one, "4: gramhouse": two}, [4])["4_wall_over_floor"] == 2
-
-
-FETCHED = {"floor": [Sample(1, pages=10)], "gramhouse": [Sample(2, pages=10)]}
 
 
 def test_a_goal_is_reached_not_reached_or_not_measured() -> None:

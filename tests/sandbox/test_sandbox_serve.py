@@ -1,13 +1,11 @@
 """The sandbox on a real socket."""
 
-import asyncio
 import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -16,7 +14,7 @@ import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.sandbox.http.serve import TidyServer, in_thread
+from connectors.sandbox.http.serve import in_thread
 from tests.sandbox.asgi_client import ACCOUNTS
 
 AUTHORIZED = {"Authorization": f"Bearer {DEMO_KEY}"}
@@ -100,27 +98,3 @@ def test_the_command_prints_what_selects_its_keys_and_a_signal_ends_it(number: s
     finally:
         process.kill()
     assert (process.returncode, output, "Traceback" in errors) == (0, "", False)
-
-
-# How far the event loop has come with accepting the connection depends on the version of Python.
-@pytest.mark.parametrize("steps", range(6))
-def test_a_connection_that_is_being_accepted_is_closed_when_the_server_stops(steps: int) -> None:
-    async def accept_and_stop() -> None:
-        server = TidyServer(Sandbox())
-        server.config.load()
-        server.lifespan = server.config.lifespan_class(server.config)
-        server.force_exit = True
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            await server.startup(sockets=[listener])
-            with socket.create_connection(listener.getsockname(), timeout=10) as client:
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-
-                await server.shutdown([listener])
-
-                assert not server.server_state.connections
-                # It ends; or it is reset, if it was not accepted.
-                with suppress(ConnectionResetError):
-                    assert client.recv(1) == b""
-
-    asyncio.run(accept_and_stop())

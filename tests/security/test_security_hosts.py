@@ -92,33 +92,6 @@ async def test_a_cursor_is_only_one_parameter_of_the_next_request(stage: Stage, 
     assert f"host: {stage.url.removeprefix('http://')}" in headers
 
 
-@pytest.mark.parametrize(
-    "account_id",
-    [
-        "../accounts",
-        "..%2f..",
-        "a/b",
-        "a?x=1",
-        "a#x",
-        "@evil.example",
-        "//evil.example",
-        "\r\nHost: evil",
-        "a\\b",
-        "%2e%2e",
-        "é;",
-    ],
-)
-async def test_an_account_id_is_one_piece_of_the_path(stage: Stage, account_id: str) -> None:
-    async with _client(url=stage.url) as client:
-        await client.send(feed_request(FEEDS["posts"], account_id, None, 50))
-    [head] = stage.heads
-    path = urlsplit(head.split(" ")[1]).path
-    assert path.startswith("/api/v1/accounts/")
-    assert path.endswith("/media")
-    assert path.count("/") == 5
-    assert "evil" not in head.split("\r\n")[1]
-
-
 async def test_the_environment_sends_the_key_nowhere_else(
     stage: Stage, evil: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

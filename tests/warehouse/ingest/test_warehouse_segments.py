@@ -14,7 +14,6 @@ from connectors.warehouse.ingest.landing.frames import Frame, frame
 from connectors.warehouse.ingest.landing.segments import LeftOver, Segments
 from connectors.warehouse.maintenance.inspection import inspect
 from connectors.warehouse.maintenance.opening import opened_store
-from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.storage.connection import begin_session, connect, session_id
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -84,22 +83,6 @@ def test_a_cooldown_that_landed_is_known_before_it_is_merged(path: Path) -> None
     found = inspect(path, "a test", now=at(2), since="now", pause=lambda _: None)
     assert found is not None
     assert found.cooldowns == {"a": at(3)}
-
-
-def test_a_segment_whose_deletion_was_lost_is_merged_only_once(path: Path) -> None:
-    with session(path) as (rig, segments):
-        segments.append(pages(3))
-        (file,) = files(path)
-        copy = path.with_name("copy")
-        shutil.copy(file, copy)
-        with segments.taken() as frames:
-            merge_landed(rig.connection, frames)
-        assert files(path) == []
-    # As if the power had failed before the deletion was durable.
-    copy.rename(file)
-    assert left(path) == []
-    assert opened(path) == ()
-    assert (merged(path), files(path)) == (3, [])
 
 
 def test_pages_whose_merge_failed_are_taken_again_with_those_that_landed_since(path: Path) -> None:

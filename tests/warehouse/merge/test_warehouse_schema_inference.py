@@ -1,7 +1,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
-from connectors.warehouse.storage.connection import Connection, connect
+from connectors.warehouse.storage.connection import Connection
 from models.schema.fields import AND_MORE, MOST_COLUMNS, MOST_FIELDS
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
@@ -388,22 +387,6 @@ def test_null_and_empty_values_need_no_column(rig: Rig) -> None:
     assert {path: row["column_name"] for path, row in fields(rig, "media").items()} == {
         "/id": "media_id", "/n": None, "/l": None, "/o": None, "/ln": None, "/r": "media_r",
     }  # fmt: skip
-
-
-def test_several_columns_may_be_added_and_widened_in_a_file_by_one_merge(path: Path) -> None:
-    first: Item = {"id": "1", "likes": 1, "caption": "a", "w": 1, "v": 2, "e": [], "o": {"x": 1}, "t": [1]}
-    second: Item = {
-        "id": "1", "like_count": 2, "likes": 3, "text": "b", "caption": {"text": "c"}, "w": "x", "v": 0.5, "e": ["y"],
-        "o": 5, "t": [{"z": 1}],
-    }  # fmt: skip
-    third: Item = {"id": "2", "like_count": 2, "likes": 3, "caption": "d", "text": "e"}
-    with connect(path) as connection:
-        kept = Rig(connection)
-        days: list[Day] = [[[first]], [[second, third]]]
-        land(kept, days, [True])
-        check(kept, days)
-    with connect(path) as connection:
-        check(Rig(connection), days)
 
 
 def test_fields_may_be_called_as_the_merge_calls_its_own(rig: Rig) -> None:

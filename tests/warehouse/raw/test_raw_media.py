@@ -11,7 +11,6 @@ import duckdb
 import pytest
 
 from connectors.warehouse.maintenance.compact import compact
-from connectors.warehouse.maintenance.inspection import inspect
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.publish import publish
@@ -146,12 +145,6 @@ def compaction(snapshot: Path) -> None:
     compact(snapshot.with_name("warehouse.duckdb"), now=at(100), pause=lambda _: None)
 
 
-def doctor(snapshot: Path) -> None:
-    path = snapshot.with_name("warehouse.duckdb")
-    raw = path.parent / "raw"
-    assert inspect(path, "a check", now=at(100), since="now", pause=lambda _: None, raw=raw) is not None
-
-
 def new_type(snapshot: Path) -> None:
     """Merge a value that widens a column, so that the column of stored items is decoded again."""
     with connect(snapshot.with_name("warehouse.duckdb")) as connection:
@@ -170,14 +163,7 @@ def published(path: Path, tmp_path: Path) -> Path:
 
 
 # tests/e2e/faults/test_e2e_files.py has the commands of the others.
-@pytest.mark.parametrize(
-    "read",
-    [
-        *(pytest.param(read, marks=pytest.mark.long) for read in (query_raw, export_raw, rebuild, doctor)),
-        compaction,
-        new_type,
-    ],
-)
+@pytest.mark.parametrize("read", [compaction, new_type])
 def test_a_damaged_part_is_read_by_nothing(
     published: Path, path: Path, read: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -273,26 +273,6 @@ def test_small_parts_become_one_and_are_deleted_a_day_after_the_next_publish(
     assert compact_parts(connection, now=at(0)).parts_after == 1
 
 
-def test_a_compaction_that_is_killed_has_changed_nothing(
-    connection: Connection, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(connection, rows("{}"))
-    write(connection, rows("[]", first=2))
-
-    def killed_after_writing(connection: Connection, query: str, *, level: int) -> None:
-        write_part(connection, query, level=level)
-        raise Lost
-
-    with monkeypatch.context() as patched:
-        patched.setattr("connectors.warehouse.raw.compaction.write_part", killed_after_writing)
-        with pytest.raises(Lost):
-            compact_parts(connection, now=T0)
-    assert len(names(folder)) == 3
-    recover_parts(connection, now=T0)
-    assert names(folder) == ["part-0000001.parquet", "part-0000002.parquet"]
-    assert kept(connection) == [(1, "{}"), (2, "[]")]
-
-
 def test_an_interrupted_deletion_of_retired_parts_is_continued(connection: Connection, folder: Path) -> None:
     write(connection, rows("{}"))
     write(connection, rows("[]", first=2))

@@ -1,16 +1,12 @@
 """A backfill during a sync's scan of the same partition: neither disturbs the other, and no item is lost."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
-from connectors.warehouse.maintenance.quarantined import import_batch
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.runs import progress
 from models.checkpoint import RunKind
 from models.partition import CATALOGUE
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ANNA, BEN, POSTS, Item, Rig, Scan, account, at
 
 MISSING = "SELECT media_id, missing_since FROM ops.missing ORDER BY 1"
@@ -121,22 +117,3 @@ def test_an_account_listed_by_a_later_catalogue_scan_is_not_removed(rig: Rig) ->
     rig.merge()
     assert rig.rows("SELECT scan_id FROM core.completed_scans") == [("sync",)]
     assert rig.rows("SELECT account_id FROM ops.missing_accounts") == [("c",)]
-
-
-def test_scans_that_rejected_an_imported_item_do_not_remove_it(rig: Rig) -> None:
-    by_key = replace(BUILT_IN, media_id=("/key",))
-    sync, backfill = Scan(POSTS, "sync", at(0)), Scan(POSTS, "backfill", at(2), run_kind="backfill")
-    odd = [{"key": "odd"}]
-    rig.land(sync.page(odd, at(1)), backfill.page(odd, at(3)))
-    rig.merge()
-    assert rig.value("SELECT count(*) FROM core.media") == 0
-    with rig.connection.begin():
-        rebuild_stored(rig.connection, by_key)
-    with rig.connection.begin():
-        done = import_batch(rig.connection, "media", after=None)
-    assert done is not None
-    assert done.rows == 1
-    rig.land(backfill.page([], at(5), last=True))
-    rig.land(sync.page([], at(6), last=True))
-    rig.merge()
-    assert rig.rows(GONE) == []

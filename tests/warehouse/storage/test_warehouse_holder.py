@@ -10,7 +10,7 @@ import pytest
 from connectors.warehouse.storage.connection import explain, writer
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path
-from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
+from tests.warehouse.rig import T0, Rig
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,17 +74,6 @@ def test_the_holder_is_recorded_while_it_holds_the_lock(path: Path) -> None:
         assert holder(path) == Holder(os.getpid(), "gramhouse publish", T0.isoformat())
     assert holder(path) is None
     assert lock_path(path).read_text() == ""
-
-
-def test_checking_the_holder_disturbs_neither_it_nor_the_next_one(path: Path) -> None:
-    with writing(path) as rig:
-        for number in range(20):
-            assert holder(path) is not None
-            rig.record(Scan(POSTS, f"w{number}", T0).page([], at(1)))
-    for _ in range(20):
-        assert holder(path) is None
-    with writing(path):
-        pass
 
 
 def test_the_lock_is_tried_again_after_a_refusal(path: Path) -> None:
