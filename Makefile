@@ -100,9 +100,8 @@ mutants: $(VENV)/.dev ## Mutation tests: change the code and check that the test
 	$(BIN)/python -m tests.mutation
 
 RUNS ?= 1000
-FRESH ?= 200
 soak: $(VENV)/.dev ## Hundreds of runs on one warehouse: memory and files must not grow faster than its rows.
-	$(BIN)/python -m tests.soak --runs $(RUNS) --fresh $(FRESH)
+	$(BIN)/python -m tests.soak --runs $(RUNS)
 
 proof: long simulate matrix fuzz conformance kills mutants soak ## Long versions of all tests in docs/reliability.md.
 

@@ -1,28 +1,31 @@
-"""Hundreds of runs on one warehouse: `python -m tests.soak --runs 1000 --fresh 200`."""
+"""Hundreds of runs on one warehouse, in this process: `python -m tests.soak --runs 1000`."""
 
 import argparse
 import asyncio
+import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from flows.cli.__main__ import prepare_process
-from tests.soak.growth import Limits, complaints, slope, warm
-from tests.soak.rig import WORLD, Watch, served, soak, soak_fresh
-from tests.soak.samples import Sample
+from flows.config.options import SyncOptions
+from flows.config.settings import load
+from flows.engine.resources import build_request, open_resources
+from flows.pipeline import run_sync
+from models.runs import RunState
+from tests.e2e.processes import KEY, TIMEOUT, SandboxProcess
+from tests.soak.growth import Limits, Sample, complaints, measured, slope, warm
 
+_ROOT = Path(__file__).parents[2]
+# Few accounts, so that a run is short: a leak shows in each run.
+_WORLD = ("--accounts", "8", "--posts", "30", "--seed", "11")
+# An account that leaves is more than a tenth of so few, and the runs follow each other in seconds.
+_OPTIONS = SyncOptions(accept_removals=True)
 _HEAD = f"{'run':>6} {'RSS MB':>8} {'fds':>5} {'threads':>8} {'tasks':>6} {'warehouse KB':>13} {'log KB':>7}"
 _HEAD += f" {'snapshot KB':>12} {'files':>6} {'rows':>8} {'s':>6}\n"
-
-
-def line(one: Sample) -> str:
-    """Format a sample as a row of the table."""
-    return (
-        f"{one.run:>6} {one.vitals.resident / 1024:>8.1f} {one.vitals.descriptors:>5} {one.vitals.threads:>8}"
-        f" {one.vitals.tasks:>6} {one.files.warehouse:>13,.0f} {one.files.log:>7,.0f} {one.files.snapshot:>12,.0f}"
-        f" {len(one.files.names):>6} {one.rows:>8,} {one.seconds:>6.2f}\n"
-    )
 
 
 def _say(text: str) -> None:
@@ -30,47 +33,62 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _watch(samples: list[Sample]) -> Watch:
-    def watch(sample: Sample) -> None:
-        samples.append(sample)
-        _say(line(sample))
+def _line(one: Sample, seconds: float) -> str:
+    return (
+        f"{one.run:>6} {one.resident / 1024:>8.1f} {one.descriptors:>5} {one.threads:>8} {one.tasks:>6}"
+        f" {one.warehouse:>13,.0f} {one.log:>7,.0f} {one.snapshot:>12,.0f} {len(one.names):>6} {one.rows:>8,}"
+        f" {seconds:>6.2f}\n"
+    )
 
-    return watch
+
+@contextmanager
+def _served() -> Iterator[SandboxProcess]:
+    """Serve the API in a separate process during the block: this one's memory is measured."""
+    command = [sys.executable, "-m", "tests.odd_api", *_WORLD]
+    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield SandboxProcess(process.stdout.readline().strip())
+    finally:
+        process.terminate()
+        process.communicate(timeout=TIMEOUT)
 
 
-def _judge(samples: Sequence[Sample], limits: Limits) -> bool:
-    message = list(complaints(samples, limits))
-    looked_at = warm(samples, limits)
-    per_run = slope([(one.run, one.vitals.resident) for one in looked_at])
-    _say(f"After run {limits.warm_up}: memory {per_run:+.2f} KB per run.\n")
-    _say("".join(f"GREW: {one}\n" for one in message) or "Nothing grew that should not.\n")
-    return not message
+async def _soak(folder: Path, service: SandboxProcess, *, runs: int, every: int) -> list[Sample]:
+    """Sync `runs` times and measure after every `every` runs."""
+    warehouse, snapshot = folder / "warehouse.duckdb", folder / "analytics.duckdb"
+    settings = load(base_url=service.url, api_key=KEY, warehouse=warehouse, snapshot=snapshot)
+    samples: list[Sample] = []
+    for run in range(1, runs + 1):
+        # Every second run finds changes.
+        service.day(run // 2)
+        service.forget()
+        began = time.perf_counter()
+        async with open_resources(settings, "a soak") as resources:
+            report = await run_sync(build_request(settings, _OPTIONS), resources)
+        assert report.state is RunState.COMPLETE, (report.state, report.failure_groups, report.warnings)
+        if run % every == 0:
+            samples.append(measured(run, warehouse, snapshot))
+            _say(_line(samples[-1], time.perf_counter() - began))
+    return samples
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the syncs; return 1 if something grew that should not."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("--runs", type=int, default=1000, help="in this process")
-    parser.add_argument("--fresh", type=int, default=200, help="each in a process of its own")
-    parser.add_argument("--every", type=int, default=0, help="look after so many runs; by default fifty times")
-    output = parser.parse_args(arguments)
-    sound = True
+    parser.add_argument("--runs", type=int, default=1000)
+    runs = parser.parse_args(arguments).runs
     # As in a process of gramhouse: other allocators keep memory that this one returns.
     prepare_process()
-    with served(*WORLD) as service, tempfile.TemporaryDirectory() as home:
-        for name, runs in (("in one process", output.runs), ("each in its own", output.fresh)):
-            if not runs:
-                continue
-            _say(f"{runs} runs, {name}:\n{_HEAD}")
-            folder, samples = Path(home, name.replace(" ", "-")), list[Sample]()
-            every = output.every or max(1, runs // 50)
-            is_one = name == "in one process"
-            if is_one:
-                asyncio.run(soak(folder, service, runs=runs, every=every, watch=_watch(samples)))
-            else:
-                soak_fresh(folder, service, runs=runs, every=every, watch=_watch(samples))
-            sound = _judge(samples, Limits(warm_up=runs // 4)) and sound
-    return 0 if sound else 1
+    limits = Limits(warm_up=runs // 4)
+    with _served() as service, tempfile.TemporaryDirectory() as folder:
+        _say(f"{runs} runs:\n{_HEAD}")
+        samples = asyncio.run(_soak(Path(folder), service, runs=runs, every=max(1, runs // 50)))
+    found = list(complaints(samples, limits))
+    per_run = slope([(one.run, one.resident) for one in warm(samples, limits)])
+    _say(f"After run {limits.warm_up}: memory {per_run:+.2f} KB per run.\n")
+    _say("".join(f"GREW: {one}\n" for one in found) or "Nothing grew that should not.\n")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
