@@ -94,6 +94,13 @@ def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
     assert undecided(rig) == [(at(25),)]
 
 
+def test_an_unfinished_scan_that_is_merged_with_a_closed_one_misses_nothing(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2))
+    rig.land(Scan(POSTS, "b", at(24)).page(posts(1), at(24)), Scan(STORIES, "c", at(24)).page([], at(24), last=True))
+    assert rig.merge() == MergeStats()
+    assert rig.rows("FROM ops.missing") == []
+
+
 def test_complete_scans_in_one_merge_are_settled_one_after_the_other(rig: Rig) -> None:
     """A completed scan counts even if its partition was scanned again before the merge."""
     first, second, third, last = (Scan(POSTS, name, at(24 * day)) for day, name in enumerate("abcd"))
