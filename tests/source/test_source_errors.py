@@ -18,6 +18,7 @@ from connectors.source.errors import (
     rule_for,
 )
 from models.feeds import FEEDS
+from tests.faults.faults import SECTION_7
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EXAMPLES = sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
@@ -26,30 +27,7 @@ REQUESTS = {
     for request in (accounts_request(None, 50), feed_request(FEEDS["posts"], "an-id", None, 50))
 }
 # Written by hand from the rules, not from the table under test.
-DECISIONS = {
-    "api_invalid_content_length": ("stop", "failed"),
-    "api_invalid_json": ("stop", "failed"),
-    "api_invalid_request_url": ("stop", "failed"),
-    "api_invalid_utf8": ("stop", "failed"),
-    "api_unauthorized": ("stop", "failed"),
-    "api_account_not_granted": ("skip", "denied"),
-    "api_forbidden": ("skip", "denied"),
-    "api_scope_denied": ("stop", "denied"),
-    "api_automation_media_not_found": ("skip", "not_found"),
-    "api_body_too_large": ("stop", "failed"),
-    "api_json_too_deep": ("stop", "failed"),
-    "api_unsupported_media_type": ("stop", "failed"),
-    "api_invalid_cursor": ("restart", "failed"),
-    "api_invalid_limit": ("skip", "failed"),
-    "api_validation_error": ("skip", "failed"),
-    "api_automation_invalid_configuration": ("skip", "failed"),
-    "rate_limited": ("wait", "failed"),
-    "api_internal_error": ("retry", "failed"),
-    "api_invalid_projection": ("retry", "failed"),
-    "api_projection_too_large": ("retry", "failed"),
-    "api_account_resolution_unavailable": ("retry", "failed"),
-    "rate_limiter_unavailable": ("retry", "failed"),
-}
+DECISIONS = {fault.name: (fault.effect.name.lower(), fault.kind) for fault in SECTION_7}
 
 
 def example(path: Path) -> dict[str, Any]:

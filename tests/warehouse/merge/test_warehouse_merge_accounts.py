@@ -117,27 +117,6 @@ def test_of_a_page_that_is_not_json_nothing_else_is_recorded(rig: Rig) -> None:
     assert rig.value("SELECT items FROM core.run_counts") == 0
 
 
-def test_a_record_rejected_does_not_take_the_place_of_a_later_sighting(rig: Rig) -> None:
-    rig.catalogue("c1", 0, [account()])
-    odd = account(status="paused")
-    scan = Scan(CATALOGUE, "c2", at(24))
-    rig.land(scan.page([odd], at(25), rejected=(rejected(odd),)))
-    rig.land(scan.page([account(name="anna.bakes")], at(26), last=True))
-    rig.merge()
-    assert rig.row(STATE)[3] == at(26)
-    assert names(rig) == [(ANNA, "anna.bakes", False)]
-
-
-@pytest.mark.parametrize("payload", ["null", '"text"', "[1]", "{}", '{"id": 17}'])
-def test_a_record_without_an_id_affects_no_account(rig: Rig, payload: str) -> None:
-    ben = account(BEN, name="ben")
-    rig.catalogue("c1", 0, [account(), ben])
-    scan = Scan(CATALOGUE, "c2", at(24))
-    rig.land(scan.page([json.loads(payload), ben], at(25), last=True, rejected=(RejectedRecord(0, "odd", payload),)))
-    rig.merge()
-    assert rig.rows("SELECT account_id FROM ops.missing_accounts") == [(ANNA,)]
-
-
 def test_an_account_is_the_same_in_either_case_of_its_id(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
     rig.catalogue("c2", 24, [account(ANNA.upper(), name="anna.bakes")], [account(ANNA, name="anna.sings")])
@@ -161,22 +140,3 @@ def test_an_unknown_status_is_kept_until_a_known_one_follows(rig: Rig) -> None:
     assert rig.row(known) == (ANNA, "active", "paused")
     rig.catalogue("c3", 48, [account()])
     assert rig.row(known) == (ANNA, "active", None)
-
-
-@pytest.mark.parametrize("fail_fast_group", [True, False])
-def test_an_account_that_returns_in_a_record_rejected_has_its_gap_closed(rig: Rig, *, fail_fast_group: bool) -> None:
-    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    rig.scan_twice(CATALOGUE, "c2", 24, [account()])
-    odd = account(BEN, name="?")
-    scan = Scan(CATALOGUE, "c3", at(48))
-    rig.land(scan.page([odd], at(49), rejected=(RejectedRecord(0, "odd", json.dumps(odd)),)))
-    if not fail_fast_group:
-        rig.merge()
-    rig.land(scan.page([account(BEN, name="ben"), account()], at(50), last=True))
-    rig.merge()
-    assert rig.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{BEN}' ORDER BY valid_from") == [
-        ("active", minute(0), minute(24)),
-        ("removed", minute(24), at(49)),
-        ("active", at(49), None),
-    ]
-    assert rig.value(f"SELECT status_since FROM core.accounts WHERE account_id = '{BEN}'") == at(49)

@@ -112,7 +112,11 @@ def declared() -> Schema:
 
 def contents(path: Path, columns: Schema) -> dict[str, list[Row]]:
     names = {table: ", ".join(f'"{name}"' for name in sorted(of_table)) for table, of_table in columns.items()}
-    return {table: ask(path, f"SELECT {listed} FROM {table} ORDER BY ALL") for table, listed in names.items()}
+    with duckdb.connect(str(path), read_only=True) as db:
+        return {
+            table: db.execute(f"SELECT {listed} FROM {table} ORDER BY ALL").fetchall()
+            for table, listed in names.items()
+        }
 
 
 def refused(path: Path) -> str:
@@ -164,8 +168,7 @@ def differences(db: DuckDBPyConnection) -> list[tuple[object, ...]]:
 
 def test_a_new_warehouse_has_the_declared_tables_and_columns() -> None:
     with in_memory() as connection:
-        assert differences(connection.db) == []
-        # The comparison notices a column, its type, and whether it may be NULL.
+        # The comparison notices a column, its type, and whether it may be NULL; and nothing else differs.
         for change in ("DROP COLUMN reason", "ALTER COLUMN seq TYPE INTEGER", "ALTER COLUMN kind DROP NOT NULL"):
             connection.db.execute(f"ALTER TABLE core.runs {change}")
         assert sorted(str(change[0]) for change in differences(connection.db)) == [
@@ -193,8 +196,7 @@ def test_sqlalchemy_never_ends_the_transaction_that_it_shares(path: Path) -> Non
 def test_an_upgraded_warehouse_has_the_declared_tables_and_keeps_every_row(released: Path) -> None:
     columns = shaped(ask(released, COLUMNS))
     assert columns.keys() - declared().keys() == {"core.media_music", "ops.batch_logs", "ops.segments", "ops.staging"}
-    empty = [table for table in columns if ask(released, f"SELECT count(*) FROM {table}") == [(0,)]]
-    assert empty == []
+    assert all(contents(released, columns).values()), "a table of 0.2.0 is empty"
     with connect(released) as connection:
         assert differences(connection.db) == []
         upgraded = schema(connection.db)
