@@ -2,8 +2,10 @@
 
 -- Likes by day: bars of likes over day; a second axis for posts.
 -- The day of the snapshot is not over, so its posts are not counted yet.
-SELECT day, sum(likes_gained) AS likes, sum(comments_gained) AS comments,
-    sum(posts_published) FILTER (day < (SELECT max(snapshot_at AT TIME ZONE 'UTC')::DATE FROM published)) AS posts
+SELECT day, sum(likes_gained)::BIGINT AS likes, sum(comments_gained)::BIGINT AS comments,
+    (
+        sum(posts_published) FILTER (day < (SELECT max(snapshot_at AT TIME ZONE 'UTC')::DATE FROM published))
+    )::BIGINT AS posts
 FROM engagement_by_day
 WHERE day > (SELECT min(started_at AT TIME ZONE 'UTC')::DATE FROM runs)
 GROUP BY day

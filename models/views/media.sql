@@ -8,6 +8,7 @@ SELECT
     gh_row.media_id,  -- The item's id, always text.
     gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.media_type,  -- Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM.
+    {kind} AS kind,  -- image, video, carousel or reel, from media_type and similar fields; NULL if they do not say it.
     gh_row.caption,  -- The caption as published.
     gh_row.permalink,  -- URL of the item on the social network.
     gh_row.media_url,  -- URL of the image or video as last received; a signature in it expires.

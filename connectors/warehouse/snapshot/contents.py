@@ -10,7 +10,8 @@ from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.feeds import FEEDS
-from models.schema.fields import Registry
+from models.schema.fields import MEDIA, Registry
+from models.schema.kinds import kind, type_columns
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.naming import unique
 from models.schema.table_schemas import CHILDREN, ColumnSchema, TableSchema, history, table_schemas
@@ -151,6 +152,9 @@ def snapshot_views(connection: Connection) -> tuple[View, ...]:
     def filled(view: View) -> View:
         select = _OPTIONAL.sub(lambda part: part[2] if wanted[part[1]] else "", view.select)
         select = select.replace("{complete_at}", _COMPLETE_AT).replace("{recent_at}", recent_at)
+        if view.name == MEDIA:
+            words = [f"gh_row.{quoted(name)}" for name in type_columns(schemas[MEDIA])]
+            select = select.replace("{kind}", kind(words))
         if view.name == "fields":
             select = select.replace("{counts}", _counted(counts))
         view = replace(view, select=select)

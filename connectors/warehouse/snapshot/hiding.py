@@ -147,7 +147,7 @@ def find_hidden(
     for name, is_hashed in wanted.items():
         if (refused := _refusal(name, schemas, is_hashed=is_hashed)) is not None:
             return refused
-    declared = {*_OF_ACCOUNTS, *_DERIVED, *(column.column for column in mapping.columns)}
+    declared = {*_OF_ACCOUNTS, *(column.column for column in mapping.columns)}
     tables = _tables(schemas, wanted)
     everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}
     salt = _salt(connection, new_salt) if any(wanted.values()) else ""

@@ -181,3 +181,28 @@ def test_mapped_columns_precede_inferred_ones(rig: Rig, snapshot: Path) -> None:
     assert (
         ask(snapshot, f"{comments} AND column_name IN ('rating', 'alt_text')") == [("Mapped in gramhouse.toml.",)] * 4
     )
+
+
+@pytest.mark.parametrize(
+    ("item", "kind"),
+    [
+        ({"media_type": "IMAGE"}, "image"),
+        ({"mediaType": "video", "media_product_type": "FEED"}, "video"),
+        ({"media_type": "VIDEO", "media_product_type": "REELS"}, "reel"),
+        ({"product_type": "clips"}, "reel"),
+        ({"type": "CAROUSEL_ALBUM", "media_product_type": "FEED"}, "carousel"),
+        ({"__typename": "GraphSidecar"}, "carousel"),
+        ({"media_type": "VIDEO", "kind": ["Reel"]}, "reel"),
+        ({"media_type": "HOLOGRAM"}, None),
+        ({"media_type": 8, "media_product_type": None}, None),
+        ({"caption": "video"}, None),
+    ],
+)
+def test_the_kind_of_an_item_is_what_its_payload_says(rig: Rig, snapshot: Path, item: Item, kind: str | None) -> None:
+    scan(rig, [item])
+    put(rig, snapshot)
+    assert ask(snapshot, "SELECT kind FROM media") == [(kind,)]
+    publish(rig.connection, snapshot, at=at(61), version="1.2.3", hide=["kind"])
+    with open_snapshot(snapshot, as_published=True) as opened:
+        assert "kind" not in opened.query("FROM media").columns
+        assert "kind" in opened.query("FROM runs").columns

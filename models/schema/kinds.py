@@ -1,0 +1,49 @@
+"""The kind of a media item (image, video, carousel or reel), from the words with which its payload names its type.
+
+The API does not publish which words there are (API 2): a word that is not here says nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from models.schema.table_schemas import TableSchema
+
+# In the order in which they are decided: a reel is a video too, and a carousel has images and videos. Words in lower
+# case and without other characters than letters.
+_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "reel": ("reel", "reels", "clip", "clips"),
+        "carousel": ("carousel", "carouselalbum", "carouselcontainer", "album", "sidecar", "graphsidecar"),
+        "video": ("video", "graphvideo", "igtv"),
+        "image": ("image", "graphimage", "photo", "picture"),
+    }
+)
+
+# Fields that tell reels from other videos, or the type where no candidate of `media_type` does.
+_PATHS = (
+    "/media_product_type",
+    "/mediaProductType",
+    "/product_type",
+    "/productType",
+    "/media/product_type",
+    "/media/productType",
+    "/__typename",
+)
+
+
+def type_columns(items: TableSchema) -> Sequence[str]:
+    """Return the columns of `media` that may name an item's type: `media_type`, and those of such fields."""
+    [mapped] = (column for column in items.columns if column.name == "media_type" and column.mapping is not None)
+    paths = {*_PATHS, *(mapped.mapping.paths if mapped.mapping else ())}
+    return [
+        column.name for column in items.columns if column is mapped or (column.field and column.field.path in paths)
+    ]
+
+
+def kind(words: Sequence[str]) -> str:
+    """Return the SQL expression for an item's kind, from expressions for the words that name it; NULL if none does."""
+    said = [f"regexp_replace(lower({word}::VARCHAR), '[^a-z]', '', 'g')" for word in words]
+    cases = (
+        f"WHEN {' OR '.join(f'{word} IN {names}' for word in said)} THEN '{which}'" for which, names in _WORDS.items()
+    )
+    return f"CASE {' '.join(cases)} END"
