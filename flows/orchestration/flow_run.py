@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from prefect import flow
@@ -125,19 +126,15 @@ def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[R
     return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
 
 
-_ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
-    SettingsError: lambda text: Failed(name="Invalid parameters", message=text),
-    SelectionError: lambda text: Failed(name="Invalid parameters", message=text),
-    NothingChosen: lambda text: Completed(name="Nothing to do", message=text),
+_ENDS: Mapping[type[BaseException], Callable[..., State[Any]]] = {
+    **dict.fromkeys(
+        (SettingsError, SelectionError, OtherService, SnapshotMissing), partial(Failed, name="Invalid parameters")
+    ),
+    **dict.fromkeys((WarehouseUnusable, BucketError, ClusterLost), Failed),
+    NothingChosen: partial(Completed, name="Nothing to do"),
     # Not a failure: another run is in progress.
-    WarehouseBusy: lambda text: Cancelled(name="Skipped: locked", message=text),
-    WarehouseUnusable: lambda text: Failed(message=text),
-    BucketError: lambda text: Failed(message=text),
-    ClusterLost: lambda text: Failed(message=text),
-    OtherService: lambda text: Failed(name="Invalid parameters", message=text),
-    SnapshotMissing: lambda text: Failed(name="Invalid parameters", message=text),
+    WarehouseBusy: partial(Cancelled, name="Skipped: locked"),
 }
-
 
 # Errors of the user who started the run and sees the message immediately, so no notification is sent.
 _ASKED_WRONGLY = (SelectionError, SnapshotMissing)
@@ -204,28 +201,27 @@ async def _end_of(work: Coroutine[Any, Any, State[T]], caller: Caller | None) ->
     parent_watch = asyncio.create_task(_end_with_parent(doing))
     try:
         return await doing
-    except asyncio.CancelledError as error:
-        _save_end(caller, error)
-        if (task := asyncio.current_task()) is not None:
-            task.uncancel()
-        return await _interrupted()
-    except tuple(_ENDS) as error:
-        _save_end(caller, error)
-        state = _ENDS[type(error)](str(error))
-        if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
-            await notify_failure(str(error))
-        return state
-    except Exception as error:
-        _save_end(caller, error)
-        await notify_failure(f"{type(error).__name__}: {error}")
-        raise
+    except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001 - the caller needs it
+        if caller is not None and caller.ended is None:
+            caller.ended = error
+        return await _state_after(error)
     finally:
         parent_watch.cancel()
 
 
-def _save_end(caller: Caller | None, error: BaseException) -> None:
-    if caller is not None and caller.ended is None:
-        caller.ended = error
+async def _state_after(error: BaseException) -> State[Any]:
+    """Return the state of a flow run that ended with an error. Raises the error if a user cannot fix it."""
+    if isinstance(error, asyncio.CancelledError):
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        return await _interrupted()
+    if not isinstance(error, tuple(_ENDS)):
+        await notify_failure(f"{type(error).__name__}: {error}")
+        raise error
+    state = _ENDS[type(error)](message=str(error))
+    if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
+        await notify_failure(str(error))
+    return state
 
 
 def run_name() -> str:

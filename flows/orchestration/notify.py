@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -42,11 +42,13 @@ def _warn(what: str, error: Exception) -> None:
         logging.getLogger(__name__).warning("%s", line)
 
 
-async def _attempt(what: str, work: Callable[[], Awaitable[None]], patience: float = _PATIENCE) -> None:
+@asynccontextmanager
+async def _tolerated(what: str) -> AsyncIterator[None]:
+    """Limit the time of the block, and log an error in it instead of raising it: none of Prefect may fail the run."""
     try:
-        async with asyncio.timeout(patience):
-            await work()
-    except Exception as error:  # noqa: BLE001 - no error of Prefect may fail the run
+        async with asyncio.timeout(_PATIENCE):
+            yield
+    except Exception as error:  # noqa: BLE001 - whatever Prefect raises
         _warn(what, error)
 
 
@@ -60,23 +62,17 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
 
     `retry` is the next retry of the run, if any; `report_url` is the address of the HTML report.
     """
-
-    async def all_of_it() -> None:
+    async with _tolerated("the run's page"):
         # The events first: they are only queued, and cause the notifications.
         _emit(events(report, str(retry) if retry else None))
         page = markdown(report, report_url)
         await acreate_markdown_artifact(page, key=PAGE, description=sentence(report))
 
-    await _attempt("the run's page", all_of_it)
-
 
 async def notify_failure(text: str) -> None:
     """Send the event that a run ended without a report; `text` is the reason, one line. Raises nothing."""
-
-    async def send() -> None:
+    async with _tolerated("the failure event"):
         _emit([failure_event(text)])
-
-    await _attempt("the failure event", send)
 
 
 def share(progress: Progress) -> float:
@@ -118,4 +114,5 @@ async def show_progress(progress: Progress, clock: Clock) -> AsyncIterator[None]
         await asyncio.gather(moving, return_exceptions=True)
     # The run is complete; a signal ends only the notifications.
     with suppress(asyncio.CancelledError):
-        await _attempt("the run's progress", lambda: show(_WHOLE))
+        async with _tolerated("the run's progress"):
+            await show(_WHOLE)

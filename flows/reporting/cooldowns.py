@@ -10,14 +10,12 @@ from connectors.warehouse.maintenance.inspection import inspect
 from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.errors import WarehouseError
 from flows.config.settings import Settings
+from flows.reporting.reader import Reader
+from flows.reporting.words import moment
 
-# A partition is in a cooldown until its last outcome's `resume_after`, unless a later run has scanned it.
 _PUBLISHED = """
-SELECT account_id, max(resume_after) FROM (
-    SELECT o.account_id, arg_max(o.outcome, r.seq) AS outcome, arg_max(o.resume_after, r.seq) AS resume_after
-    FROM run_outcomes AS o JOIN runs AS r USING (run_id) GROUP BY o.resource, o.account_id, o.surface
-)
-WHERE outcome = 'deferred' AND resume_after > $1 GROUP BY account_id
+SELECT account_id, max(resume_after) AS until FROM last_outcomes
+WHERE outcome = 'deferred' AND resume_after > getvariable('made_at') GROUP BY account_id
 """
 
 
@@ -33,8 +31,8 @@ class Cooldowns:
         """Return a sentence about the age of the cooldowns; empty if they are current."""
         if self.as_of is None:
             return ""
-        at = f"{self.as_of:%Y-%m-%d %H:%M} UTC"
-        return f" Cooldowns are those of {at}, from the snapshot, because the warehouse cannot be read now."
+        at = moment(self.as_of)
+        return f" Cooldowns are those of {at} UTC, from the snapshot, because the warehouse cannot be read now."
 
 
 def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None, *, now: datetime) -> Cooldowns:
@@ -50,6 +48,7 @@ def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None,
         return Cooldowns(found.cooldowns)
     if snapshot is None:
         return Cooldowns()
-    rows = snapshot.query(_PUBLISHED, [now]).rows
-    ((published_at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
-    return Cooldowns({account_scope(one) if one else CATALOGUE_SCOPE: until for one, until in rows}, published_at)
+    reader = Reader(snapshot, now=now)
+    until = {each["account_id"]: each["until"] for each in reader.records(_PUBLISHED)}
+    scopes = {account_scope(account) if account else CATALOGUE_SCOPE: at for account, at in until.items()}
+    return Cooldowns(scopes, reader.published["snapshot_at"])
