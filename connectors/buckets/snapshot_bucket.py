@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,10 +103,25 @@ class SnapshotBucket:
             # The next publication deletes them.
             _log.warning("Old snapshots were not deleted: %s", error)
 
+    async def delete_superseded(self) -> int:
+        """Delete all files but the newest snapshot, also those that readers may have open; return how many.
+
+        Raises BucketError.
+        """
+        if (pointer := await self.pointer()) is None:
+            return 0
+        old = {one.file for one in pointer.superseded} | set(await self._own()) - {pointer.file}
+        await self._folder.delete(sorted(old))
+        await self._folder.put(self._key, msgspec.json.encode(replace(pointer, superseded=())))
+        return len(old)
+
+    async def _own(self) -> list[str]:
+        own = re.compile(rf"{re.escape(self._name)}/\d{{8}}T\d{{6}}Z-[^/]{{8}}\.duckdb", re.ASCII)
+        return [key for key in await self._folder.list(f"{self._name}/") if own.fullmatch(key)]
+
     async def _clear(self, kept: set[str], before: datetime) -> None:
         """Delete files of ours from before a time except `kept`: superseded files, and those of failed uploads."""
-        own = re.compile(rf"{re.escape(self._name)}/\d{{8}}T\d{{6}}Z-[^/]{{8}}\.duckdb", re.ASCII)
-        found = [key for key in await self._folder.list(f"{self._name}/") if own.fullmatch(key)]
+        found = await self._own()
         await self._folder.delete([key for key in found if key not in kept and key < f"{self._name}/{_stamp(before)}"])
 
     async def fetch(self, file: Path) -> None:

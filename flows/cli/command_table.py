@@ -111,6 +111,10 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
         "compact": Command(
             "Rewrite the warehouse file, compacted and sorted.", "gramhouse compact", module="maintenance"
         ),
+        "forget": Command(
+            "Erase an account everywhere gramhouse keeps it; syncs do not import it again.",
+            "gramhouse forget nasa",
+        ),
         "quarantine": Command(
             "List records in quarantine, newest first, with the ids needed to trace their requests.",
             "gramhouse quarantine --limit 5",

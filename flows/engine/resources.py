@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from connectors.buckets.snapshot_bucket import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
+from connectors.warehouse.maintenance.pending import ACTIVITY, pending_path
 from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -165,9 +166,10 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
             settings.warehouse, activity, now=at.now(), raw=settings.raw, new_id=new_id, mapping=mapping
         )
 
-    async with AsyncExitStack() as stack:
-        lock = writer_lock(opening, patience=settings.busy_wait, clock=at)
-        yield await stack.enter_async_context(lock)
+    async with writer_lock(opening, patience=settings.busy_wait, clock=at) as warehouse:
+        if activity != ACTIVITY and pending_path(settings.warehouse).exists():
+            notices.warning("An account is not completely erased. Fix: run the interrupted `gramhouse forget` again.")
+        yield warehouse
 
 
 def _import_client() -> "type[ApiClient]":

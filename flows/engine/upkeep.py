@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
+class Opened:
     """The open warehouse, the clock for what is stored in it, and the times in the future that it had."""
 
     warehouse: Warehouse
@@ -48,7 +48,7 @@ class _Opened:
 
 
 @asynccontextmanager
-async def _open_existing(settings: Settings, activity: str, *, trusts_clock: bool = False) -> AsyncIterator[_Opened]:
+async def open_existing(settings: Settings, activity: str, *, trusts_clock: bool = False) -> AsyncIterator[Opened]:
     """Open the warehouse, which must exist, merge all landed pages, and move times in the future back.
 
     With `trusts_clock` they are moved back even if they show that the clock is behind.
@@ -69,7 +69,7 @@ async def _open_existing(settings: Settings, activity: str, *, trusts_clock: boo
             moved = await warehouse.write(repair, now=now)
             if moved and not trusts_clock:
                 notices.warning(f"{moved.after(now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
-            yield _Opened(warehouse, clock, moved)
+            yield Opened(warehouse, clock, moved)
             recording.end(RunState.COMPLETE)
 
 
@@ -131,11 +131,13 @@ async def publish_snapshot(
     return Published(size, await renew(request.snapshot, request.report))
 
 
-async def _publish(opened: _Opened, settings: Settings) -> int:
+async def publish_opened(opened: Opened, settings: Settings, *, report: Path | None = None) -> Published:
+    """Publish all merged data, and renew the report of the settings or else this one. Raises as `publish_snapshot`."""
     url = settings.snapshot_url()
     bucket = None if url is None else open_snapshot_bucket(url)
     request, now = build_request(settings), opened.clock.now()
-    return (await publish_snapshot(opened.warehouse, request, bucket, now=now, new_id=new_id)).snapshot_bytes
+    request = replace(request, report=request.report or report)
+    return await publish_snapshot(opened.warehouse, request, bucket, now=now, new_id=new_id)
 
 
 async def publish_now(settings: Settings) -> int:
@@ -143,8 +145,8 @@ async def publish_now(settings: Settings) -> int:
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
-    async with _open_existing(settings, "gramhouse publish") as opened:
-        return await _publish(opened, settings)
+    async with open_existing(settings, "gramhouse publish") as opened:
+        return (await publish_opened(opened, settings)).snapshot_bytes
 
 
 async def repair_now(settings: Settings) -> Ahead | None:
@@ -153,9 +155,9 @@ async def repair_now(settings: Settings) -> Ahead | None:
     This trusts the clock even if most runs contradict it. Raises WarehouseBusy and WarehouseUnusable, the latter also
     if there is no warehouse yet.
     """
-    async with _open_existing(settings, "gramhouse doctor --repair", trusts_clock=True) as opened:
+    async with open_existing(settings, "gramhouse doctor --repair", trusts_clock=True) as opened:
         if opened.moved:
-            await _publish(opened, settings)
+            await publish_opened(opened, settings)
         return opened.moved
 
 
@@ -164,9 +166,9 @@ async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> Non
 
     Raises WarehouseBusy and WarehouseUnusable.
     """
-    async with _open_existing(settings, "gramhouse doctor --repair") as opened:
+    async with open_existing(settings, "gramhouse doctor --repair") as opened:
         await opened.warehouse.write(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
-        await _publish(opened, settings)
+        await publish_opened(opened, settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,7 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
     from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415
     from models.tables import ITEM_TABLES  # noqa: PLC0415
 
-    async with _open_existing(settings, "gramhouse rebuild") as opened:
+    async with open_existing(settings, "gramhouse rebuild") as opened:
         warehouse, imported, outdated = opened.warehouse, 0, 0
         stored = await warehouse.write(rebuild_stored, settings.media_mapping())
         for table in ITEM_TABLES:
@@ -205,7 +207,7 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
                 await warehouse.merge()
                 after, imported, outdated = batch.last, imported + batch.rows, outdated + batch.outdated
         left = await warehouse.read(count_quarantined)
-        return Rebuilt(stored, imported, outdated, left, await _publish(opened, settings))
+        return Rebuilt(stored, imported, outdated, left, (await publish_opened(opened, settings)).snapshot_bytes)
 
 
 # How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.

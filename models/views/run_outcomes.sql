@@ -6,7 +6,7 @@
 SELECT
     run_id,  -- The run.
     resource,  -- What was scanned: accounts (the catalogue) or media.
-    account_id,  -- The scanned account; empty for the catalogue.
+    account_id,  -- The scanned account; empty for the catalogue, a hash for an account that was forgotten.
     surface,  -- The feed, such as posts or stories; empty for the catalogue.
     outcome,  -- complete, recent, skipped, deferred, denied, not_found or failed.
     pages,  -- Pages of the partition that this run landed.

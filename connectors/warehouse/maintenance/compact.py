@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -15,7 +16,7 @@ from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.housekeeping import newest
 from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
-from connectors.warehouse.storage.connection import attach_draft, connect, explain
+from connectors.warehouse.storage.connection import Connection, attach_draft, connect, explain
 from connectors.warehouse.storage.durable import discard, is_duckdb, sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
@@ -23,6 +24,8 @@ from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import METADATA, core_children
+
+T = TypeVar("T")
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
@@ -138,6 +141,11 @@ def _draft_of(warehouse: Path) -> Path:
     return warehouse.with_name(f".{warehouse.name}.compacted")
 
 
+def _remove_spilled(spill: Path) -> None:
+    if not spill.is_symlink() and spill.is_dir() and all(file.name.startswith(_SPILLED) for file in spill.iterdir()):
+        shutil.rmtree(spill)
+
+
 def remove_left_over(warehouse: Path) -> None:
     """Remove the draft and the spill folder of a killed compaction; other files with these names are kept.
 
@@ -150,12 +158,7 @@ def remove_left_over(warehouse: Path) -> None:
         if draft.is_file() and not draft.is_symlink() and (not draft.stat().st_size or is_duckdb(draft)):
             discard(draft)
             _log.warning("Removed %s: the copy of an interrupted compaction.", draft)
-        if (
-            not spill.is_symlink()
-            and spill.is_dir()
-            and all(file.name.startswith(_SPILLED) for file in spill.iterdir())
-        ):
-            shutil.rmtree(spill)
+        _remove_spilled(spill)
     except OSError as error:
         _log.warning(
             "Could not remove the copy of an interrupted compaction: %s. Fix: remove %s.", error.strerror, draft
@@ -177,6 +180,58 @@ def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
         _replace(path, draft)
 
 
+def rewrite(
+    warehouse: Path,
+    activity: str,
+    work: Callable[[Connection], T],
+    *,
+    now: datetime,
+    pause: Callable[[float], None],
+    raw: Path | None = None,
+    free: Callable[[Path], int] = free_bytes,
+    mapping: Mapping = BUILT_IN,
+) -> T:
+    """Do `work` on the open warehouse, whose landed pages are merged, then rewrite its file compactly and sorted.
+
+    The warehouse's lock is held for `activity`. `raw` is the folder of raw stores; default: `raw` next to the file.
+    Pages that a killed process left are read with `mapping`, unless stored rows were read differently. If rewriting
+    fails or the process is killed, the file is as `work` left it. A file of an older version is upgraded, as whenever
+    it is opened.
+
+    Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when the file does not exist or
+    cannot be used, or when the disk has no space for a second copy.
+    """
+    if not warehouse.exists():
+        message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
+        raise WarehouseUnusable(message)
+    # If the path is a symbolic link, its target is replaced.
+    path = warehouse.resolve()
+    draft = _draft_of(path)
+    with hold(warehouse, activity, since=now.isoformat(timespec="seconds"), pause=pause):
+        try:
+            # Upgrades the file, and merges the WAL and the segments next to it, whose contents belong in the file.
+            with (
+                connect(warehouse, raw) as connection,
+                opened_store(connection, activity, now=now, pause=pause, mapping=mapping),
+            ):
+                done = work(connection)
+            _remove_spilled(_beside(path, ".tmp"))
+            _clear(draft)
+            try:
+                _rewrite(path, draft, free)
+            finally:
+                _clear(draft)
+        except OSError as error:
+            message = f"cannot compact {warehouse}: {error.strerror}. {_KEPT}"
+            raise WarehouseUnusable(message) from error
+        except duckdb.Error as error:
+            if isinstance(explained := explain(warehouse, error), WarehouseBusy):
+                raise explained from error
+            message = f"cannot compact {warehouse}: {first_line(error)}. {_KEPT}"
+            raise WarehouseUnusable(message) from error
+    return done
+
+
 def compact(
     warehouse: Path,
     *,
@@ -189,44 +244,17 @@ def compact(
 ) -> Compacted:
     """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store; return the sizes.
 
-    `raw` is the folder of raw stores; default: `raw` next to the file. Raw rows older than `keep_raw` are deleted if a
-    newer one of the same item and version exists; None keeps them. Pages that a killed process left are merged, and
-    read with `mapping`, unless stored rows were read differently.
-
-    If anything fails or the process is killed, the old file is kept. A file of an older version is upgraded, as
-    whenever it is opened.
-
-    Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when the file does not exist or
-    cannot be used, when the clock is behind, or when the disk has no space for a second copy.
+    Raw rows older than `keep_raw` are deleted if a newer one of the same item and version exists; None keeps them. The
+    other arguments are those of `rewrite`, which also says what is raised; in addition WarehouseUnusable when the clock
+    is behind.
     """
-    if not warehouse.exists():
-        message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
-        raise WarehouseUnusable(message)
-    # If the path is a symbolic link, its target is replaced.
-    path = warehouse.resolve()
-    draft = _draft_of(path)
-    with hold(warehouse, "gramhouse compact", since=now.isoformat(timespec="seconds"), pause=pause):
-        try:
-            before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
-            # Upgrades the file, and merges the WAL and the segments next to it, whose contents belong in the file.
-            with (
-                connect(warehouse, raw) as connection,
-                opened_store(connection, "gramhouse compact", now=now, pause=pause, mapping=mapping),
-            ):
-                check_clock(connection.db, now)
-                before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
-                parts = compact_parts(connection, now=now, before=before_that)
-            _clear(draft)
-            try:
-                _rewrite(path, draft, free)
-            finally:
-                _clear(draft)
-            return Compacted(before, path.stat().st_size, parts)
-        except OSError as error:
-            message = f"cannot compact {warehouse}: {error.strerror}. {_KEPT}"
-            raise WarehouseUnusable(message) from error
-        except duckdb.Error as error:
-            if isinstance(explained := explain(warehouse, error), WarehouseBusy):
-                raise explained from error
-            message = f"cannot compact {warehouse}: {first_line(error)}. {_KEPT}"
-            raise WarehouseUnusable(message) from error
+    files = (warehouse, _beside(warehouse.resolve(), ".wal"))
+    before = sum(part.stat().st_size for part in files if part.exists())
+
+    def work(connection: Connection) -> CompactedParts:
+        check_clock(connection.db, now)
+        before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
+        return compact_parts(connection, now=now, before=before_that)
+
+    parts = rewrite(warehouse, "gramhouse compact", work, now=now, pause=pause, raw=raw, free=free, mapping=mapping)
+    return Compacted(before, warehouse.stat().st_size, parts)

@@ -25,9 +25,15 @@ def _occupied(path: Path, databases: tuple[Path, ...]) -> str | None:
         return None
     if not path.is_file():
         return "is not a regular file"
+    return None if not path.stat().st_size or is_report(path) else "is not a gramhouse report and is not replaced"
+
+
+def is_report(path: Path) -> bool:
+    """Return whether there is a report at a path. Raises OSError if a file there cannot be read."""
+    if not path.is_file():
+        return False
     with path.open("rb") as file:
-        head = file.read(len(MARK))
-    return None if head in (b"", MARK.encode()) else "is not a gramhouse report and is not replaced"
+        return file.read(len(MARK)) == MARK.encode()
 
 
 def check_place(path: Path, *databases: Path) -> None:

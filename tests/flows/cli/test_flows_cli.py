@@ -122,7 +122,13 @@ def test_invalid_settings_are_reported_in_one_line_and_exit_with_2(
     assert message in err
 
 
-REQUIRED = {"explain": ["nobody"], "query": ["SELECT 1"], "export": ["out"], "backfill": ["--all"]}
+REQUIRED = {
+    "explain": ["nobody"],
+    "forget": ["nobody"],
+    "query": ["SELECT 1"],
+    "export": ["out"],
+    "backfill": ["--all"],
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

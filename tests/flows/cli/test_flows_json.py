@@ -26,7 +26,13 @@ from tests.cli_runner import Cli
 
 ROOT = Path(__file__).parents[3]
 OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
-REQUIRED = {"export": ["out"], "backfill": ["--all"], "query": ["SELECT 1 AS a"], "explain": ["nobody"]}
+REQUIRED = {
+    "export": ["out"],
+    "backfill": ["--all"],
+    "query": ["SELECT 1 AS a"],
+    "explain": ["nobody"],
+    "forget": ["nobody"],
+}
 
 
 @pytest.fixture(scope="module")

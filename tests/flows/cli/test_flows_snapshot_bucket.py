@@ -1,5 +1,6 @@
 """The snapshot in a bucket: commands publish it, and read it on the writer's machine and on another."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.buckets.snapshot_bucket import open_snapshot_bucket
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from tests.buckets.s3 import s3_server
 from tests.cli_runner import Cli
+from tests.security.canary import holding
 
 COUNT = "SELECT count(*) AS n FROM accounts"
 
@@ -140,3 +143,21 @@ def test_a_download_replaces_no_other_file(
     assert file.read_bytes() == before
     file.unlink()
     assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
+
+
+def test_a_forgotten_account_is_in_no_object(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(tmp_path / "w.duckdb"))
+    for command in ("sync", "publish", "publish"):
+        assert run_cli(command)[0] == 0
+    query = "SELECT account_id, ig_username FROM accounts ORDER BY ALL LIMIT 1"
+    rows: Any = _json(run_cli, "query", query)["rows"]
+    row = rows[0]
+    receipt = _json(run_cli, "forget", row["account_id"], "--yes")
+    assert receipt["bucket_files_deleted"] == 3
+    bucket = open_snapshot_bucket(f"s3://bucket/{tmp_path.name}/analytics.duckdb")
+    pointer = asyncio.run(bucket.pointer())
+    assert pointer is not None
+    assert pointer.superseded == ()
+    _at(tmp_path / "analyst", monkeypatch)
+    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 3}]
+    assert not holding(tmp_path / "analyst", row["account_id"]) | holding(tmp_path / "analyst", row["ig_username"])

@@ -1,0 +1,15 @@
+-- name: find
+-- Accounts with this id, name or public id, also removed ones, with what names them.
+SELECT account_id, [ig_username, public_id] FROM core.accounts
+WHERE account_id = lower($1) OR lower(ig_username) = lower(regexp_replace($1, '^@', '')) OR public_id = $1
+
+-- name: tables
+-- The tables with rows of accounts, also those of feeds and of lists in items, and the cooldowns.
+SELECT DISTINCT schema_name, table_name
+FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (database_oid, table_oid)
+WHERE database_name = current_database() AND schema_name IN ('core', 'ops')
+  AND (column_name = 'account_id' OR (table_name = 'cooldowns' AND column_name = 'scope'))
+ORDER BY ALL
+
+-- name: retire
+UPDATE ops.raw_parts SET retired_at = $1, unlisted_at = $2 WHERE number = $3

@@ -1,0 +1,115 @@
+"""Searches files for what was erased: the contents of tables and Parquet files, and the bytes of all files."""
+
+import mmap
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from uuid import UUID
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.maintenance.pending import Account
+from connectors.warehouse.storage.durable import is_duckdb
+from connectors.warehouse.storage.quoting import literal, quoted
+
+_TABLES = "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = 'searched'"
+
+# Columns with words of the API or of gramhouse, one of which may be an account's name as well.
+_WORDS = {
+    "code", "column_name", "error_code", "item_order", "kind", "media_type", "metric", "name", "outcome", "path",
+    "reason", "removal", "resource", "run_kind", "state", "status", "surface", "type",
+}  # fmt: skip
+
+# A whole value in a JSON text, not a key.
+_IN_JSON = r'"%s"\s*([,}\]]|$)'
+
+Found = dict[str, int]
+
+
+def files_of(*begins: Path) -> list[Path]:
+    """Return the files whose names begin with that of a path, such as its logs and drafts; of folders, all files."""
+    found: set[Path] = set()
+    for begin in (path.resolve() for path in begins):
+        beside = begin.parent.iterdir() if begin.parent.is_dir() else ()
+        near = [path for path in beside if path.name.removeprefix(".").startswith(begin.name)]
+        found |= {file for path in near for file in (path.rglob("*") if path.is_dir() else (path,))}
+    return sorted(path for path in found if path.is_file())
+
+
+def search(files: Iterable[Path], accounts: Iterable[Account]) -> dict[Path, Found]:
+    """Return for each file where it has ids (as text, or as 16 bytes) or names (as whole values), and how many values.
+
+    Raises duckdb.Error and OSError.
+    """
+    wanted, found = list(accounts), {}
+    for path in files:
+        # The bytes of names are not searched in a database: they may be part of other values.
+        has_tables = is_duckdb(path) or ".parquet" in path.name
+        in_tables = dict(_in_tables(path, wanted)) if has_tables else {}
+        found[path] = in_tables | _in_bytes(path, wanted, with_names=not has_tables)
+    return found
+
+
+def _in_bytes(path: Path, accounts: Iterable[Account], *, with_names: bool) -> Found:
+    patterns = []
+    for account in accounts:
+        one = UUID(account.account_id)
+        texts = (text for word in (str(one), one.hex) for text in (word, word.upper()))
+        patterns += [re.escape(pattern) for pattern in (one.bytes, *map(str.encode, texts))]
+        # Whole values in JSON and HTML.
+        names = [re.escape(name.encode()) for name in account.names if with_names]
+        patterns += [pattern for name in names for pattern in (_IN_JSON.encode() % name, b">%s<" % name)]
+    if not path.stat().st_size:
+        return {}
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        found = sum(re.search(pattern, data) is not None for pattern in patterns)
+    return {"bytes": found} if found else {}
+
+
+def _in_tables(path: Path, accounts: Iterable[Account]) -> Iterator[tuple[str, int]]:
+    with duckdb.connect() as db:
+        if is_duckdb(path):
+            db.execute(f"ATTACH {literal(str(path))} AS searched (READ_ONLY)")
+            names = [quoted(*row) for row in db.execute(_TABLES).fetchall()]
+        else:
+            names = [f"read_parquet({literal(str(path))}, hive_partitioning = false)"]
+        for name in names:
+            yield from _in_table(db, name, accounts)
+
+
+def _in_table(db: DuckDBPyConnection, table: str, accounts: Iterable[Account]) -> Iterator[tuple[str, int]]:
+    columns = {column: str(kind) for column, kind, *_ in db.execute(f"DESCRIBE FROM {table}").fetchall()}
+    texts = {column: _text(column, kind) for column, kind in columns.items()}
+    counts = [f"count(*) FILTER (WHERE {_holds(column, text, accounts)})" for column, text in texts.items() if text]
+    if not counts:
+        return
+    [found] = db.execute(f"SELECT {', '.join(counts)} FROM {table}").fetchall()  # noqa: S608 - quoted
+    searched = [column for column, text in texts.items() if text]
+    label = table.replace('"', "").removeprefix("searched.") if "(" not in table else ""
+    for column, number in zip(searched, found, strict=True):
+        if number:
+            yield (f"{label}.{column}" if label else column), number
+
+
+def _text(column: str, kind: str) -> str:
+    """Return the expression for a column's text; empty if its type cannot contain an id or a name."""
+    if kind == "BLOB":
+        return f"lower(hex({quoted(column)}))"
+    if kind in ("VARCHAR", "UUID", "JSON"):
+        return f"{quoted(column)}::VARCHAR"
+    return f"to_json({quoted(column)})::VARCHAR" if any(sign in kind for sign in "([") else ""
+
+
+def _holds(column: str, text: str, accounts: Iterable[Account]) -> str:
+    conditions = []
+    for account in accounts:
+        one = UUID(account.account_id)
+        # A column of bytes is read as hexadecimal digits, in which an id that is text has those of its characters.
+        hexadecimal = (one.hex, str(one).encode().hex(), one.hex.encode().hex())
+        conditions += [f"contains(replace(lower({text}), '-', ''), '{each}')" for each in hexadecimal]
+        if column not in _WORDS:
+            for name in account.names:
+                in_json = literal(_IN_JSON % re.escape(name))
+                conditions += [f"{text} = {literal(name)}", f"regexp_matches({text}, {in_json})"]
+    return " OR ".join(conditions)

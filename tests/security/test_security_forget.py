@@ -1,0 +1,272 @@
+"""`gramhouse forget` leaves no trace of an account in any file, even if it is killed at any time."""
+
+import asyncio
+import json
+import os
+import shutil
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+import duckdb
+import pytest
+
+from connectors.warehouse.ingest.landing.batches import read_merged
+from connectors.warehouse.ingest.landing.segments import Segments
+from connectors.warehouse.maintenance.pending import pending_path
+from connectors.warehouse.raw.compaction import compact_parts
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.storage.connection import Connection, begin_session, connect, writer
+from flows.config.settings import load
+from flows.engine.forgetting import forget_now
+from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
+from models.partition import CATALOGUE, media
+from models.runs import Outcome, OutcomeKind, RunWarning
+from tests.cli_runner import Cli
+from tests.security.canary import everything, tells
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Scan, account, at
+
+# The account that is forgotten, as the API spells it; its stored id is in lower case.
+ID = "0B6F7C1E-52A4-4D1B-9A53-2F1D3F0C8E11"
+NAME = "canary.nightingale"
+PUBLIC = "k3Xw9QbT5mZa"
+CAPTION = "the canary sings in this caption and in no other"
+SECRETS = (ID, ID.lower(), UUID(ID).hex, NAME, PUBLIC, CAPTION)
+
+STORED = {
+    "accounts": 1, "account_status_history": 2, "completed_scans": 1, "media": 4, "media_children": 2,
+    "media_metrics": 2, "media_superseded": 1, "media_tags": 1, "missing": 1, "seen": 3, "checkpoints": 2,
+    "cooldowns": 1, "quarantine": 4, "run_outcomes": 1, "raw_versions": 5,
+}  # fmt: skip
+
+
+def left_in(folder: Path) -> set[tuple[str, str]]:
+    """Return the secrets that are in a folder, each with the file; no code of gramhouse searches."""
+    return {
+        (name, secret)
+        for name, content in everything(folder)
+        for secret in SECRETS
+        if tells(content, secret) or UUID(ID).bytes in content
+    }
+
+
+def _item(number: int, **more: object) -> dict[str, object]:
+    return {"id": f"{number}", "owner": {"id": ID, "username": NAME}, "caption": CAPTION, **more}
+
+
+def _fill(folder: Path) -> None:
+    """Write a warehouse in which the account is in every table, in retired parts, and in pages that are not merged."""
+    children = [{"id": "c1", "media_url": f"https://cdn.example/{NAME}/1"}, {"id": "c2"}]
+    other = media(BEN, "posts")
+    bad = account(ID, name=NAME) | {"status": 5}
+    with connect(folder / "w.duckdb") as connection:
+        # Otherwise a search of the file's bytes would prove nothing.
+        connection.db.execute("SET force_compression = 'uncompressed'")
+        rig = Rig(connection)
+        both = [account(BEN, name="ben") | {"public_id": "k3Xw9QbT5mZb"}]
+        rig.catalogue("c-1", 0, [account(ID, name=NAME), *both])
+        rig.catalogue("c-2", 1, [account(ID, name=NAME, status="token_expired"), *both])
+        rig.scan(
+            POSTS, "p-1", 2, [_item(1, like_count=1, children={"data": children}, tags=[{"name": NAME}]), _item(2)]
+        )
+        rig.scan(other, "o-1", 2, [{"id": "9", "caption": "of another account", "tags": []}])
+        rig.scan(POSTS, "p-2", 26, [_item(1, like_count=2, children={"data": children}, caption=f"{CAPTION}, twice")])
+        with connection.begin():
+            begin_session(connection, "before compaction")
+        compact_parts(connection, now=at(27))
+        rig.scan(POSTS, "p-3", 28, [_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}], last=False)
+        rig.land(
+            PageCommit(cooldown=ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29))),
+            PageCommit(outcomes=(Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}."),)),
+            Scan(CATALOGUE, "c-3", at(30)).page(
+                [bad, {"ig_username": NAME}],
+                at(30),
+                rejected=(
+                    RejectedRecord(0, "Its status is wrong.", json.dumps(bad), ID),
+                    RejectedRecord(1, "It has no id.", json.dumps({"ig_username": NAME})),
+                ),
+            ),
+            PageCommit(
+                Scan(other, "o-2", at(30)).page([], at(30), rejected=(RejectedRecord(None, "?", f"<{ID}>"),)).page
+            ),
+        )
+        rig.merge()
+        with connection.begin():
+            ledger.begin(
+                connection, "run-1", "backfill", now=at(28), within=timedelta(), version="1",
+                selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {NAME}.",
+            )  # fmt: skip
+            warning = RunWarning("a_code", 1, f"Account {ID} is odd.", f"Ask {NAME}.", makes_partial=False)
+            ledger.warn(connection, "run-1", warning)
+            begin_session(connection, "killed")
+            last = read_merged(connection).seq
+        segments = Segments(folder / "w.duckdb", "killed", last)
+        segments.append([Scan(STORIES, "s-1", at(31)).page([_item(4)], at(31))])
+        segments.close()
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    _fill(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(filled: Path, run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:  # noqa: ARG001
+    """A folder with a warehouse, which is that of the settings, a report, and what killed processes may leave."""
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
+    (tmp_path / "report.html").write_text(f"<!doctype html>\n<!-- gramhouse report -->\n<td>{NAME}</td>")
+    for name in (".report.html.next", ".s.duckdb.next", ".s.duckdb.download", "w.duckdb.status.json"):
+        (tmp_path / name).write_text(f'{{"detail": "{NAME}"}}')
+    (tmp_path / "w.duckdb.tmp").mkdir()
+    (tmp_path / "w.duckdb.tmp" / "duckdb_temp_storage-0.tmp").write_text(CAPTION)
+    return tmp_path
+
+
+def _stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(folder / "w.duckdb"), read_only=True) as db:
+        return db.execute(query).fetchall()
+
+
+def _items(folder: Path) -> int:
+    [(items,)] = _stored(folder, f"SELECT count(*) FROM core.media WHERE account_id = '{ID.lower()}'")
+    return int(items)
+
+
+@pytest.mark.parametrize("named", [f" @{NAME.upper()} ", pytest.param(UUID(ID).hex, marks=pytest.mark.long)])
+def test_nothing_of_a_forgotten_account_is_left_in_any_file(folder: Path, run_cli: Cli, named: str) -> None:
+    before = left_in(folder)
+    assert {secret for _, secret in before} >= {ID.lower(), NAME, PUBLIC, CAPTION}
+    assert ("w.duckdb", CAPTION) in before
+    code, out, err = run_cli("forget", named, "--yes", "--json")
+    receipt = json.loads(out)
+    assert (code, receipt["exit_code"], receipt["found"]) == (0, 0, {}), err
+    assert (receipt["account_ids"], receipt["removed"]) == ([ID.lower()], STORED)
+    assert left_in(folder) == set()
+    searched = {str(path) for path in folder.rglob("*") if path.is_file()}
+    assert set(receipt["searched"]) == searched - {str(path) for path in folder.rglob("lock")}
+    assert _stored(folder, "SELECT media_id FROM core.media") == [("9",)]
+    assert _stored(folder, "SELECT selection, reason FROM core.runs") == [
+        ("forgotten (posts)", "forgotten, and ben, asked for forgotten.")
+    ]
+    assert json.loads(run_cli("query", "SELECT media_id FROM raw_media", "--json")[1])["rows"] == [{"media_id": "9"}]
+    assert NAME not in (folder / "report.html").read_text()
+
+
+def _killed_at(nth: int, work: Callable[[], object]) -> bool:
+    """Run `work` in a child process that ends at its nth change of a file; return whether it ended before its end."""
+    if child := os.fork():
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in {0, 9}
+        return code == 9
+    left = nth
+
+    def reach() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os._exit(9)
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+            reach()
+            return function(*arguments, **options)
+
+        return call
+
+    @contextmanager
+    def begin(self: Connection) -> Iterator[None]:
+        with in_transaction(self):
+            yield
+            reach()
+        reach()
+
+    in_transaction = Connection.begin
+    try:
+        with patch.object(Connection, "begin", begin), patch.object(os, "fsync", counted(os.fsync)):
+            for name in ("rename", "replace", "unlink"):
+                setattr(Path, name, counted(getattr(Path, name)))
+            work()
+    except BaseException:  # noqa: BLE001 - a child must not continue with other tests
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def _forget() -> None:
+    asyncio.run(forget_now(load(), ID))
+
+
+@pytest.mark.parametrize("stride", [8, pytest.param(1, marks=pytest.mark.long)])
+def test_an_erasure_that_is_killed_at_each_step_is_completed(folder: Path, run_cli: Cli, stride: int) -> None:
+    step = 1
+    while _killed_at(step, _forget):
+        step += stride
+    assert step > 60
+    assert left_in(folder) == set()
+    assert not pending_path(folder / "w.duckdb").exists()
+    assert "is not the id of a forgotten account" in run_cli("forget", NAME, "--undo")[2]
+    assert run_cli("forget", ID, "--undo")[0] == 0
+
+
+def test_after_a_kill_writers_warn_and_the_receipt_has_all_rows(folder: Path, run_cli: Cli) -> None:
+    step = 20
+    while _items(folder):
+        assert _killed_at(step, _forget)
+        step += 3
+    assert "An account is not completely erased" in run_cli("publish")[2]
+    code, _, err = run_cli("forget", ID, "--undo")
+    assert (code, "is not completely erased yet" in err) == (2, True)
+    # It still knows the name.
+    code, out, err = run_cli("forget", NAME, "--yes", "--json")
+    assert (code, json.loads(out)["removed"], err) == (0, STORED, "")
+    assert left_in(folder) == set()
+    code, out, _ = run_cli("forget", ID, "--yes")
+    assert (code, "Rows: none." in out, "nothing found" in out) == (0, True, True)
+
+
+def test_it_asks_first(folder: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = run_cli("forget", NAME)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "there is no terminal to ask for confirmation. Fix: add --yes." in err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda: "n")
+    code, _, err = run_cli("forget", PUBLIC)
+    assert (code, "Nothing was erased." in err) == (1, True)
+    assert f"Erase {NAME} (account {ID.lower()}) and 4 items everywhere? This cannot be undone. [y/N]" in err
+    assert _items(folder) == 4
+
+
+def test_wrong_accounts_and_held_warehouses_are_refused(folder: Path, run_cli: Cli) -> None:
+    for unknown in ("nobody", "99999999-9999-4999-8999-999999999999"):
+        code, _, err = run_cli("forget", unknown, "--yes")
+        assert (code, f"There is no account '{unknown}'" in err) == (2, True)
+    with writer(folder / "w.duckdb", "gramhouse sync", since="then", pause=lambda _: None) as connection:
+        code, _, err = run_cli("forget", NAME, "--yes")
+        assert (code, "is held by gramhouse sync" in err, "not completely erased" in err) == (4, True, False)
+        connection.db.execute("UPDATE core.accounts SET ig_username = 'both'")
+    code, _, err = run_cli("forget", "both", "--yes")
+    assert (code, "More than one account is named 'both'" in err, BEN in err) == (2, True, True)
+    assert not pending_path(folder / "w.duckdb").exists()
+
+
+def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: Cli) -> None:
+    with connect(folder / "w.duckdb") as connection:
+        connection.db.execute("UPDATE core.media SET overflow = ? WHERE account_id = ?", [f'{{"/by":"{NAME}"}}', BEN])
+        connection.db.execute("UPDATE core.media SET owner__id = ? WHERE account_id = ?", [ID, BEN])
+        # Words of gramhouse, and parts of values, are not the account's name.
+        connection.db.execute("UPDATE core.media SET caption = ? WHERE account_id = ?", [f"a picture with {NAME}", BEN])
+    code, out, _ = run_cli("forget", NAME, "--yes", "--json")
+    receipt = json.loads(out)
+    found = {Path(path).name: places for path, places in receipt["found"].items()}
+    assert (code, receipt["exit_code"], set(found)) == (3, 3, {"w.duckdb", "s.duckdb"})
+    assert found["w.duckdb"].items() >= {"core.media.owner__id": 1, "core.media.overflow": 1}.items()
+    assert "core.media.caption" not in found["w.duckdb"]
