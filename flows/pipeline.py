@@ -66,6 +66,6 @@ async def publish(run: Run) -> Published:
         resources.warehouse,
         run.request,
         resources.bucket,
-        now=resources.clock.now(),
+        now=run.clock.now(),
         new_id=resources.new_id,
     )

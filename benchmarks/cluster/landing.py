@@ -26,10 +26,12 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.warehouse.warehouse import open_warehouse
 from flows.clock import SystemClock, new_id
-from flows.engine.accounts import AccountScan, ListedAccount
+from flows.engine.accounts import AccountScan
 from flows.engine.dask_task import Scanned, Task, scan_task
-from flows.engine.scan import Depth, ScanOptions
+from flows.engine.run_request import RunRequest
+from flows.engine.scan import Beginning, Start
 from models.media_page import DEFAULT_PATHS
+from models.partition import media
 
 _ACCOUNTS_OF_A_TASK = 128
 
@@ -43,11 +45,11 @@ async def _results(api: SyntheticApi) -> list[bytes]:
         return read_response(request, 200, {}, body or b"", now=clock.now())
 
     left = [_account(number) for number in range(api.accounts)]
-    options = ScanOptions("run", "sync", (), timedelta(hours=12))
+    request, beginning = RunRequest(Path(), timedelta(hours=12), "bench"), Beginning("run", clock.now())
     results = []
     while left:
         some, left = left[:_ACCOUNTS_OF_A_TASK], left[_ACCOUNTS_OF_A_TASK:]
-        task = Task(clock.now(), clock.monotonic(), options, DEFAULT_PATHS, 16, None, some, RequestRate())
+        task = Task(clock.now(), clock.monotonic(), request, beginning, DEFAULT_PATHS, 16, None, some, RequestRate())
         scanned = await scan_task(
             task, send, clock=clock, random=float, new_id=new_id, report=lambda *_: None, is_wanted=lambda: True
         )
@@ -57,9 +59,9 @@ async def _results(api: SyntheticApi) -> list[bytes]:
 
 
 def _account(number: int) -> AccountScan:
-    account = ListedAccount(account_id(number), expired=False, surfaces=("posts",))
-    budget = RateLimitBudget(account_scope(account.account_id), 0.0)
-    return AccountScan(account, {}, {}, {"posts": Depth()}, budget, ["posts"])
+    listed_as = account_id(number)
+    start = Start(media(listed_as, "posts"), None, listed_as=listed_as)
+    return AccountScan(RateLimitBudget(account_scope(listed_as), 0.0), [start])
 
 
 async def _measure_here(mode: str, accounts: int, posts: int, folder: Path) -> None:

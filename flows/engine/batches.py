@@ -2,12 +2,12 @@
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
-from flows.engine.accounts import ListedAccount
 from models.feeds import SURFACES
-from models.runs import Tally
+from models.runs import Outcome, OutcomeKind
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
 # 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
@@ -16,6 +16,27 @@ _SHARE = 80
 
 # The size of a batch if more accounts are known at once, as in a backfill.
 _KNOWN_AT_ONCE = 250
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAccount:
+    """An account that a run scans: its id as the API writes it, whether its token has expired, the surfaces to scan.
+
+    An account with an `unknown_status` is not scanned, and neither is one that `is_forgotten`; its id is its mark
+    (models/forgotten.py).
+    """
+
+    listed_as: str
+    expired: bool
+    surfaces: tuple[str, ...] = SURFACES
+    username: str | None = None
+    unknown_status: str | None = None
+    is_forgotten: bool = False
+
+    @property
+    def account_id(self) -> str:
+        """Return the id as it is stored; ids are case-insensitive (API 2)."""
+        return self.listed_as.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +57,26 @@ class Batch:
         return f"{what}, accounts {self.first} to {self.last}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchReport:
-    """The result of a batch: outcomes by kind, and the pages and items landed."""
+    """The result of a batch: outcomes by kind, and the pages and items landed.
+
+    Only counts, because a large batch has tens of thousands of outcomes.
+    """
 
     batch: Batch
-    outcomes: Tally
-    pages: int
-    items: int
+    outcomes: Counter[OutcomeKind] = field(default_factory=Counter)
+    pages: int = 0
+    items: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        """Count an outcome."""
+        self.outcomes[outcome.kind] += 1
+        self.pages += outcome.pages
+        self.items += outcome.items
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(self.outcomes.kinds.items()))
+        kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(self.outcomes.items()))
         return f"{self.pages:,} pages, {self.items:,} items; outcomes: {kinds or 'none'}"
 
 

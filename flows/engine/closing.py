@@ -29,7 +29,7 @@ async def close_run(run: Run) -> RunReport:
 
     Raises AssertionError if a partition has no outcome, or more than one.
     """
-    warehouse, request, batcher = run.resources.warehouse, run.request, run.batcher
+    warehouse, request, batcher, beginning = run.resources.warehouse, run.request, run.batcher, run.scans.beginning
     is_sync = request.selection is None
     outcomes = await warehouse.read(ledger.tally, run.run_id)
     expected = is_sync + batcher.expected_outcomes
@@ -44,9 +44,9 @@ async def close_run(run: Run) -> RunReport:
     await _warn(run, missing, outcomes)
     warnings = await warehouse.read(ledger.warnings, run.run_id)
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
-    if state is RunState.COMPLETE and is_sync and run.resources.base_url is not None:
-        await warehouse.write(bind_service, run.resources.base_url)
-    groups = await warehouse.read(failure_groups_of, run.run_id, now=run.beginning.at)
+    if state is RunState.COMPLETE and is_sync and request.base_url is not None:
+        await warehouse.write(bind_service, request.base_url)
+    groups = await warehouse.read(failure_groups_of, run.run_id, now=beginning.at)
     error_code, detail = _reason(stopped_by, groups, warnings)
     accounts_missing = missing.count if missing else 0
     await run.end(
@@ -57,8 +57,7 @@ async def close_run(run: Run) -> RunReport:
         error_code=error_code,
         detail=detail,
     )
-    resumed = run.beginning.resumed
-    did = await warehouse.read(of_runs, [*resumed, *warehouse.recovered_runs, run.run_id])
+    did = await warehouse.read(of_runs, [*beginning.resumed, *warehouse.recovered_runs, run.run_id])
     await delete_old(request.keeping, warehouse, now=run.clock.now())
     (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
@@ -66,12 +65,12 @@ async def close_run(run: Run) -> RunReport:
         kind=request.kind,
         selected=request.selected,
         reason=request.reason,
-        resumed_runs=resumed,
+        resumed_runs=beginning.resumed,
         restarted=run.progress.restarted,
         snapshot=request.snapshot,
         snapshot_url=run.resources.bucket.url if run.resources.bucket else None,
         state=state,
-        started_at=run.beginning.at,
+        started_at=beginning.at,
         accounts=batcher.listed,
         accounts_missing=accounts_missing,
         accounts_removed=own.accounts_removed,
@@ -84,8 +83,8 @@ async def close_run(run: Run) -> RunReport:
         warnings=warnings,
         stopped_by=stopped_by,
         requests=run.progress.requests,
-        mapping_pending=run.beginning.mapping_pending,
-        as_of=run.beginning.at,
+        mapping_pending=beginning.stored_mapping != request.mapping,
+        as_of=beginning.at,
     )
 
 
@@ -98,7 +97,7 @@ async def finish_run(run: Run, report: RunReport, published: Published | None) -
         report,
         as_of=run.clock.now(),
         expired=await run.resources.warehouse.read(expired_accounts),
-        seconds=run.clock.monotonic() - run.beginning.monotonic,
+        seconds=run.seconds,
     )
     stopped_by = report.stopped_by
     run.recording.end(
@@ -156,9 +155,9 @@ def _limited(run: Run) -> Iterator[RunWarning]:
     yield RunWarning("requests_per_second", round(allowed), detail, hint)
     schedule, next_run = run.request.schedule, run.progress.next_run
     if schedule is not None and next_run is not None and run.clock.now() > next_run:
-        every, took = next_run - run.beginning.at, run.clock.monotonic() - run.beginning.monotonic
+        every = next_run - run.scans.beginning.at
         detail = (
-            f"The run took {span(took)}, longer than the {span(every.total_seconds())} between two runs of"
+            f"The run took {span(run.seconds)}, longer than the {span(every.total_seconds())} between two runs of"
             f" {schedule.setting}, because the service allows {rate}."
         )
         hint = (
@@ -180,7 +179,7 @@ async def _not_replaced(run: Run) -> RunWarning | None:
 
 async def _full_overdue(run: Run) -> RunWarning | None:
     """Return a warning if full scans are overdue, which happens when the budget is too small for them."""
-    mode = run.scans.options.incremental
+    mode = run.scans.beginning.incremental
     if mode is None:
         return None
     due = await run.resources.warehouse.read(full_scans_due, now=run.clock.now(), every=mode.every)

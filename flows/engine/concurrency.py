@@ -1,4 +1,4 @@
-"""Concurrency: slots for requests and open scans, the rate of requests, and groups of tasks that fail together."""
+"""Concurrency: slots for requests and open scans, the rate of requests, what stops them, and groups of tasks."""
 
 import asyncio
 import math
@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
 
+from connectors.source.errors import Failure
 from connectors.source.request_rate import RequestRate
 from connectors.warehouse.storage.errors import WarehouseError
 from models.clock import Clock
@@ -68,8 +69,8 @@ class RequestSlots:
 class Pacer:
     """Spaces the requests of a process by `rate`, which its answers change."""
 
-    def __init__(self, rate: RequestRate | None = None) -> None:
-        self.rate = rate or RequestRate()
+    def __init__(self, rate: RequestRate) -> None:
+        self.rate = rate
         self._sent_at = -math.inf
         self._turn = asyncio.Lock()
 
@@ -99,7 +100,6 @@ class Slots:
         self.requests = RequestSlots(in_flight or slots)
         self._most_released = most_released
         self._slots = asyncio.Semaphore(slots)
-        self._missing = 0
         self.released = 0
         # Held by the batch that starts scans.
         self.starting = asyncio.Lock()
@@ -109,27 +109,19 @@ class Slots:
         """Return enough slots to keep this many requests in flight."""
         return cls(_OPEN * in_flight, in_flight=in_flight)
 
-    def add(self, slots: int) -> None:
-        """Add slots."""
-        for _ in range(slots):
-            self.give()
-
     async def take(self) -> None:
         """Wait for a slot and take it."""
         await self._slots.acquire()
 
     def give(self) -> None:
         """Release a slot."""
-        if self._missing:
-            self._missing -= 1
-        else:
-            self._slots.release()
+        self._slots.release()
 
     @asynccontextmanager
     async def release_slot(self) -> AsyncIterator[None]:
         """Release the slot while the block runs, and take one again after it.
 
-        A task that is cancelled in the block does not wait for a slot only to release it: it might never get one.
+        A task that is cancelled in the block takes no slot, as it might never get one; then the whole run ends.
         """
         if self.released >= self._most_released:
             yield
@@ -138,30 +130,65 @@ class Slots:
         self.released += 1
         try:
             yield
-            await self._slots.acquire()
-        except BaseException:
-            # The task ends without the slot that it will nevertheless release.
-            self._missing += 1
-            raise
         finally:
             self.released -= 1
+        await self.take()
 
 
-def first_error(errors: ExceptionGroup[Exception]) -> Exception:
-    """Return one error of a group, however deep; a warehouse error if there is one, as it must be fixed first."""
-    found: Exception = errors.subgroup(WarehouseError) or errors
-    while isinstance(found, ExceptionGroup):
-        found = found.exceptions[0]
-    return found
+class RunStopped(Exception):  # noqa: N818 - the error is its attribute
+    """The scan of a partition ends, because `failure` stopped the run."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+class StopSignal:
+    """Set once, by an error that ends the run or only its media scans. It ends every sleep on it."""
+
+    def __init__(self) -> None:
+        self.failure: Failure | None = None
+        self._set = asyncio.Event()
+
+    def set(self, failure: Failure) -> None:
+        """Set the signal; only the first error is kept."""
+        self.failure = self.failure or failure
+        self._set.set()
+
+    def check(self) -> None:
+        """Raise RunStopped if the signal is set."""
+        if self.failure is not None:
+            raise RunStopped(self.failure)
+
+    async def wait(self) -> None:
+        """Wait until the signal is set."""
+        await self._set.wait()
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        """Sleep until the time is over or the signal is set. Raises what `clock.sleep` raises."""
+        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._set.wait())]
+        try:
+            over, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        for wait in over:
+            wait.result()
 
 
 @asynccontextmanager
 async def fail_fast_group() -> AsyncIterator[asyncio.TaskGroup]:
-    """Run tasks in a group: the first one that fails cancels the others, and its exception is raised, not a group."""
+    """Run tasks in a group: the first one that fails cancels the others, and its exception is raised, not a group.
+
+    If several fail, an error of the warehouse is raised, as it must be fixed first.
+    """
     try:
         async with asyncio.TaskGroup() as group:
             yield group
     except ExceptionGroup as errors:
-        error = first_error(errors)
+        error: Exception = errors.subgroup(WarehouseError) or errors
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
         # The cause is kept; the group adds no information.
         raise error from error.__cause__

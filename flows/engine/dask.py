@@ -9,7 +9,7 @@ import logging
 import pickle
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,21 +17,18 @@ from itertools import count as counting
 from typing import Any
 
 from connectors.source.endpoints import account_scope
-from connectors.source.errors import ApiError, client_error
 from flows.clock import SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.release import release
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
-from flows.engine.accounts import AccountScan, fail_account, scan_account
+from flows.engine.accounts import AccountScan, Ended, fail_account, scan_account
 from flows.engine.concurrency import Slots
 from flows.engine.dask_task import WORKER_DIED, Scanned, Task, run_task, terms_of
 from flows.engine.scan import ScanContext, sleep_without_slot
 from flows.reporting.words import count
 from models.clock import Clock
-from models.feeds import FEEDS
 from models.page_commit import PageCommit, ScopeCooldown
-from models.runs import Outcome
 
 # Seconds without any worker after which a run gives up.
 NO_WORKERS = 60.0
@@ -76,7 +73,7 @@ class _Job:
     """
 
     account: AccountScan
-    report: Callable[[Outcome], None]
+    report: Ended
     ended: "asyncio.Future[None]"
     lost: int = 0
 
@@ -108,7 +105,7 @@ class DaskScans:
         # The error of a background task: every open account raises it.
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
-    async def scan_account(self, run: ScanContext, account: AccountScan, ended: Callable[[Outcome], None]) -> None:
+    async def scan_account(self, run: ScanContext, account: AccountScan, ended: Ended) -> None:
         """Scan an account in as many tasks as it takes; see `flows.engine.accounts.scan_account`.
 
         Raises ClusterLost, SettingsError (of a worker), and the errors of `run.land`.
@@ -139,7 +136,7 @@ class DaskScans:
 
     def _submit(self, run: ScanContext) -> None:
         """Form tasks of the accounts that wait, as long as there are threads for them."""
-        most = run.options.max_requests
+        most = run.request.max_requests
         if run.stop_media.failure is not None or (most is not None and run.progress.requests >= most):
             for job in self._waiting:
                 self._spawn(self._end(run, job, None))
@@ -152,9 +149,9 @@ class DaskScans:
 
     def _share(self, run: ScanContext) -> int | None:
         """Return how many requests the next task may make; None: as many as it needs."""
-        if run.options.max_requests is None:
+        if run.request.max_requests is None:
             return None
-        return max(0, -(-(run.options.max_requests - run.progress.requests - self._reserved) // 2))
+        return max(0, -(-(run.request.max_requests - run.progress.requests - self._reserved) // 2))
 
     def _take(self) -> list[_Job]:
         """Return the accounts of the next task: of a thread that is free, or if there are enough, of one that is next.
@@ -178,11 +175,11 @@ class DaskScans:
 
     async def _carry_out(self, run: ScanContext, jobs: Sequence[_Job], share: int | None) -> None:
         """Submit a task, land what it returns, and let its accounts that are left wait for the next one."""
-        topic, options = f"{self._topic}/{next(self._numbers)}", replace(run.options, max_requests=None)
+        topic = f"{self._topic}/{next(self._numbers)}"
         now, monotonic, accounts = run.clock.now(), run.clock.monotonic(), [job.account for job in jobs]
         of_scope = {job.account.budget.scope: job for job in jobs}
         rate = run.pacer.rate.times(1 / self._threads)
-        task = Task(now, monotonic, options, self._paths, self._concurrency, share, accounts, rate)
+        task = Task(now, monotonic, run.request, run.beginning, self._paths, self._concurrency, share, accounts, rate)
         self._client.subscribe_topic(topic, partial(self._on_event, run, of_scope))
         call = pickle.dumps(_Call(self._terms, topic, pickle.dumps(task)))
         future = self._client.submit(pickle.loads, call, pure=False)
@@ -208,9 +205,8 @@ class DaskScans:
             for job in jobs:
                 job.lost += 1
                 if job.lost == _MOST_LOST:
-                    operation = FEEDS[job.account.left[0]].operation
                     message = f"its tasks were lost {_MOST_LOST} times, at last because {scanned}"
-                    self._spawn(self._end(run, job, client_error(operation, "worker_lost", message)))
+                    self._spawn(self._end(run, job, message))
                 else:
                     self._waiting.append(job)
         self._submit(run)
@@ -246,16 +242,16 @@ class DaskScans:
                 self._waiting.append(job)
 
     async def _wait(self, run: ScanContext, job: _Job, seconds: float) -> None:
-        await sleep_without_slot(run, run.stop_media, seconds + _MARGIN)
+        await sleep_without_slot(run, seconds + _MARGIN)
         self._waiting.append(job)
         self._submit(run)
 
-    async def _end(self, run: ScanContext, job: _Job, error: ApiError | None) -> None:
-        """Land the outcomes of an account that no task scans: of its own error, or of what ended all scans."""
-        if error is None:
+    async def _end(self, run: ScanContext, job: _Job, lost: str | None) -> None:
+        """Land the outcomes of an account that no task scans: because of its lost tasks, or what ended all scans."""
+        if lost is None:
             await scan_account(run, job.account, job.report)
         else:
-            await fail_account(run, job.account, error, job.report)
+            await fail_account(run, job.account, "worker_lost", lost, job.report)
         job.ended.set_result(None)
 
     def _on_event(self, run: ScanContext, of_scope: Mapping[str, _Job], event: tuple[float, Sequence[Any]]) -> None:

@@ -28,7 +28,8 @@ from flows.config.release import release
 from flows.config.settings import Settings, load
 from flows.engine.accounts import AccountScan, scan_account
 from flows.engine.concurrency import Pacer, Slots, fail_fast_group
-from flows.engine.scan import ScanContext, ScanOptions
+from flows.engine.run_request import RunRequest
+from flows.engine.scan import Beginning, ScanContext
 from flows.reporting.progress import Progress
 from models.clock import Clock
 from models.media_page import PagePaths
@@ -59,7 +60,8 @@ class Task:
 
     sent_at: datetime
     monotonic: float
-    options: ScanOptions
+    request: RunRequest
+    beginning: Beginning
     paths: PagePaths
     concurrency: int
     most_requests: int | None
@@ -176,17 +178,18 @@ async def scan_task(
     results = _Results(task, clock, report, is_wanted)
     left: list[tuple[AccountScan, float]] = []
     run = ScanContext(
-        task.options,
+        task.request,
+        task.beginning,
         send,
         results.land,
-        post_reader(task.options.stored_mapping),
+        post_reader(task.beginning.stored_mapping),
         clock,
         random,
         new_id,
         Slots.for_requests(task.concurrency),
         results.progress,
-        bounds=results.bounds,
-        pacer=Pacer(task.rate),
+        Pacer(task.rate),
+        results.bounds,
     )
 
     async def scan(account: AccountScan) -> None:

@@ -11,13 +11,13 @@ from connectors.source.retry import Send
 from connectors.warehouse.runs.account_ids import stored_statuses
 from connectors.warehouse.runs.closed_scans import waiting_since
 from connectors.warehouse.runs.forgotten import read_forgotten
-from connectors.warehouse.runs.progress import listed, seen
+from connectors.warehouse.runs.progress import listed
 from connectors.warehouse.warehouse import Warehouse
-from flows.engine.accounts import ListedAccount
+from flows.engine.batches import ListedAccount
 from flows.engine.run import Run
-from flows.engine.scan import Depth, begin, scan_partition
+from flows.engine.scan import Start, begin, scan_partition
 from models.api import AccountPage
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import ScanState
 from models.forgotten import Forgotten, without_forgotten
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
@@ -41,12 +41,12 @@ async def list_accounts(run: Run) -> Outcome:
     forgotten = await warehouse.read(read_forgotten)
     if forgotten.marks:
         scans = replace(scans, send=_leaving_out(forgotten, scans.send, met))
-    scan = begin(scans, CATALOGUE, last, depth=Depth(), seen=await _seen(warehouse, last))
+    scan = begin(scans, Start(CATALOGUE, last, seen=await run.seen(last)))
     # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         run.add(
-            _account(listed_as or account_id, status, surfaces, unknown_status)
+            ListedAccount(listed_as or account_id, status == _EXPIRED, surfaces, unknown_status=unknown_status)
             for account_id, status, listed_as, unknown_status in await warehouse.read(listed, scan.checkpoint.scan_id)
         )
     rejected: list[RejectedRecord] = []
@@ -54,7 +54,7 @@ async def list_accounts(run: Run) -> Outcome:
     def on_page(response: Response) -> None:
         if isinstance(response.page, AccountPage):
             run.add(
-                _account(account.id, account.status, surfaces, username=account.ig_username)
+                ListedAccount(account.id, account.status == _EXPIRED, surfaces, account.ig_username)
                 for account in response.page.accounts
             )
             rejected.extend(response.page.rejected)
@@ -88,22 +88,6 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
     return filtered
 
 
-async def _seen(warehouse: Warehouse, last: Checkpoint | None) -> frozenset[str]:
-    if last is None or last.state is not ScanState.SCANNING:
-        return frozenset()
-    return frozenset(await warehouse.read(seen, last.scan_id))
-
-
-def _account(
-    listed_as: str,
-    status: str | None,
-    surfaces: tuple[str, ...],
-    unknown_status: str | None = None,
-    username: str | None = None,
-) -> ListedAccount:
-    return ListedAccount(listed_as.lower(), status == _EXPIRED, surfaces, listed_as, unknown_status, username)
-
-
 async def _known(
     warehouse: Warehouse, rejected: Sequence[RejectedRecord], surfaces: tuple[str, ...]
 ) -> list[ListedAccount]:
@@ -111,7 +95,9 @@ async def _known(
     by_id = {record.account_id.lower(): record for record in rejected if record.account_id is not None}
     known = await warehouse.read(stored_statuses, by_id) if by_id else {}
     return [
-        _account(record.account_id or "", known[account_id], surfaces, record.unknown_status)
+        ListedAccount(
+            record.account_id or "", known[account_id] == _EXPIRED, surfaces, unknown_status=record.unknown_status
+        )
         for account_id, record in by_id.items()
         if account_id in known
     ]

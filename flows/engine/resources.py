@@ -85,6 +85,11 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
         full_refresh_every=timedelta(days=settings.full_refresh_every),
         full_refresh_budget=settings.full_refresh_budget,
         hide=settings.hide,
+        base_url=None if settings.base_url is None else normalized(settings.base_url),
+        page_size=settings.page_size,
+        max_wait=settings.max_wait,
+        scan_expired=settings.scan_expired,
+        mapping=settings.media_mapping(),
     )
     if options is None:
         return request
@@ -229,10 +234,5 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
             random=random.SystemRandom().random,
             new_id=new_id,
             slots=Slots.for_requests(settings.concurrency) if workers is None else workers.slots,
-            page_size=settings.page_size,
-            max_wait=settings.max_wait,
-            scan_expired=settings.scan_expired,
-            mapping=settings.media_mapping(),
-            base_url=normalized(address),
             rate=RequestRate(settings.requests_per_second, AT_FIRST),
         )

@@ -4,40 +4,40 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
 from connectors.buckets.snapshot_bucket import SnapshotBucket
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
-from connectors.source.retry import BackoffPolicy, Send
+from connectors.source.retry import Send
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.run_counts import RunCounts, of_runs
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.account_ids import listed_spellings
 from connectors.warehouse.runs.closed_scans import full_scans_due
-from connectors.warehouse.runs.progress import cooldowns
+from connectors.warehouse.runs.progress import cooldowns, seen
 from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
-from flows.engine.accounts import ListedAccount, ScanAccount, scan_account
-from flows.engine.batches import AccountBatcher
+from flows.engine.accounts import ScanAccount, scan_account
+from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import Pacer, Slots
 from flows.engine.run_request import RunRequest
-from flows.engine.scan import ScanContext, ScanOptions
+from flows.engine.scan import Beginning, RequestsSpent, ScanContext
 from flows.engine.steady_clock import SteadyClock, steady_clock
 from flows.reporting.notices import notices
 from flows.reporting.progress import Progress
 from flows.reporting.recording import STOPPED, Recording, recorded, short
+from flows.reporting.words import count
+from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
 from models.incremental import Incremental, least_age
 from models.page_items import post_reader
 from models.runs import RunState
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
 from models.selection import NothingChosen, Selection
 
 
@@ -45,10 +45,8 @@ from models.selection import NothingChosen, Selection
 class RunResources:
     """The resources of a run, including time, randomness and ids.
 
-    `base_url` is the service's address, as normalized by `connectors.source.base_url.normalized`; None: the warehouse
-    is not bound to a service. `max_wait` is in seconds. `scan_account` scans accounts in this process or on workers.
-    `bucket` is where the snapshot is published in addition to its file on this machine. `rate` is that of the first
-    request.
+    `scan_account` scans accounts in this process or on workers. `bucket` is where the snapshot is published in addition
+    to its file on this machine. `rate` is that of the first request.
     """
 
     send: Send
@@ -57,71 +55,44 @@ class RunResources:
     random: Callable[[], float]
     new_id: Callable[[], str]
     slots: Slots
-    page_size: int = 50
-    max_wait: float = 3600.0
-    scan_expired: bool = False
-    base_url: str | None = None
-    policy: BackoffPolicy = field(default_factory=BackoffPolicy)
-    mapping: Mapping = BUILT_IN
     scan_account: ScanAccount = scan_account
     bucket: SnapshotBucket | None = None
     rate: RequestRate = field(default_factory=RequestRate)
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """What a run found when it began, at `at`, which is `monotonic` in monotonic seconds.
-
-    `resumed` are the interrupted runs that this one resumes. `cooldowns` has the end of each rate-limit scope's
-    cooldown, from earlier runs. `mapping_pending`: the media are still read with another mapping than that of the
-    settings.
-    """
-
-    at: datetime
-    monotonic: float
-    resumed: tuple[str, ...]
-    cooldowns: Map[str, datetime]
-    mapping_pending: bool
-
-
 class Run:
-    """A run in progress: what was asked for, what it found, what its scans share, and the accounts in its batches.
+    """A run in progress: what was asked for, what its scans share, and the accounts in its batches.
 
-    Not a dataclass: Prefect would copy the fields of one for each task.
+    `cooldowns` has the end of each rate-limit scope's cooldown, from earlier runs. Not a dataclass: Prefect would copy
+    the fields of one for each task.
     """
 
     def __init__(
         self,
-        request: RunRequest,
         resources: RunResources,
         clock: SteadyClock,
-        beginning: Beginning,
         scans: ScanContext,
+        cooldowns: Map[str, datetime],
         recording: Recording,
     ) -> None:
-        self.request = request
+        self.request = scans.request
         self.resources = resources
         self.clock = clock
-        self.beginning = beginning
         self.scans = scans
         self.recording = recording
+        self.run_id = scans.beginning.run_id
+        self.progress = scans.progress
+        # Batches are scanned one after the other, those accounts first that have waited longest.
+        self.in_turn = self.request.max_requests is not None
         self.batcher = AccountBatcher.in_turn() if self.in_turn else AccountBatcher()
         self.is_open = True
+        self._began = clock.monotonic()
+        self._cooldowns = cooldowns
 
     @property
-    def run_id(self) -> str:
-        """Return the run's id."""
-        return self.scans.options.run_id
-
-    @property
-    def progress(self) -> Progress:
-        """Return the live counts."""
-        return self.scans.progress
-
-    @property
-    def in_turn(self) -> bool:
-        """Whether batches are scanned one after the other, those accounts first that have waited longest."""
-        return self.request.max_requests is not None
+    def seconds(self) -> float:
+        """Return the seconds since the run began."""
+        return self.clock.monotonic() - self._began
 
     def add(self, accounts: Iterable[ListedAccount]) -> None:
         """Add accounts that the run scans."""
@@ -135,11 +106,17 @@ class Run:
 
     def budget(self, scope: str) -> RateLimitBudget:
         """Return this run's wait budget for a rate-limit scope, including a cooldown of an earlier run."""
-        resume_after = self.beginning.cooldowns.get(scope)
+        resume_after = self._cooldowns.get(scope)
         if resume_after is not None:
             self.progress.cooldowns[scope] = resume_after
         now, monotonic = self.clock.now(), self.clock.monotonic()
-        return RateLimitBudget.seeded(scope, self.resources.max_wait, resume_after, now=now, monotonic=monotonic)
+        return RateLimitBudget.seeded(scope, self.request.max_wait, resume_after, now=now, monotonic=monotonic)
+
+    async def seen(self, last: Checkpoint | None) -> frozenset[str]:
+        """Return the ids that a scan has received, if it is unfinished."""
+        if last is None or last.state is not ScanState.SCANNING or not last.pages:
+            return frozenset()
+        return frozenset(await self.resources.warehouse.read(seen, last.scan_id))
 
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the ledger."""
@@ -156,31 +133,39 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
     Raises WarehouseUnusable, also if the clock is behind, OtherService, SelectionError and NothingChosen.
     """
     warehouse, clock = resources.warehouse, await steady_clock(resources.warehouse, resources.clock)
-    resources = replace(resources, clock=clock)
-    began = clock.monotonic()
-    if resources.base_url is not None:
-        await warehouse.write(bind_service if request.rebind else check_service, resources.base_url)
-    selected = None if request.selection is None else await _selected(request.selection, resources)
-    run_id, now = resources.new_id(), clock.now()
-    resumed = await _begin(request, resources, run_id, now)
-    waits = await warehouse.write(cooldowns, now=now)
-    is_pending = await warehouse.read(read_mapping) != resources.mapping
-    beginning = Beginning(now, began, resumed, waits, mapping_pending=is_pending)
-    scans = await _scans(request, resources, run_id, beginning, progress)
-    progress.run_id = run_id
+    if request.base_url is not None:
+        await warehouse.write(bind_service if request.rebind else check_service, request.base_url)
+    selected = None if request.selection is None else await _selected(request.selection, request.page_size, warehouse)
+    progress.run_id, now = resources.new_id(), clock.now()
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
+    resumed = await _begin(request, warehouse, progress.run_id, now)
+    mapping, incremental = await warehouse.read(read_mapping), await _incremental(request, warehouse, now)
+    scans = ScanContext(
+        request,
+        Beginning(progress.run_id, now, resumed, mapping, incremental),
+        resources.send,
+        warehouse.land,
+        post_reader(mapping),
+        clock,
+        resources.random,
+        resources.new_id,
+        resources.slots,
+        progress,
+        Pacer(resources.rate),
+        partial(_check_requests, request, progress),
+    )
     recording_run = recorded(
         request.snapshot,
         request.kind,
         now=clock.now,
         on_error=RunState.INTERRUPTED,
-        run_id=run_id,
+        run_id=progress.run_id,
         selection=request.selected,
         progress=progress,
     )
     with recording_run as recording:
-        run = Run(request, resources, clock, beginning, scans, recording)
+        run = Run(resources, clock, scans, await warehouse.write(cooldowns, now=now), recording)
         if selected is not None:
             run.add(selected)
             run.all_listed()
@@ -196,29 +181,30 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
             raise
 
 
-async def _selected(selection: Selection, resources: RunResources) -> list[ListedAccount]:
+def _check_requests(request: RunRequest, progress: Progress, _: float) -> None:
+    """Raise RequestsSpent if the run has made as many requests as it may."""
+    if request.max_requests is not None and progress.requests >= request.max_requests:
+        most = count(request.max_requests, "request")
+        message = f"The run had made the {most} allowed by --max-requests; the next run continues here."
+        raise RequestsSpent(message)
+
+
+async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) -> list[ListedAccount]:
     """Return the accounts that a backfill scans. Raises SelectionError and NothingChosen."""
-    found = await resources.warehouse.read(chosen, selection, resources.page_size)
+    found = await warehouse.read(chosen, selection, page_size)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
         message = f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
         raise NothingChosen(message)
-    spelled = await resources.warehouse.read(listed_spellings)
+    spelled = await warehouse.read(listed_spellings)
     return [
-        ListedAccount(
-            account.account_id,
-            account.expired,
-            account.surfaces,
-            spelled.get(account.account_id),
-            ig_username=account.ig_username,
-        )
-        for account in found
+        ListedAccount(spelled.get(one.account_id, one.account_id), one.expired, one.surfaces, one.ig_username)
+        for one in found
     ]
 
 
-async def _begin(request: RunRequest, resources: RunResources, run_id: str, now: datetime) -> tuple[str, ...]:
+async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: datetime) -> tuple[str, ...]:
     """Write the run to the ledger; return the interrupted runs that it resumes."""
-    warehouse = resources.warehouse
     begin = partial(
         ledger.begin,
         now=now,
@@ -226,7 +212,7 @@ async def _begin(request: RunRequest, resources: RunResources, run_id: str, now:
         version=request.version,
         selection=request.selected,
         reason=request.reason,
-        base_url=resources.base_url,
+        base_url=request.base_url,
         accept_removals=request.accept_removals,
     )
     resumed = await warehouse.write(begin, run_id, request.kind)
@@ -242,39 +228,6 @@ def _resuming(last: RunCounts) -> str:
     if last.state is RunState.INTERRUPTED:
         return f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
     return f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
-
-
-async def _scans(
-    request: RunRequest, resources: RunResources, run_id: str, beginning: Beginning, progress: Progress
-) -> ScanContext:
-    """Return what the scans of a run share."""
-    warehouse = resources.warehouse
-    options = ScanOptions(
-        run_id=run_id,
-        run_kind=request.kind,
-        resumed_runs=beginning.resumed,
-        fresh_within=request.within,
-        page_size=resources.page_size,
-        max_requests=request.max_requests,
-        host=(resources.base_url or "").partition("://")[2],
-        mapping=resources.mapping,
-        stored_mapping=await warehouse.read(read_mapping),
-        lookback=request.lookback,
-        incremental=await _incremental(request, warehouse, beginning.at),
-        policy=resources.policy,
-    )
-    return ScanContext(
-        options,
-        resources.send,
-        warehouse.land,
-        post_reader(options.stored_mapping),
-        resources.clock,
-        resources.random,
-        resources.new_id,
-        resources.slots,
-        progress,
-        pacer=Pacer(resources.rate),
-    )
 
 
 async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:

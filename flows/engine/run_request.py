@@ -9,6 +9,8 @@ from models.checkpoint import RunKind
 from models.feeds import SURFACES
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.runs import STALE_AFTER
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
 from models.selection import Selection
 
 
@@ -32,6 +34,10 @@ class RunRequest:
     `full_refresh_every`; these full scans take at most `full_refresh_budget` requests per run. A backfill is always
     full. After `max_requests` requests a sync defers the rest. `schedule` is the one of such syncs. The
     snapshot is published without the columns to `hide`.
+
+    `base_url` is the service's address, as normalized by `connectors.source.base_url.normalized`; None: the warehouse
+    is not bound to a service. `max_wait` is the time in seconds that a run waits for cooldowns of a rate-limit scope.
+    `mapping` says how media are read, unless stored rows were read differently.
     """
 
     snapshot: Path
@@ -52,6 +58,11 @@ class RunRequest:
     max_requests: int | None = None
     schedule: Schedule | None = None
     hide: tuple[str, ...] = ()
+    base_url: str | None = None
+    page_size: int = 50
+    max_wait: float = 3600.0
+    scan_expired: bool = False
+    mapping: Mapping = BUILT_IN
 
     @property
     def kind(self) -> RunKind:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request
@@ -17,15 +17,14 @@ from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
-from flows.engine.concurrency import Pacer, Slots
-from flows.engine.stopping import RequestsSpent, RunStopped, StopSignal
+from flows.engine.concurrency import Pacer, RunStopped, Slots, StopSignal
+from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
-from flows.reporting.words import count
 from models.api import AccountPage, MediaPage
-from models.checkpoint import Checkpoint, Done, Resume, RunKind, ScanState, plan_scan
+from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
 from models.clock import Clock
 from models.feeds import FEEDS
-from models.incremental import LOOKBACK_WINDOW, FeedProgress, FullReason, Incremental, Post, read_page
+from models.incremental import FeedProgress, FullReason, Incremental, Post, read_page
 from models.media_page import CursorFault
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord, ScopeCooldown
 from models.page_items import ids_of
@@ -37,37 +36,29 @@ from models.schema.mapping_built_in import BUILT_IN
 SCOPE_DENIED = "api_scope_denied"
 REQUEST_BUDGET = "request_budget"
 
+_POLICY = BackoffPolicy()
+
 _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class ScanOptions:
-    """What the scans of a run have in common, as plain values.
+class Beginning:
+    """What a run found when it began, at `at`: the interrupted runs that it resumes, and how media are read.
 
-    `resumed_runs` are the interrupted runs that it resumes. A scan that began longer ago than `fresh_within` is
-    finished, and its partition is scanned again. `max_wait` is in seconds. `mapping` is that of the settings,
-    `stored_mapping` the one in use in the warehouse. Without `incremental` every scan of posts is full; `lookback` is
-    the window of recent ones.
+    `stored_mapping` is the mapping in use in the warehouse. Without `incremental` every scan of posts is full.
     """
 
     run_id: str
-    run_kind: RunKind
-    resumed_runs: tuple[str, ...]
-    fresh_within: timedelta
-    page_size: int = 50
-    max_requests: int | None = None
-    host: str = ""
-    mapping: Mapping = BUILT_IN
+    at: datetime
+    resumed: tuple[str, ...] = ()
     stored_mapping: Mapping = BUILT_IN
-    lookback: timedelta = LOOKBACK_WINDOW
     incremental: Incremental | None = None
-    policy: BackoffPolicy = field(default_factory=BackoffPolicy)
 
 
-def _no_bounds(_: float) -> None:
-    """Let scans run and sleep as long as they need."""
+class RequestsSpent(Exception):  # noqa: N818 - a limit that the user set, not an error
+    """The run has made as many requests as it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,8 @@ class ScanContext:
     the scan between two pages.
     """
 
-    options: ScanOptions
+    request: RunRequest
+    beginning: Beginning
     send: Send
     land: Callable[[PageCommit], Awaitable[None]]
     read_posts: Callable[[str], Sequence[Post]]
@@ -87,10 +79,10 @@ class ScanContext:
     new_id: Callable[[], str]
     slots: Slots
     progress: Progress
+    pacer: Pacer
+    bounds: Callable[[float], None]
     stop: StopSignal = field(default_factory=StopSignal)
     stop_media: StopSignal = field(default_factory=StopSignal)
-    bounds: Callable[[float], None] = _no_bounds
-    pacer: Pacer = field(default_factory=Pacer)
 
     def answered(self, scope: str, *, limited: bool) -> None:
         """Adapt the rate of requests to an answer."""
@@ -114,33 +106,38 @@ class Depth:
     known_seq: int | None = None
     known: frozenset[str] = frozenset()
 
-    @property
-    def full_share(self) -> float | None:
-        """Return the part of the refresh interval after which the next full scan is due, if this one completes."""
-        return 1.0 if self.full is FullReason.DUE else None
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What must be known of a partition before its scan: its last checkpoint, and the depth.
+
+    `seen` are the ids that an unfinished scan has received. `listed_as` is the account's id as the API writes it.
+    """
+
+    partition: Partition
+    last: Checkpoint | None
+    depth: Depth = field(default_factory=Depth)
+    seen: frozenset[str] = frozenset()
+    listed_as: str = ""
+    username: str | None = None
 
 
 @dataclass(slots=True)
 class Scan:
     """A scan between two pages: all that the next page needs. Another process can continue it.
 
-    `listed_as` is the account's id as the API writes it. `pages` and `items` count what this run landed. `is_done`: the
-    run that this one resumes has finished it. `had_cursor`: the partition's last scan had a cursor. `note` becomes the
-    detail of its outcome. `refused` is the checkpoint whose cursor the API refused. `failures` counts those of the page
-    that is requested next.
+    `pages` and `items` count what this run landed. `is_done`: the run that this one resumes has finished it. `note`
+    becomes the detail of its outcome. `refused` is the checkpoint whose cursor the API refused. `failures` counts those
+    of the page that is requested next.
     """
 
-    partition: Partition
-    listed_as: str
-    username: str | None
-    depth: Depth
+    start: Start
     began: datetime
     checkpoint: Checkpoint
     guard: LoopGuard
     feed: FeedProgress | None
     is_done: bool = False
     is_too_old: bool = False
-    had_cursor: bool = False
     note: str | None = None
     refused: Checkpoint | None = None
     pages: int = 0
@@ -148,62 +145,49 @@ class Scan:
     failures: Counter[Disposition] = field(default_factory=Counter)
 
     @property
-    def in_slots(self) -> bool:
-        """Whether its requests and sleeps share the slots of media scans."""
-        return self.partition != CATALOGUE
+    def partition(self) -> Partition:
+        """Return what is scanned."""
+        return self.start.partition
 
     @property
     def about(self) -> dict[str, object]:
         """Return the fields of log records about it."""
         account = self.partition.account_id or None
-        return {"partition": str(self.partition), "account": account, "username": self.username}
+        return {"partition": str(self.partition), "account": account, "username": self.start.username}
 
 
-def begin(
-    run: ScanContext,
-    partition: Partition,
-    last: Checkpoint | None,
-    *,
-    depth: Depth,
-    seen: frozenset[str] = frozenset(),
-    listed_as: str | None = None,
-    username: str | None = None,
-) -> Scan:
-    """Decide where a scan begins. `last` is the partition's checkpoint, `seen` the ids that an unfinished scan saw."""
-    options, now, feed = run.options, run.clock.now(), FEEDS.get(partition.surface)
+def begin(run: ScanContext, start: Start) -> Scan:
+    """Decide where a scan begins."""
+    request, now, feed = run.request, run.clock.now(), FEEDS.get(start.partition.surface)
     plan = plan_scan(
-        partition,
-        last,
-        run_id=options.run_id,
-        resumed_runs=options.resumed_runs,
+        start.partition,
+        start.last,
+        run_id=run.beginning.run_id,
+        resumed_runs=run.beginning.resumed,
         now=now,
-        fresh_within=options.fresh_within,
+        fresh_within=request.within,
         new_id=run.new_id,
-        run_kind=options.run_kind,
-        known_seq=depth.known_seq,
+        run_kind=request.kind,
+        known_seq=start.depth.known_seq,
     )
     checkpoint = plan.checkpoint
     scan = Scan(
-        partition,
-        listed_as or partition.account_id,
-        username,
-        depth,
+        replace(start, seen=frozenset()),
         now,
         checkpoint,
         LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages),
         FeedProgress() if feed is not None and feed.may_be_ordered else None,
         is_done=isinstance(plan, Done),
-        had_cursor=last is not None and last.had_cursor,
     )
     if isinstance(plan, Resume):
         scan.note = f"Resumed after {checkpoint.pages} pages."
-        scan.is_too_old = not began_within(checkpoint.started_at, now=now, within=options.fresh_within)
+        scan.is_too_old = not began_within(checkpoint.started_at, now=now, within=request.within)
         if scan.feed is not None:
             # If pages have shifted, the next one begins with items that an earlier run received.
-            scan.feed = checkpoint.feed(seen)
+            scan.feed = checkpoint.feed(start.seen)
         if scan.guard.repeated or scan.guard.empty:
             # Without the items that an earlier run saw, the next page would count as new.
-            scan.guard.remember(seen)
+            scan.guard.remember(start.seen)
     return scan
 
 
@@ -244,18 +228,16 @@ async def scan_partition(
 
 async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> AsyncGenerator[Response, None]:
     """Yield the pages that are left; each must have landed before the next one is requested."""
-    options = run.options
-    stop = run.stop if scan.partition == CATALOGUE else run.stop_media
+    is_media = scan.partition != CATALOGUE
+    stop = run.stop_media if is_media else run.stop
 
-    def check() -> None:
+    def check(seconds: float = 0.0) -> None:
         stop.check()
-        run.bounds(0.0)
-        if options.max_requests is not None and run.progress.requests >= options.max_requests:
-            raise RequestsSpent
+        run.bounds(seconds)
 
     @asynccontextmanager
     async def slot() -> AsyncIterator[None]:
-        async with run.slots.requests.one(scan.checkpoint.pages) if scan.in_slots else nullcontext():
+        async with run.slots.requests.one(scan.checkpoint.pages) if is_media else nullcontext():
             await run.pacer.turn(run.clock, partial(stop.sleep, run.clock), check)
             run.progress.requests += 1
             run.progress.retries += bool(scan.failures)
@@ -268,16 +250,15 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             run.answered(budget.scope, limited=False)
 
     async def sleep(seconds: float) -> None:
-        stop.check()
-        run.bounds(seconds)
-        await (sleep_without_slot(run, stop, seconds) if scan.in_slots else stop.sleep(run.clock, seconds))
+        check(seconds)
+        await (sleep_without_slot(run, seconds) if is_media else stop.sleep(run.clock, seconds))
 
     while scan.checkpoint.state is ScanState.SCANNING:
         yield await fetch_with_retry(
             run.send,
-            _request(scan, options.page_size),
+            _request(scan, run.request.page_size),
             budget,
-            policy=options.policy,
+            policy=_POLICY,
             clock=run.clock,
             random=run.random,
             failures=scan.failures,
@@ -286,17 +267,17 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             on_wait=partial(_start_cooldown, run),
             uses_try=lambda error: not (error.is_limit and run.pacer.rate.is_limited(run.clock.monotonic())),
             about=scan.about,
-            host=options.host,
+            host=(run.request.base_url or "").partition("://")[2],
         )
         scan.failures.clear()
 
 
-async def sleep_without_slot(run: ScanContext, stop: StopSignal, seconds: float) -> None:
-    """Release the slot of a scan for a sleep, which ends early if the signal is set."""
+async def sleep_without_slot(run: ScanContext, seconds: float) -> None:
+    """Release the slot of a media scan for a sleep, which ends early if an error stops these scans."""
     run.progress.waiting += 1
     try:
         async with run.slots.release_slot():
-            await stop.sleep(run.clock, seconds)
+            await run.stop_media.sleep(run.clock, seconds)
     finally:
         run.progress.waiting -= 1
 
@@ -305,7 +286,7 @@ def _request(scan: Scan, page_size: int) -> ApiRequest:
     partition, cursor = scan.partition, scan.checkpoint.cursor
     if partition == CATALOGUE:
         return accounts_request(cursor, page_size)
-    return feed_request(FEEDS[partition.surface], scan.listed_as, cursor, page_size)
+    return feed_request(FEEDS[partition.surface], scan.start.listed_as, cursor, page_size)
 
 
 async def _start_cooldown(run: ScanContext, scope: str, resume_after: datetime) -> None:
@@ -322,7 +303,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     page, now = response.page, run.clock.now()
     received = ReceivedPage(
         partition=scan.partition,
-        run_id=run.options.run_id,
+        run_id=run.beginning.run_id,
         scan_id=scan.checkpoint.scan_id,
         page=scan.checkpoint.pages + 1,
         received_at=now,
@@ -334,18 +315,18 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
         await _land(run, scan, page.items, PageCommit(received))
         raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
-    scan.guard.follow(response, _identities(response, run.options.mapping))
+    scan.guard.follow(response, _identities(response, run.request.mapping))
     feed = scan.feed
     if feed is not None:
         feed = read_page(
             feed,
             run.read_posts(page.body),
-            known=scan.depth.known,
-            older_than=scan.checkpoint.started_at - run.options.lookback,
+            known=scan.start.depth.known,
+            older_than=scan.checkpoint.started_at - run.request.lookback,
             received_at=now,
         )
     checkpoint = scan.checkpoint.advance(
-        run_id=run.options.run_id,
+        run_id=run.beginning.run_id,
         next_cursor=page.next_cursor,
         items=page.items,
         rejected=_rejected_on(run, response),
@@ -353,7 +334,8 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         repeated_pages=scan.guard.repeated,
         empty_pages=scan.guard.empty,
         feed=feed,
-        full_share=None if feed is None else scan.depth.full_share,
+        # After a full scan that was due, the next one is due after a whole interval.
+        full_share=1.0 if feed is not None and scan.start.depth.full is FullReason.DUE else None,
     )
     outcome = None
     if checkpoint.state is not ScanState.SCANNING and not scan.is_too_old:
@@ -366,7 +348,8 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
 
 def _may_end(scan: Scan, fault: CursorFault) -> bool:
     """Return whether the list may end with a page without a cursor: if no page of it had one, now or last time."""
-    return fault.may_end and not scan.had_cursor and not scan.checkpoint.had_cursor
+    last = scan.start.last
+    return fault.may_end and not scan.checkpoint.had_cursor and (last is None or not last.had_cursor)
 
 
 async def _land(run: ScanContext, scan: Scan, items: int, commit: PageCommit) -> None:
@@ -428,14 +411,14 @@ def _restarts(scan: Scan, error: Exception) -> bool:
 def _scan_again(run: ScanContext, scan: Scan, note: str) -> None:
     before, now = scan.checkpoint, run.clock.now()
     # After a violation of the order, the scan must be full.
-    known_seq = scan.depth.known_seq if before.order_broken_by is None else None
+    known_seq = scan.start.depth.known_seq if before.order_broken_by is None else None
     scan.checkpoint = Checkpoint(
         scan.partition,
         run.new_id(),
-        run.options.run_id,
+        run.beginning.run_id,
         now,
         now,
-        run_kind=run.options.run_kind,
+        run_kind=run.request.kind,
         known_seq=known_seq,
     )
     scan.guard = LoopGuard.after(None)
@@ -448,6 +431,15 @@ def _scan_again(run: ScanContext, scan: Scan, note: str) -> None:
 async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | RunStopped | RequestsSpent) -> Outcome:
     """Land the outcome of an error. A key or a permission that is missing stops the run, or its media scans."""
     outcome = outcome_of(error, run, scan)
+    if isinstance(error, Deferred):
+        until = error.resume_after
+        facts = {**scan.about, "code": outcome.error_code, **(error.error.facts if error.error else {})}
+        _log.info(
+            "%s: deferred; cooldown until %s UTC",
+            scan.partition,
+            f"{until:%F %T}",
+            extra={**facts, "resume_after": until},
+        )
     if not isinstance(error, ApiError):
         return await _land_outcome(run, outcome)
     failure = error.failure
@@ -460,7 +452,7 @@ async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | Ru
     if failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_"):
         # A checkpoint without pages is not stored; the one before the restart is.
         dead = scan.checkpoint if scan.checkpoint.pages else scan.refused
-        abandoned = dead.abandon(run_id=run.options.run_id, at=outcome.ended_at) if dead else None
+        abandoned = dead.abandon(run_id=outcome.run_id, at=outcome.ended_at) if dead else None
     await run.land(PageCommit(_unreadable_page(run, scan, failure), abandoned, (outcome,)))
     return outcome
 
@@ -468,37 +460,21 @@ async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | Ru
 def outcome_of(error: ApiError | Deferred | RunStopped | RequestsSpent, run: ScanContext, scan: Scan) -> Outcome:
     """Return the outcome of a scan that an error ended (API 7)."""
     if isinstance(error, RequestsSpent):
-        most = count(run.options.max_requests or 0, "request")
-        detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
-        return _outcome(run, scan, OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=detail)
+        return _outcome(run, scan, OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=str(error))
     if isinstance(error, Deferred):
-        return _deferred(run, scan, error)
-    failure = error.failure
-    return _outcome(
-        run,
-        scan,
-        OutcomeKind(failure.outcome),
-        error_code=failure.code,
-        http_status=failure.status,
-        correlation_id=failure.correlation_id,
-        detail=failure.message,
-    )
+        earlier = {"error_code": "rate_limited", "detail": "A cooldown from an earlier run is still active."}
+        described = _described(error.error) if error.error else earlier
+        return _outcome(run, scan, OutcomeKind.DEFERRED, resume_after=error.resume_after, **described)
+    return _outcome(run, scan, OutcomeKind(error.failure.outcome), **_described(error.failure))
 
 
-def _deferred(run: ScanContext, scan: Scan, deferred: Deferred) -> Outcome:
-    error, until = deferred.error, deferred.resume_after
-    facts = {**scan.about, **(error.facts if error else {"code": "rate_limited"}), "resume_after": until}
-    _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{until:%F %T}", extra=facts)
-    return _outcome(
-        run,
-        scan,
-        OutcomeKind.DEFERRED,
-        error_code=error.code if error else "rate_limited",
-        http_status=error.status if error else None,
-        correlation_id=error.correlation_id if error else None,
-        resume_after=until,
-        detail=error.message if error else "A cooldown from an earlier run is still active.",
-    )
+def _described(failure: Failure) -> dict[str, object]:
+    return {
+        "error_code": failure.code,
+        "http_status": failure.status,
+        "correlation_id": failure.correlation_id,
+        "detail": failure.message,
+    }
 
 
 def _unreadable_page(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPage | None:
@@ -507,7 +483,7 @@ def _unreadable_page(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPa
         return None
     return ReceivedPage(
         partition=scan.partition,
-        run_id=run.options.run_id,
+        run_id=run.beginning.run_id,
         scan_id="",
         page=scan.checkpoint.pages + 1,
         received_at=run.clock.now(),
@@ -525,7 +501,7 @@ async def _land_outcome(run: ScanContext, outcome: Outcome) -> Outcome:
 def _outcome(run: ScanContext, scan: Scan, kind: OutcomeKind, **details: object) -> Outcome:
     return Outcome(
         partition=scan.partition,
-        run_id=run.options.run_id,
+        run_id=run.beginning.run_id,
         kind=kind,
         started_at=scan.began,
         ended_at=run.clock.now(),

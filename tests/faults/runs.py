@@ -106,8 +106,6 @@ async def sync(
             random=lambda: 0.5,
             new_id=lambda: f"{began:.0f}-{next(ids)}",
             slots=Slots(4),
-            page_size=2,
-            max_wait=MAX_WAIT,
         )
         report = await run_sync(request(folder), resources)
     return await asyncio.to_thread(read, folder, report)

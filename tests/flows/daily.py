@@ -37,12 +37,12 @@ class DailyRuns:
 
     def resources(self) -> AbstractAsyncContextManager[RunResources]:
         """Open the resources of a run."""
-        return open_run_resources(self.folder, self.service, page_size=PAGE, slots=Slots(1))
+        return open_run_resources(self.folder, self.service, slots=Slots(1))
 
     async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
         """Run a sync, then let `days` pass; `cursors` are those of the posts' pages of account 1 that it requested."""
         before = len(self.service.post_cursors())
-        run_request = replace(request(self.folder), **{"mode": "incremental", **changes})
+        run_request = replace(request(self.folder), **{"mode": "incremental", "page_size": PAGE, **changes})
         async with self.resources() as resources:
             report = await run_sync(run_request, resources)
         self.cursors = self.service.post_cursors()[before:]

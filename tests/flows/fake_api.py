@@ -15,6 +15,7 @@ from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import START, VirtualClock
 
@@ -116,7 +117,7 @@ def is_posts(request: ApiRequest, account: int) -> bool:
 
 
 def request(folder: Path) -> RunRequest:
-    return RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "test")
+    return RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "test", page_size=2, max_wait=100.0)
 
 
 def resources_with(service: FakeApi, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of RunResources
@@ -127,8 +128,6 @@ def resources_with(service: FakeApi, warehouse: Warehouse, **changes: Any) -> Ru
         "random": lambda: 0.5,
         "new_id": lambda: f"{service.clock.passed:.0f}-{next(_IDS)}-{id(service)}",
         "slots": Slots(4),
-        "page_size": 2,
-        "max_wait": 100.0,
     }
     return RunResources(**(resources | changes))
 
@@ -140,12 +139,15 @@ async def scanning(resources: RunResources) -> AsyncIterator[RunResources]:
 
 
 @asynccontextmanager
-async def open_run_resources(folder: Path, service: FakeApi, **changes: Any) -> AsyncIterator[RunResources]:  # noqa: ANN401
+async def open_run_resources(
+    folder: Path,
+    service: FakeApi,
+    mapping: Mapping = BUILT_IN,
+    **changes: Any,  # noqa: ANN401 - fields of RunResources
+) -> AsyncIterator[RunResources]:
     """Open a real warehouse in a folder; yield the resources of a run on it."""
     async with (
-        open_warehouse(
-            folder / "warehouse.duckdb", "a test", now=START, mapping=changes.get("mapping", BUILT_IN)
-        ) as warehouse,
+        open_warehouse(folder / "warehouse.duckdb", "a test", now=START, mapping=mapping) as warehouse,
         scanning(resources_with(service, warehouse, **changes)) as resources,
     ):
         yield resources

@@ -9,14 +9,13 @@ from io import BytesIO
 from typing import Any
 
 from flows.config.settings import Settings
-from flows.engine.accounts import AccountScan
+from flows.engine.accounts import AccountScan, Ended
 from flows.engine.concurrency import Slots
 from flows.engine.dask import DaskScans
 from flows.engine.dask_task import WORKER_DIED, Task, TaskClock, scan_task
 from flows.engine.run import RunResources
 from flows.engine.scan import ScanContext
 from models.clock import Clock
-from models.runs import Outcome
 
 Handler = Callable[[tuple[float, list[Any]]], None]
 Fate = Callable[[Task, bytes], bytes | None]
@@ -93,10 +92,10 @@ async def in_tasks(
     settings = Settings(base_url="http://127.0.0.1", api_key="key", concurrency=2)
     of_runs: dict[str, DaskScans] = {}
 
-    async def scan_account(run: ScanContext, account: AccountScan, ended: Callable[[Outcome], None]) -> None:
-        if run.options.run_id not in of_runs:
-            of_runs[run.options.run_id] = DaskScans(client, settings, threads=2)
-        await of_runs[run.options.run_id].scan_account(run, account, ended)
+    async def scan_account(run: ScanContext, account: AccountScan, ended: Ended) -> None:
+        if run.beginning.run_id not in of_runs:
+            of_runs[run.beginning.run_id] = DaskScans(client, settings, threads=2)
+        await of_runs[run.beginning.run_id].scan_account(run, account, ended)
 
     try:
         yield replace(resources, slots=Slots(100), scan_account=scan_account), client

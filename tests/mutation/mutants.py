@@ -319,8 +319,8 @@ MUTANTS = (
     Mutant(
         "a scan that begins again forgets that the order was broken",
         "flows/engine/scan.py",
-        "known_seq = scan.depth.known_seq if before.order_broken_by is None else None",
-        "known_seq = scan.depth.known_seq",
+        "known_seq = scan.start.depth.known_seq if before.order_broken_by is None else None",
+        "known_seq = scan.start.depth.known_seq",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(
@@ -332,9 +332,9 @@ MUTANTS = (
     ),
     Mutant(
         "a run makes more requests than it may",
-        "flows/engine/scan.py",
-        "run.progress.requests >= options.max_requests:",
-        "run.progress.requests > options.max_requests:",
+        "flows/engine/run.py",
+        "progress.requests >= request.max_requests:",
+        "progress.requests > request.max_requests:",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(
@@ -466,13 +466,13 @@ MUTANTS = (
     Mutant(
         "media of expired accounts are asked for",
         "flows/engine/batch_scan.py",
-        "(resources.scan_expired or not account.expired)",
-        "(not resources.scan_expired or not account.expired)",
+        "(run.request.scan_expired or not account.expired)",
+        "(not run.request.scan_expired or not account.expired)",
         ("tests/flows/engine/test_flows_pipeline.py",),
     ),
     Mutant(
         "a backfill takes the nightly's place",
-        "flows/engine/run.py",
+        "flows/engine/scan.py",
         "        run_kind=request.kind,\n",
         '        run_kind="sync",\n',
         ("tests/flows/engine/test_flows_backfill.py",),
@@ -494,7 +494,7 @@ MUTANTS = (
     Mutant(
         "the log forgets which account was retried",
         "flows/engine/scan.py",
-        'return {"partition": str(self.partition), "account": account, "username": self.username}',
+        'return {"partition": str(self.partition), "account": account, "username": self.start.username}',
         'return {"partition": str(self.partition), "account": account, "username": None}',
         ("tests/flows/cli/test_flows_json_log.py",),
     ),

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +101,12 @@ async def _two_days(folder: Path) -> None:
 
     service = Hostile(accounts=1)
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START, new_id=lambda: "w") as warehouse:
-        resources = resources_with(service, warehouse, page_size=50)
-        await run_sync(request(folder), resources)
+        resources = resources_with(service, warehouse)
+        asked = replace(request(folder), page_size=50)
+        await run_sync(asked, resources)
         service.failure = refuse
         service.clock.passed += 3600
-        await run_sync(request(folder), resources)
+        await run_sync(asked, resources)
 
 
 @pytest.fixture

@@ -297,6 +297,8 @@ class Simulator:
             lookback=LOOKBACK,
             full_refresh_every=EVERY,
             max_requests=day.max_requests,
+            page_size=day.page_size,
+            max_wait=day.max_wait,
         )
 
     async def _process(self, loop: VirtualLoop, number: int, day: Day, random: Random) -> RunReport:
@@ -316,8 +318,6 @@ class Simulator:
                 random=random.random,
                 new_id=lambda: f"{number}-{next(ids)}",
                 slots=Slots(day.concurrency),
-                page_size=day.page_size,
-                max_wait=day.max_wait,
             )
             return await self.sync(request, resources)
 

@@ -28,8 +28,9 @@ async def test_the_status_shows_the_age_of_scans_and_lists_gaps(
     seldom = timedelta(days=300)
 
     async def sync() -> None:
-        async with open_run_resources(tmp_path, service, page_size=10) as resources:
-            await run_sync(replace(request(tmp_path), mode="incremental", full_refresh_every=seldom), resources)
+        async with open_run_resources(tmp_path, service) as resources:
+            changed = replace(request(tmp_path), mode="incremental", full_refresh_every=seldom, page_size=10)
+            await run_sync(changed, resources)
         clock.days(1)
 
     await sync()

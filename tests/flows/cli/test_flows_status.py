@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ def _settings() -> Settings:
 
 async def _run(service: FakeApi, folder: Path, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
     asked = request(folder)
-    async with open_run_resources(folder, service, page_size=50) as resources:
-        return await run_sync(RunRequest(asked.snapshot, asked.within, "test", **changes), resources)
+    async with open_run_resources(folder, service) as resources:
+        return await run_sync(RunRequest(asked.snapshot, asked.within, "test", max_wait=100.0, **changes), resources)
 
 
 def _looked(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> tuple[ExitCode, dict[str, Any]]:
@@ -332,8 +333,8 @@ def synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
     async def run() -> None:
-        async with open_run_resources(tmp_path, FakeApi(), base_url=SERVICE) as resources:
-            await run_sync(request(tmp_path), resources)
+        async with open_run_resources(tmp_path, FakeApi()) as resources:
+            await run_sync(replace(request(tmp_path), base_url=SERVICE), resources)
 
     asyncio.run(run())
 
@@ -433,7 +434,7 @@ async def test_before_anything_is_published_an_interrupted_run_is_shown(
 
 async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path, said: list[str]) -> None:
     status_path(tmp_path / SNAPSHOT).mkdir()
-    async with open_run_resources(tmp_path, FakeApi(), page_size=50) as resources:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
         found = await run_sync(request(tmp_path), resources)
     assert found.state is RunState.COMPLETE
     assert all("status.json: Is a directory" in line for line in said)

@@ -62,8 +62,8 @@ def hexed(number: int) -> int:
 
 async def synced(folder: Path, service: FakeApi, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
     service.clock.passed = max(service.clock.passed, day * DAY)
-    async with open_run_resources(folder, service, page_size=50, base_url=url) as resources:
-        return await run_sync(replace(request(folder), **asked), resources)
+    async with open_run_resources(folder, service) as resources:
+        return await run_sync(replace(request(folder), page_size=50, base_url=url, **asked), resources)
 
 
 async def stored(folder: Path, service: FakeApi, query: str) -> list[tuple[Any, ...]]:

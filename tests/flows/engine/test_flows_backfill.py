@@ -188,7 +188,7 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
     limited = Refusal(429, "rate_limited", retry_after=7200)
     service = FakeApi(accounts=4, posts=120, expired=frozenset({3}))
     service.failure = lambda request: limited if is_posts(request, 4) else None
-    async with open_run_resources(tmp_path, service, page_size=50) as resources:
+    async with open_run_resources(tmp_path, service) as resources:
         report = await sync(tmp_path, resources)
         assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
         now = resources.clock.now()

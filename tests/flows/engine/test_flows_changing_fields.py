@@ -84,5 +84,5 @@ async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path) -> Non
     assert (await _warnings(tmp_path, service, 4))[3]
     mapping = replace(BUILT_IN, ignore=("/meta/at",))
     async with open_run_resources(tmp_path, service, mapping=mapping) as resources:
-        report = await run_sync(request(tmp_path), resources)
+        report = await run_sync(replace(request(tmp_path), mapping=mapping), resources)
     assert (report.warnings, report.media) == ((), MergeStats())

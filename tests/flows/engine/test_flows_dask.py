@@ -58,7 +58,7 @@ class Late(VirtualClock):
 
 
 def _accounts(task: Task) -> set[int]:
-    return {int(account.account.account_id[-3:]) for account in task.accounts}
+    return {int(account.budget.scope[-3:]) for account in task.accounts}
 
 
 async def test_times_are_those_of_the_run_and_no_task_has_the_key(tmp_path: Path) -> None:

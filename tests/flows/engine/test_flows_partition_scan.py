@@ -53,10 +53,10 @@ ORDER BY resource, account_id, surface
 async def _run(
     folder: Path,
     service: FakeApi,
-    **changes: Any,  # noqa: ANN401 - fields of Means
+    **changes: Any,  # noqa: ANN401 - fields of RunRequest
 ) -> tuple[RunReport, dict[tuple[str, str], tuple[Any, ...]]]:
-    async with open_run_resources(folder, service, **changes) as resources:
-        report = await run_sync(request(folder), resources)
+    async with open_run_resources(folder, service, mapping=changes.get("mapping", BUILT_IN)) as resources:
+        report = await run_sync(replace(request(folder), **changes), resources)
         outcomes = {row[:2]: row[2:] for row in await rows(resources, _OUTCOMES.format(run_id=report.run_id))}
         (missing,) = await rows(resources, "SELECT count(*) FROM core.runs WHERE state = 'running'")
     assert missing == (0,)

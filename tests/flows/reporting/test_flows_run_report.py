@@ -46,11 +46,11 @@ class Named(FakeApi):
 async def _syncs(folder: Path, service: FakeApi, *changes: Callable[[], None]) -> list[RunReport]:
     """Make each change and run a sync after it, 24 hours apart."""
     reports = []
-    async with open_run_resources(folder, service, page_size=50) as resources:
+    async with open_run_resources(folder, service) as resources:
         for day, change in enumerate(changes):
             service.clock.passed = max(service.clock.passed, day * DAY)
             change()
-            reports.append(await run_sync(request(folder), resources))
+            reports.append(await run_sync(replace(request(folder), page_size=50), resources))
     return reports
 
 
@@ -119,8 +119,8 @@ async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
 async def test_a_backfill_reports_the_tokens_of_its_own_accounts(tmp_path: Path) -> None:
     service = FakeApi(accounts=4, expired=frozenset({1, 2}))
     await _syncs(tmp_path, service, _nothing)
-    async with open_run_resources(tmp_path, service, page_size=50) as resources:
-        chosen = replace(request(tmp_path), selection=Selection(accounts=("user_1", "user_3")))
+    async with open_run_resources(tmp_path, service) as resources:
+        chosen = replace(request(tmp_path), page_size=50, selection=Selection(accounts=("user_1", "user_3")))
         report = await run_sync(chosen, resources)
     assert _names(report.data["expired"]) == ["user_1"]
 
