@@ -6,18 +6,22 @@ from itertools import groupby, pairwise, takewhile
 from typing import Annotated, Any
 
 import typer
+from humanize import precisedelta
 
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.output.terminal import WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import load
+from flows.config.settings import Settings, load
 from flows.reporting.words import count, join, moment
+from models.feeds import FEEDS, LIFETIMES
 from models.removal import CONFIRM_AFTER_HOURS
+from models.schema.fields import MEDIA
 from models.text import one_line
 
 Record = dict[str, Any]
@@ -25,7 +29,7 @@ Record = dict[str, Any]
 _SQL = statements(__name__)
 
 # Columns of media_history that are not content.
-_OF_VERSIONS = {"account_id", "surface", "media_id", "ig_username", "valid_from", "valid_to"}
+_OF_VERSIONS = {"account_id", "surface", "media_id", "ig_username", "valid_from", "valid_to", "raw_landed"}
 
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
@@ -71,9 +75,9 @@ def item_events(
 def item_state(item: Record) -> str:
     """Return a sentence about whether an item is present, missing or removed, and why; no IO."""
     if item["removal"] == "expired":
-        return (
-            f"Expired: a scan that ended {moment(item['removed_at'])} UTC did not list it 24 hours after publication."
-        )
+        lifetime = LIFETIMES.get(item["surface"])
+        age = "after its lifetime" if lifetime is None else f"more than {precisedelta(lifetime)} after publication"
+        return f"Expired: a scan that ended {moment(item['removed_at'])} UTC did not list it, {age}."
     if item["removed_at"] is not None:
         ended = moment(item["removed_at"])
         return f"Removed: two complete scans in a row did not list it; the first ended {ended} UTC. The row is kept."
@@ -88,14 +92,16 @@ def item_state(item: Record) -> str:
     return seen
 
 
-def next_scan(account: Record, surface: Record, *, now: datetime) -> str:
-    """Return what the next run will do for an account's surface; no IO."""
-    if account["status"] == "token_expired":
+def next_scan(account: Record, surface: Record, settings: Settings, *, now: datetime) -> str:
+    """Return what the next sync will do for an account's surface; no IO."""
+    if account["status"] == "token_expired" and not settings.scan_expired:
         return "is skipped until the token is renewed, unless GRAMHOUSE_SCAN_EXPIRED is set"
     if (until := surface["resume_after"]) is not None and until > now:
         return f"waits until {moment(until, seconds=True)} UTC, as the API asked"
     if surface["gap_resumes"]:
         return f"resumes after page {surface['gap_pages']}, or begins again if that was too long ago"
+    if settings.sync_mode == "incremental" and (due := surface["full_due_at"]) is not None and due > now:
+        return f"begins at the first page and ends at known posts; a full one is due {moment(due)} UTC"
     return "begins at the first page"
 
 
@@ -109,22 +115,43 @@ def with_runs(events: list[Record], runs: Sequence[Record]) -> list[Record]:
     return [{"run_id": run_at(event["at"]), **event} for event in events]
 
 
-def _item(opened: Snapshot, key: Sequence[str], *, with_raw: bool) -> Record:
-    versions, counts = opened.query(_SQL["versions"], key).records(), opened.query(_SQL["counts"], key).records()
-    received = opened.query(_SQL["raw"], key).records() if with_raw else []
-    [item] = opened.query(_SQL["item"], key).records()
+def _relations(opened: Snapshot, table: str) -> dict[str, str]:
+    """Return what the queries read for the items of a table: the items, their versions and their counts."""
+    if table == MEDIA:
+        return {"items": MEDIA, "versions": f"{MEDIA}_history", "counts": f"{MEDIA}_metrics"}
+    # A feed's own views name their columns as they like.
+    columns = opened.query(f"FROM core.{table}_superseded LIMIT 0").columns
+    names = ", ".join(quoted(name) for name in columns if name not in ("valid_from", "valid_to", "overflow"))
+    earlier = f"SELECT {names}, valid_from, valid_to FROM core.{table}_superseded"  # noqa: S608 - quoted
+    current = f"SELECT {names}, content_changed_at, NULL FROM core.{table}"  # noqa: S608 - quoted
+    return {
+        "items": f"({_SQL['own_items'].replace('{table}', table)})",
+        "versions": f"({earlier} UNION ALL {current})",
+        "counts": f"core.{table}_metrics",
+    }
+
+
+def _item(opened: Snapshot, table: str, key: Sequence[str], *, with_raw: bool) -> Record:
+    relations = _relations(opened, table)
+
+    def rows(name: str) -> list[Record]:
+        return opened.query(_SQL[name].format(**relations), key).records()
+
+    versions, counts = rows("versions"), rows("counts")
+    received = rows("raw") if with_raw else []
+    [item] = rows("item")
     events = with_runs(item_events(item, versions, counts, received), opened.query(_SQL["runs"]).records())
     return {"state": item_state(item), "item": item, "events": events}
 
 
-def _account(opened: Snapshot, account_id: str, *, now: datetime) -> Record:
+def _account(opened: Snapshot, account_id: str, settings: Settings, *, now: datetime) -> Record:
     [account] = opened.query(_SQL["account"], [account_id]).records()
     surfaces = opened.query(_SQL["surfaces"], [account_id]).records()
     events = [{"event": "status", **row} for row in opened.query(_SQL["statuses"], [account_id]).records()]
     events += [{"event": "scan", **row} for row in opened.query(_SQL["outcomes"], [account_id]).records()]
     return {
         "account": account,
-        "surfaces": [row | {"next_scan": next_scan(account, row, now=now)} for row in surfaces],
+        "surfaces": [row | {"next_scan": next_scan(account, row, settings, now=now)} for row in surfaces],
         "events": _in_order(events),
     }
 
@@ -166,7 +193,7 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
     if "item" in explained:
         item = explained["item"]
         yield f"[bold]{clean(item['surface'])} {clean(item['media_id'])}[/] of {clean(item['ig_username'] or '?')}"
-        if item["permalink"]:
+        if item.get("permalink"):
             yield f"  {clean(item['permalink'])}"
         yield f"  {explained['state']}"
     else:
@@ -183,16 +210,25 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
     yield from _timeline(explained["events"], raw=raw)
 
 
-def _explained(opened: Snapshot, what: str, *, with_raw: bool) -> list[Record]:
-    found = opened.query(_SQL["found"], [what.strip()]).records()
+def _found(opened: Snapshot, what: str) -> list[Record]:
+    """Return the accounts and items with this id, name or address; of items with their table."""
+    found = opened.query(_SQL["found"], [what]).records()
+    present = {name for (name,) in opened.query(_SQL["core_tables"]).rows}
+    for table in sorted({feed.table for feed in FEEDS.values()} & present - {MEDIA}):
+        found += opened.query(_SQL["found_own"].format(table=table), [what]).records()
+    return found
+
+
+def _explained(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool) -> list[Record]:
+    found = _found(opened, what.strip())
     if not found:
         message = f"The snapshot has no item or account {what!r}. Fix: `gramhouse accounts` lists the accounts."
         raise SettingsError(message)
     now = SystemClock().now()
     return [
-        _account(opened, row["account_id"], now=now)
+        _account(opened, row["account_id"], settings, now=now)
         if row["media_id"] is None
-        else _item(opened, [row["account_id"], row["surface"], row["media_id"]], with_raw=with_raw)
+        else _item(opened, row["table"], [row["account_id"], row["surface"], row["media_id"]], with_raw=with_raw)
         for row in found
     ]
 
@@ -210,16 +246,17 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show what is known of one item or account, in order of time, and why an item is or is not removed."""
-    path = current_snapshot(load(snapshot=snapshot))
+    settings = load(snapshot=snapshot)
+    path = current_snapshot(settings)
     try:
         with open_snapshot(path, with_raw=True) as opened:
-            found = _explained(opened, what, with_raw=True)
+            found = _explained(opened, what, settings, with_raw=True)
     except WarehouseUnusable as error:
         if raw:
             raise
         err.print(f"{WARN} Without the raw store: {clean(error)}", soft_wrap=True)
         with open_snapshot(path) as opened:
-            found = _explained(opened, what, with_raw=False)
+            found = _explained(opened, what, settings, with_raw=False)
     for event in (event for each in found for event in each["events"]):
         if not raw:
             event.pop("payload", None)

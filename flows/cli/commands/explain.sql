@@ -1,26 +1,41 @@
 -- What the snapshot knows of one item or one account. The parameters are its id, and the surface and media id of an item.
 
 -- name: found
-SELECT account_id, ig_username, NULL AS surface, NULL AS media_id FROM accounts
+SELECT account_id, ig_username, NULL AS surface, NULL AS media_id, NULL AS "table" FROM accounts
 WHERE account_id = lower($1) OR ig_username = $1 OR public_id = $1
 UNION ALL
-SELECT account_id, ig_username, surface, media_id FROM media WHERE media_id = $1 OR permalink = $1
+SELECT account_id, ig_username, surface, media_id, 'media' FROM media WHERE media_id = $1 OR permalink = $1
 ORDER BY ALL
+
+-- name: core_tables
+SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'core'
+
+-- name: found_own
+SELECT account_id, surface, media_id, '{table}' AS "table" FROM core.{table} WHERE media_id = $1 ORDER BY ALL
+
+-- name: own_items
+-- The items of a feed with tables of its own, with what the view `media` adds.
+SELECT
+    t.* EXCLUDE (overflow, payload_hash), a.ig_username,
+    if(t.removed_at IS NULL, greatest(t.written_at, c.complete_at, c.recent_at), t.written_at) AS last_seen_at
+FROM core.{table} AS t
+LEFT JOIN accounts AS a USING (account_id)
+LEFT JOIN completed_scans AS c USING (account_id, surface)
 
 -- name: item
 SELECT m.*, n.missing_since, c.complete_at, a.token_expired_since
-FROM media AS m
+FROM {items} AS m
 LEFT JOIN core.missing_items AS n USING (account_id, surface, media_id)
 LEFT JOIN completed_scans AS c USING (account_id, surface)
 LEFT JOIN accounts AS a USING (account_id)
 WHERE m.account_id = $1 AND m.surface = $2 AND m.media_id = $3
 
 -- name: versions
-SELECT * FROM media_history WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY valid_from, valid_to
+SELECT * FROM {versions} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY valid_from, valid_to
 
 -- name: counts
 SELECT observed_at AS at, metric, lag(value) OVER (PARTITION BY metric ORDER BY observed_at) AS old, value
-FROM media_metrics WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY observed_at, metric
+FROM {counts} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY observed_at, metric
 
 -- name: raw
 SELECT seen_at, run_id, correlation_id, payload
@@ -32,7 +47,7 @@ SELECT * FROM accounts WHERE account_id = $1
 -- name: surfaces
 SELECT
     f.surface, f.complete_at, f.recent_at, f.outcome, f.error_code, f.resume_after, f.last_tried_at, f.is_stale,
-    f.items_missing, f.gap_since, g.pages AS gap_pages, g.cursor IS NOT NULL AS gap_resumes
+    f.items_missing, f.item_order, f.full_due_at, f.gap_since, g.pages AS gap_pages, g.cursor IS NOT NULL AS gap_resumes
 FROM freshness AS f LEFT JOIN gaps AS g USING (account_id, surface)
 WHERE f.account_id = $1 ORDER BY f.surface
 

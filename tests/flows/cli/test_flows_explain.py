@@ -10,6 +10,7 @@ import pytest
 
 from connectors.warehouse.storage.connection import connect
 from flows.cli.commands.explain import item_state, next_scan
+from flows.config.settings import Settings
 from models.partition import CATALOGUE
 from tests.cli_runner import Cli
 from tests.warehouse.rig import ANNA, POSTS, STORIES, Rig, Scan, account, at
@@ -112,7 +113,8 @@ def test_without_the_raw_store_the_rest_is_explained(explain: Explain, folder: P
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-SURFACE = {"resume_after": None, "gap_resumes": None, "gap_pages": None}
+SURFACE = {"resume_after": None, "gap_resumes": None, "gap_pages": None, "full_due_at": None}
+LATER = {"full_due_at": NOW + timedelta(hours=1)}
 
 
 @pytest.mark.parametrize(
@@ -124,10 +126,18 @@ SURFACE = {"resume_after": None, "gap_resumes": None, "gap_pages": None}
         ("active", {"resume_after": NOW - timedelta(hours=1)}, "begins at the first page"),
         ("active", {"gap_resumes": True, "gap_pages": 3}, "resumes after page 3"),
         ("active", {"gap_resumes": False, "gap_pages": 3}, "begins at the first page"),
+        ("active", LATER, "begins at the first page and ends at known posts; a full one is due 2026-03-01 01:00 UTC"),
     ],
 )
 def test_what_the_next_run_will_do(status: str, changed: dict[str, object], expected: str) -> None:
-    assert next_scan({"status": status}, SURFACE | changed, now=NOW).startswith(expected)
+    incremental = Settings(sync_mode="incremental")
+    assert next_scan({"status": status}, SURFACE | changed, incremental, now=NOW).startswith(expected)
+
+
+def test_the_next_run_follows_the_settings() -> None:
+    assert next_scan({"status": "active"}, SURFACE | LATER, Settings(), now=NOW) == "begins at the first page"
+    scanned = next_scan({"status": "token_expired"}, SURFACE, Settings(scan_expired=True), now=NOW)
+    assert scanned == "begins at the first page"
 
 
 @pytest.mark.parametrize(
@@ -135,9 +145,9 @@ def test_what_the_next_run_will_do(status: str, changed: dict[str, object], expe
     [
         ({}, "Present: last seen 2026-03-01 00:00 UTC."),
         ({"token_expired_since": NOW}, "Not scanned since the account's token expired (2026-03-01 00:00 UTC)."),
-        ({"removed_at": NOW, "removal": "expired"}, "Expired: a scan that ended 2026-03-01 00:00 UTC"),
+        ({"removed_at": NOW, "removal": "expired"}, "did not list it, more than 1 day after publication."),
     ],
 )
 def test_why_an_item_is_present_or_expired(changed: dict[str, object], expected: str) -> None:
     names = ("removal", "removed_at", "missing_since", "token_expired_since")
-    assert expected in item_state(dict.fromkeys(names) | {"last_seen_at": NOW} | changed)
+    assert expected in item_state(dict.fromkeys(names) | {"last_seen_at": NOW, "surface": "stories"} | changed)
