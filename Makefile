@@ -189,7 +189,7 @@ format: $(VENV)/.dev ## Format the code.
 
 dictionary: $(VENV)/.runtime ## Generate docs/data-dictionary.md and the table of docs/settings.md from the declarations.
 	$(BIN)/python -m tests.dictionary > docs/data-dictionary.md
-	$(BIN)/python -m flows.config.settings_table docs/settings.md
+	$(BIN)/python -m tests.settings_table docs/settings.md
 
 notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of sandbox data and update its charts.
 	rm -rf data/notebook && $(BIN)/python -m tests.handoff.days data/notebook

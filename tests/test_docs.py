@@ -13,12 +13,12 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
-from flows.config import settings_table
 from flows.config.settings import load
 from flows.engine.resources import build_request, open_resources
 from flows.orchestration.automations import described
 from flows.pipeline import run_sync
 from models.views import views
+from tests import settings_table
 from tests.dictionary import markdown
 
 ROOT = Path(__file__).parents[1]

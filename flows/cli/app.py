@@ -39,7 +39,21 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     TrackerUnreachable: ExitCode.FAILED,
     ClusterLost: ExitCode.FAILED,
     BucketError: ExitCode.FAILED,
+    QueryError: ExitCode.FAILED,
+    # For example, missing permissions or a full disk: an error of the environment, not a bug.
+    OSError: ExitCode.FAILED,
 }
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, QueryError):
+        return (
+            "This version of gramhouse cannot read the snapshot."
+            f" DuckDB says: {first_line(error)}. Fix: publish a new one with `gramhouse publish`."
+        )
+    if isinstance(error, OSError):
+        return f"{error.filename or 'Standard output'}: {error.strerror or error}. Fix: correct this and retry."
+    return str(error)
 
 
 def _version(*, wanted: bool) -> None:
@@ -119,28 +133,15 @@ def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | 
         return _called(arguments, received), None
     except typer.TyperException as error:
         return error.exit_code, _usage(error, arguments)
-    except tuple(_EXITS) as error:
-        code, message = next(code for kind, code in _EXITS.items() if isinstance(error, kind)), str(error)
-    except QueryError as error:
-        code, message = (
-            ExitCode.FAILED,
-            (
-                "This version of gramhouse cannot read the snapshot."
-                f" DuckDB says: {first_line(error)}. Fix: publish a new one with `gramhouse publish`."
-            ),
-        )
     except BrokenPipeError:
         # The reader of the output closed it, such as `head`.
         return ExitCode.FAILED, None
-    except OSError as error:
-        # For example, missing permissions or a full disk: an error of the environment, not a bug.
-        where = error.filename or "Standard output"
-        code, message = ExitCode.FAILED, f"{where}: {error.strerror or error}. Fix: correct this and retry."
+    except tuple(_EXITS) as error:
+        return next(code for kind, code in _EXITS.items() if isinstance(error, kind)), _say(_message(error))
     except Stopped as stopped:
         return stopped.code, _say(stopped)
     except SystemExit as ended:
         return int(ended.code or 0), None
-    return code, _say(message)
 
 
 def _end(code: int, *, message: str | None, as_json: bool) -> int:

@@ -1,27 +1,24 @@
 """Why the value of a setting is rejected, in plainer words than pydantic's."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final, get_args
 
 from pydantic.fields import FieldInfo
 
 _NUMBERS: Final = ("int_", "float_", "finite_number", "greater_than", "less_than")
 
-_WORDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "missing": "it is missing",
-        "string_type": "it must be text",
-        "string_unicode": "it is not UTF-8",
-        "path_type": "it must be a path",
-        "bool_type": "it must be true or false",
-        "bool_parsing": "it must be true or false",
-        "list_type": "it must be a list",
-        "tuple_type": "it must be a list",
-        "dict_type": "it must be a table",
-        "model_type": "it must be a table",
-    }
-)
+_WORDS: Final[Mapping[str, str]] = {
+    "missing": "it is missing",
+    "string_type": "it must be text",
+    "string_unicode": "it is not UTF-8",
+    "path_type": "it must be a path",
+    "bool_type": "it must be true or false",
+    "bool_parsing": "it must be true or false",
+    "list_type": "it must be a list",
+    "tuple_type": "it must be a list",
+    "dict_type": "it must be a table",
+    "model_type": "it must be a table",
+}
 
 
 def why(error: Mapping[str, Any], field: FieldInfo | None) -> str:

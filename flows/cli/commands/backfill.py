@@ -23,25 +23,19 @@ _SHOWN = 20
 def _show(found: "Forecast", *, as_json: bool) -> None:
     from flows.reporting.dry_run import described
 
+    accounts = [asdict(account) for account in found.scanned]
+    expired = [asdict(account) | {"reason": "token_expired", "resume_after": None} for account in found.expired]
+    cooling = [asdict(account) | {"reason": "cooldown", "resume_after": until} for account, until in found.cooling]
     if as_json:
-        skipped = [{**asdict(account), "reason": "token_expired", "resume_after": None} for account in found.expired]
-        skipped += [
-            {**asdict(account), "reason": "cooldown", "resume_after": until} for account, until in found.cooling
-        ]
-        accounts = [asdict(account) for account in found.scanned]
-        as_of = found.cooldowns.as_of
-        print_json({"accounts": accounts, "requests": found.requests, "skipped": skipped, "cooldowns_as_of": as_of})
+        counts = {"requests": found.requests, "skipped": expired + cooling, "cooldowns_as_of": found.cooldowns.as_of}
+        print_json({"accounts": accounts, **counts})
         return
-    rows = [
-        *((account, account.pages, None) for account in found.scanned),
-        *((account, None, "token expired: skipped") for account in found.expired),
-        *((account, None, f"cooldown until {moment(until)} UTC: deferred") for account, until in found.cooling),
-    ]
+    rows = [row | {"requests": row["pages"], "why": None} for row in accounts]
+    rows += [row | {"requests": None, "why": "token expired: skipped"} for row in expired]
+    for row in cooling:
+        rows.append(row | {"requests": None, "why": f"cooldown until {moment(row['resume_after'])} UTC: deferred"})
     if rows:
-        shown = [
-            asdict(account) | {"surfaces": " and ".join(account.surfaces), "requests": requests, "why": why}
-            for account, requests, why in rows[:_SHOWN]
-        ]
+        shown = [row | {"surfaces": " and ".join(row["surfaces"])} for row in rows[:_SHOWN]]
         columns = {name: name for name in ("surfaces", "requests", "why")}
         print_rows(shown, {"account": "ig_username", **columns, "account id": "account_id"})
     if len(rows) > _SHOWN:

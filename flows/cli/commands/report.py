@@ -1,6 +1,6 @@
 """`gramhouse report`: one self-contained HTML page made from the snapshot."""
 
-from pathlib import Path
+import webbrowser
 from typing import Annotated
 
 import typer
@@ -53,25 +53,11 @@ def report(
     written = write(current_snapshot(settings), path, scope, apart_from=settings.warehouse)
     size = len(written.html.encode())
     if as_json:
-        print_json(
-            {
-                "report": str(path),
-                "report_bytes": size,
-                "published_at": written.published_at,
-                "action_required": written.attention,
-                "exit_code": 0,
-            }
-        )
+        contents = {"published_at": written.published_at, "action_required": written.attention}
+        print_json({"report": str(path), "report_bytes": size, **contents, "exit_code": 0})
     else:
         needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
         made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
         out.print(f"{DONE} {clean(path)} ({naturalsize(size)}): {made}", soft_wrap=True)
-    if show:
-        _open(path)
-
-
-def _open(path: Path) -> None:
-    import webbrowser
-
-    if not webbrowser.open(path.resolve().as_uri()):
+    if show and not webbrowser.open(path.resolve().as_uri()):
         err.print(f"{WARN} Could not start a browser. Fix: open {clean(path.resolve())} manually.", soft_wrap=True)

@@ -141,15 +141,14 @@ def export(
     settings = load(snapshot=snapshot)
     written = to_path("DIR", folder)
     exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
+    members = ("name", "kind", "rows", "bytes")
+    rows = [{member: getattr(table, member) for member in members} for table in exported.tables]
     if as_json:
-        sizes = [
-            {"name": table.name, "kind": table.kind, "rows": table.rows, "bytes": table.bytes}
-            for table in exported.tables
-        ]
-        print_json({"folder": str(folder), "published_at": exported.published_at, "tables": sizes})
+        print_json({"folder": str(folder), "published_at": exported.published_at, "tables": rows})
         return
-    rows = [{"name": table.name, "rows": table.rows, "size": naturalsize(table.bytes)} for table in exported.tables]
-    print_rows(rows, {"name": "name", "rows": "rows", "size": "size"})
+    print_rows(
+        [row | {"size": naturalsize(row["bytes"])} for row in rows], {name: name for name in ("name", "rows", "size")}
+    )
     size = naturalsize(sum(table.bytes for table in exported.tables))
     published = moment(exported.published_at)
     tables = count(len(exported.tables), "table")

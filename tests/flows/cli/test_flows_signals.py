@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -124,44 +126,39 @@ with ended_by_signals(lambda stopped: print(stopped, flush=True)):
 """
 
 
-@SIGNALS
-def test_maintenance_that_cannot_be_cancelled_is_ended(folder: Path, number: signal.Signals, code: int) -> None:
-    process = started(folder, ["-c", BUSY.format(advice="")])
+@contextmanager
+def begun(folder: Path, advice: str = "", before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Start a process that is busy, which has begun; `before` is code that it runs first. It is killed at the end."""
+    process = started(folder, ["-c", f"{before}{BUSY.format(advice=advice)}"])
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
-        process.send_signal(number)
-        assert process.wait(20) == code
-        assert process.stdout.read() == f"Stopped by {number.name}. Fix: run the same command again.\n"
+        yield process
     finally:
         process.kill()
         process.communicate()
 
 
-def test_a_run_has_time_to_close_until_the_second_signal(folder: Path) -> None:
-    process = started(folder, ["-c", BUSY.format(advice=", lambda: 'Fix: resume.'")])
-    try:
+@SIGNALS
+def test_maintenance_that_cannot_be_cancelled_is_ended(folder: Path, number: signal.Signals, code: int) -> None:
+    with begun(folder) as process:
+        process.send_signal(number)
+        assert process.wait(20) == code
         assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
+        assert process.stdout.read() == f"Stopped by {number.name}. Fix: run the same command again.\n"
+
+
+def test_a_run_has_time_to_close_until_the_second_signal(folder: Path) -> None:
+    with begun(folder, advice=", lambda: 'Fix: resume.'") as process:
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(3)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 143
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_background_command_of_a_shell_ignores_ctrl_c(folder: Path) -> None:
-    program = f"import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);{BUSY.format(advice='')}"
-    process = started(folder, ["-c", program])
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
+    with begun(folder, before="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)") as process:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 143
-    finally:
-        process.kill()
-        process.communicate()

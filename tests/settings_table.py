@@ -1,4 +1,4 @@
-"""The table of settings in docs/settings.md. `python -m flows.config.settings_table FILE` writes it into the file."""
+"""The table of settings in docs/settings.md. `python -m tests.settings_table FILE` writes it into the file."""
 
 import re
 import sys
