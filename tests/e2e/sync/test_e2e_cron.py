@@ -37,5 +37,5 @@ def test_the_cron_lines_sync_without_an_environment_and_keep_json_and_log_apart(
 
     reports = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(report["kind"], report["state"]) for report in reports] == [("sync", "complete")] * 2
-    assert "complete" in (tmp_path / "sync.log").read_text(encoding="utf-8")
+    assert (tmp_path / "sync.log").read_text(encoding="utf-8").count(f"gramhouse sync of {service.url}") == 2
     assert (tmp_path / "data/analytics.duckdb").is_file()
