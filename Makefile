@@ -23,7 +23,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up dev test check lint types imports unit compiled essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up dev test check lint types imports unit compiled essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -99,11 +99,15 @@ conformance: $(VENV)/.dev ## Check the sandbox against its OpenAPI description, 
 mutants: $(VENV)/.dev ## Mutation tests: change the code and check that the tests fail.
 	$(BIN)/python -m tests.mutation
 
+STATEFUL_EXAMPLES ?= 120
+stateful: $(VENV)/.dev ## Stateful tests of land, merge, kill, resume and publish, with more examples than `make unit`.
+	STATEFUL_EXAMPLES=$(STATEFUL_EXAMPLES) $(BIN)/pytest -q tests/stateful
+
 RUNS ?= 1000
 soak: $(VENV)/.dev ## Hundreds of runs on one warehouse: memory and files must not grow faster than its rows.
 	$(BIN)/python -m tests.soak --runs $(RUNS)
 
-proof: long simulate matrix fuzz conformance kills mutants soak ## Long versions of all tests in docs/reliability.md.
+proof: long simulate stateful matrix fuzz conformance kills mutants soak ## Long versions of all tests in docs/reliability.md.
 
 BENCH := $(BIN)/python -m benchmarks
 bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with plain fetching and dlt; 30 minutes.
