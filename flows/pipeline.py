@@ -42,11 +42,11 @@ async def run_sync(
         async with fail_fast_group() as scans:
             if request.selection is None:
                 listing = scans.create_task(track(list_accounts, run))
-                if run.in_turn:
+                if run.batcher.in_turn:
                     await listing
             async for batch in run.batcher.batches():
                 scanning = scans.create_task(track(sync_batch, run, batch))
-                if run.in_turn:
+                if run.batcher.in_turn:
                     await scanning
         await track(merge, run)
         report = await close_run(run)

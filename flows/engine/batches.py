@@ -1,7 +1,6 @@
 """Batches of accounts: divides listed accounts into batches while the catalogue is still being listed."""
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
@@ -82,25 +81,19 @@ class BatchReport:
 
 @dataclass(slots=True)
 class AccountBatcher:
-    """Divides listed accounts into batches of `least` to `most` accounts; only the last batch may be smaller.
+    """Divides listed accounts into batches. Those that are scanned `in_turn` are large; only the last may be smaller.
 
     An account that is listed more than once is scanned once per run. At the end of the run, the ledger must have
     `expected_outcomes` outcomes of these accounts.
     """
 
-    least: int = 1
-    most: int = sys.maxsize
+    in_turn: bool = False
     listed: int = 0
     expected_outcomes: int = 0
     waiting: list[ListedAccount] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
     _is_closed: bool = False
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @classmethod
-    def in_turn(cls) -> "AccountBatcher":
-        """Return a batcher for batches that are scanned one after the other: they are large."""
-        return cls(_KNOWN_AT_ONCE, _KNOWN_AT_ONCE)
 
     def add(self, accounts: Iterable[ListedAccount]) -> None:
         """Add listed accounts."""
@@ -120,11 +113,12 @@ class AccountBatcher:
     def take(self) -> Batch | None:
         """Return the next batch, or None if there are not enough accounts for one yet."""
         share = self.listed // _SHARE
-        enough = 1 if self._is_closed else min(max(self.least, share), self.most)
-        if len(self.waiting) < enough:
+        enough, most = max(1, share), max(_KNOWN_AT_ONCE, share)
+        if self.in_turn:
+            enough = most = _KNOWN_AT_ONCE
+        if len(self.waiting) < (1 if self._is_closed else enough):
             return None
         first = self.listed - len(self.waiting) + 1
-        most = min(max(_KNOWN_AT_ONCE, share), self.most)
         accounts, self.waiting = tuple(self.waiting[:most]), self.waiting[most:]
         return Batch(first, accounts)
 

@@ -62,7 +62,7 @@ async def list_accounts(run: Run) -> Outcome:
     outcome = await scan_partition(scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
-    if run.in_turn:
+    if run.batcher.in_turn:
         run.batcher.waiting = await _longest_waiting(warehouse, run.batcher.waiting)
     run.all_listed()
     return outcome

@@ -83,8 +83,7 @@ class Run:
         self.run_id = scans.beginning.run_id
         self.progress = scans.progress
         # Batches are scanned one after the other, those accounts first that have waited longest.
-        self.in_turn = self.request.max_requests is not None
-        self.batcher = AccountBatcher.in_turn() if self.in_turn else AccountBatcher()
+        self.batcher = AccountBatcher(in_turn=self.request.max_requests is not None)
         self.is_open = True
         self._began = clock.monotonic()
         self._cooldowns = cooldowns

@@ -1,9 +1,9 @@
 """Maintenance of a warehouse without API requests: publish, repair, rebuild, delete old data."""
 
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,15 +84,6 @@ async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> Refusa
     return of_another_warehouse(bucket.url)
 
 
-async def _upload(
-    bucket: SnapshotBucket, warehouse: Warehouse, file: Path, *, at: datetime, new_id: Callable[[], str]
-) -> None:
-    """Upload the snapshot that was published in a file at `at`. Raises BucketError and WarehouseUnusable."""
-    if (refused := await upload_refusal(bucket, warehouse)) is not None:
-        raise WarehouseUnusable(str(refused))
-    await bucket.publish(file, await warehouse.read(warehouse_id), at=at, new_id=new_id)
-
-
 @dataclass(frozen=True, slots=True)
 class Published:
     """A snapshot's size in bytes, and the HTML report if it was renewed."""
@@ -122,7 +113,9 @@ async def publish_snapshot(
         hide=request.hide,
     )
     if bucket is not None:
-        await _upload(bucket, warehouse, request.snapshot, at=now, new_id=new_id)
+        if (refused := await upload_refusal(bucket, warehouse)) is not None:
+            raise WarehouseUnusable(str(refused))
+        await bucket.publish(request.snapshot, await warehouse.read(warehouse_id), at=now, new_id=new_id)
     if request.report is None:
         return Published(size, None)
     # Imported here, because most runs have no report.
@@ -214,23 +207,24 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
 _ALL_OUTCOMES = timedelta(days=7)
 
 
+_CHECK_CLOCK = "Fix: check this machine's clock; if it is correct, no action is needed."
+
+
 async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime) -> None:
     """Delete old runs and quarantined records, but nothing if nearly all of them would be deleted.
 
     Ages are counted from the end of the run before this one (see `newest`), in case the clock has jumped ahead. A
     failure is logged and not raised, because the run has already landed all its pages.
     """
-    try:
-        now = await warehouse.read(newest, now=now)
-        if keeping.runs is not None:
-            await _delete_old_runs(keeping.runs, warehouse, now)
-    except WarehouseError as error:
-        notices.warning(f"Could not delete old runs: {error}")
-    try:
-        if keeping.quarantine is not None:
-            await _delete_old_quarantined(keeping.quarantine, warehouse, now)
-    except WarehouseError as error:
-        notices.warning(f"Could not delete old records from quarantine: {error}")
+    for keep, what, delete in (
+        (keeping.runs, "runs", _delete_old_runs),
+        (keeping.quarantine, "records from quarantine", _delete_old_quarantined),
+    ):
+        try:
+            if keep is not None:
+                await delete(keep, warehouse, await warehouse.read(newest, now=now))
+        except WarehouseError as error:
+            notices.warning(f"Could not delete old {what}: {error}")
 
 
 async def _delete_old_runs(keep: timedelta, warehouse: Warehouse, now: datetime) -> None:
@@ -240,7 +234,11 @@ async def _delete_old_runs(keep: timedelta, warehouse: Warehouse, now: datetime)
         await warehouse.write(delete_repeated_outcomes, before=now - keep_all)
     before = (now - keep).date()
     if is_nearly_all(days, before=before, keep=keep.days):
-        notices.warning(_refusal("GRAMHOUSE_KEEP_RUNS", "runs", days, before))
+        old = sum(day < before for day in days)
+        notices.warning(
+            f"GRAMHOUSE_KEEP_RUNS would delete {old:,} of {len(days):,} runs: that is nearly all of them, so none was"
+            f" deleted. {_CHECK_CLOCK}"
+        )
         return
     deleted = await warehouse.write(delete_runs, before=now - keep)
     if deleted:
@@ -251,19 +249,10 @@ async def _delete_old_quarantined(keep: timedelta, warehouse: Warehouse, now: da
     # Judged by the runs: quarantined records may all be old, but runs are not unless the clock is wrong.
     if is_nearly_all(await warehouse.read(run_days), before=(now - keep).date(), keep=keep.days):
         notices.warning(
-            "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older."
-            " Fix: check this machine's clock; if it is correct, no action is needed."
+            f"GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older. {_CHECK_CLOCK}"
         )
         return
     deleted = await warehouse.write(delete_quarantined, before=now - keep)
     if deleted:
         what = count(deleted, "record")
         notices.warning(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")
-
-
-def _refusal(setting: str, what: str, days: Collection[date], before: date) -> str:
-    old = sum(day < before for day in days)
-    return (
-        f"{setting} would delete {old:,} of {len(days):,} {what}: that is nearly all of them, so none was deleted."
-        " Fix: check this machine's clock; if it is correct, no action is needed."
-    )
