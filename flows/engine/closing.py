@@ -10,7 +10,6 @@ from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.merge.run_counts import of_runs
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.runs.closed_scans import full_scans_due
 from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
 from connectors.warehouse.runs.service import bind_service
 from connectors.warehouse.schema.not_cast import values_not_cast
@@ -20,7 +19,6 @@ from flows.engine.upkeep import Published, delete_old, upload_refusal
 from flows.reporting.notices import notices
 from flows.reporting.run_report import NO_DATA, NOT_REPLACED, Data, RunReport, read_data
 from flows.reporting.words import count, per_second, span
-from models.incremental import OVERDUE
 from models.runs import OutcomeKind, RunState, RunWarning, Tally, run_state
 
 
@@ -124,7 +122,7 @@ async def _warn(run: Run, missing: RunWarning | None, outcomes: Tally) -> None:
     found = [missing, _nothing_scanned(run, outcomes), *_limited(run)]
     if run.request.selection is None:
         found.append(await warehouse.read(one_field_changes_most, run.run_id, accounts=run.batcher.listed))
-    found += [await warehouse.read(values_not_cast), await _not_replaced(run), await _full_overdue(run)]
+    found += [await warehouse.read(values_not_cast), await _not_replaced(run)]
     for warning in found:
         if warning is not None:
             await warehouse.write(ledger.warn, run.run_id, warning)
@@ -175,22 +173,6 @@ async def _not_replaced(run: Run) -> RunWarning | None:
     if refused is None:
         return None
     return RunWarning(NOT_REPLACED, 1, refused.what, f"{refused.fix}.", makes_partial=True)
-
-
-async def _full_overdue(run: Run) -> RunWarning | None:
-    """Return a warning if full scans are overdue, which happens when the budget is too small for them."""
-    mode = run.scans.beginning.incremental
-    if mode is None:
-        return None
-    due = await run.resources.warehouse.read(full_scans_due, now=run.clock.now(), every=mode.every)
-    overdue = [age for age, _ in due if age >= OVERDUE]
-    if not overdue:
-        return None
-    detail = (
-        f"The last full scan of the posts of {count(len(overdue), 'account')} is more than twice as old as"
-        f" GRAMHOUSE_FULL_REFRESH_EVERY ({mode.every.days} d) allows: up to {max(overdue) * mode.every.days:.0f} d."
-    )
-    return RunWarning("full_overdue", len(overdue), detail, "Increase GRAMHOUSE_FULL_REFRESH_BUDGET.")
 
 
 def _reason(

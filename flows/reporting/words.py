@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
-from connectors.source.errors import hint_for
 from models.text import one_line
 
 if TYPE_CHECKING:
@@ -46,12 +45,6 @@ def run_title(kind: str, selection: str | None) -> str:
 def json_value(value: object) -> str:
     """Return a value that JSON does not support as text, times in ISO 8601. For `default` of json.dumps."""
     return value.isoformat() if isinstance(value, date | time) else str(value)
-
-
-def fix_for(error_code: str) -> str:
-    """Return what a user can do about an error code: `Fix: ...`; empty for an unknown code."""
-    hint = hint_for(error_code)
-    return hint and f"Fix: {hint}."
 
 
 def several(names: Sequence[str], named: int = 5) -> str:

@@ -11,6 +11,7 @@ from humanize import naturaldelta
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from connectors.source.errors import hint_for
 from connectors.warehouse.runs.failure_groups import grouped
 from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
@@ -18,7 +19,7 @@ from flows.reporting.findings import Severity, findings
 from flows.reporting.page import charts
 from flows.reporting.reader import Audience, Reader, Record, Scope
 from flows.reporting.run_report import NO_DATA, last_report
-from flows.reporting.words import count, fix_for, run_title, several, span
+from flows.reporting.words import count, run_title, several, span
 from models.feeds import FEEDS
 from models.text import one_line
 
@@ -197,8 +198,8 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
         "age": age,
         "count": count,
         "digest": lambda text: b64encode(sha256(text.encode()).digest()).decode(),
-        "fix": fix_for,
         "foreign": foreign,
+        "hint": hint_for,
         "link": link,
         "several": several,
         "n": lambda number, none="": none if number is None else f"{number:,}",

@@ -22,7 +22,7 @@ from flows.reporting.events import events
 from flows.reporting.findings import Finding, Severity, findings
 from flows.reporting.page.write import write
 from flows.reporting.report import sentence, to_json
-from flows.reporting.words import fix_for, plain
+from flows.reporting.words import plain
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.clocks import START as NOW
 from tests.flows.fake_api import FakeApi, Refusal, is_posts, open_run_resources, request
@@ -145,23 +145,6 @@ def test_warnings_of_a_run_are_as_severe_as_their_effect() -> None:
     ]
     assert found[0].sentence() == "30 accounts are missing. Fix: Check the key."
     assert "1 account marked removed" in only(findings(report(accounts_removed=1))).text
-
-
-@pytest.mark.parametrize(
-    ("code", "begins"),
-    [
-        ("api_forbidden", "Fix: grant the key"),
-        ("cursor_loop", "Fix: contact the service's support"),
-        ("http_401", "Fix: check the API key"),
-        ("http_", ""),
-        ("http_abc", ""),
-        ("unheard_of", ""),
-        ("", ""),
-    ],
-)
-def test_each_known_error_code_has_a_fix(code: str, begins: str) -> None:
-    assert fix_for(code).startswith(begins)
-    assert bool(fix_for(code)) == bool(begins)
 
 
 def _trouble(asked: ApiRequest) -> Refusal | None:
