@@ -204,7 +204,8 @@ async def scan_partition(
     """
     if scan.is_done:
         done = _outcome(run, scan, _DONE_AS[scan.checkpoint.state], detail="Scanned by the run that this one resumes.")
-        return await _land_outcome(run, done)
+        await run.land(PageCommit(outcomes=(done,)))
+        return done
     while True:
         try:
             async with aclosing(_pages(run, scan, budget)) as pages:
@@ -440,20 +441,20 @@ async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | Ru
             f"{until:%F %T}",
             extra={**facts, "resume_after": until},
         )
-    if not isinstance(error, ApiError):
-        return await _land_outcome(run, outcome)
-    failure = error.failure
-    _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
-    if failure.disposition is Disposition.STOP:
-        run.stop_media.set(failure)
-        if failure.code != SCOPE_DENIED or scan.partition == CATALOGUE:
-            run.stop.set(failure)
-    abandoned = None
-    if failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_"):
+    page = abandoned = None
+    if isinstance(error, ApiError):
+        failure = error.failure
+        _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
+        if failure.disposition is Disposition.STOP:
+            run.stop_media.set(failure)
+            if failure.code != SCOPE_DENIED or scan.partition == CATALOGUE:
+                run.stop.set(failure)
+        page = _unreadable_page(run, scan, failure)
         # A checkpoint without pages is not stored; the one before the restart is.
         dead = scan.checkpoint if scan.checkpoint.pages else scan.refused
-        abandoned = dead.abandon(run_id=outcome.run_id, at=outcome.ended_at) if dead else None
-    await run.land(PageCommit(_unreadable_page(run, scan, failure), abandoned, (outcome,)))
+        if dead and (failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_")):
+            abandoned = dead.abandon(run_id=outcome.run_id, at=outcome.ended_at)
+    await run.land(PageCommit(page, abandoned, (outcome,)))
     return outcome
 
 
@@ -491,11 +492,6 @@ def _unreadable_page(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPa
         body='{"items":[],"next_cursor":null}',
         rejected=(RejectedRecord(None, f"The page cannot be read: {error.message}", error.body),),
     )
-
-
-async def _land_outcome(run: ScanContext, outcome: Outcome) -> Outcome:
-    await run.land(PageCommit(outcomes=(outcome,)))
-    return outcome
 
 
 def _outcome(run: ScanContext, scan: Scan, kind: OutcomeKind, **details: object) -> Outcome:
