@@ -50,7 +50,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev
-	$(BIN)/mypy --num-workers auto
+	$(BIN)/mypy
 
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
