@@ -16,7 +16,7 @@ class RateLimit:
     """At most ``requests`` per window of ``seconds``, for each tenant scope (API 4, 8)."""
 
     requests: int = Field(ge=1)
-    seconds: float = Field(gt=0)
+    seconds: float = Field(gt=0, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json, reporting
+from flows.cli.output.terminal import DONE, WARN, agreed, clean, err, print_result
 from flows.cli.signals import run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -26,13 +26,8 @@ def _confirmed(settings: Settings, account: str) -> str:
         message = "Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes."
         raise SettingsError(message)
     found, items = find_now(settings, account)
-    what = f"{clean(found.name)} (account {found.account_id}) and {count(items, 'item')}"
-    err.print(f"Erase {what} everywhere? This cannot be undone. [y/N] ".replace("[", r"\["), end="", soft_wrap=True)
-    try:
-        answer = input()
-    except EOFError:
-        answer = ""
-    if answer.strip().lower() not in {"y", "yes"}:
+    what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
+    if not agreed(f"Erase {what} everywhere? This cannot be undone."):
         err.print("Nothing was erased.")
         raise typer.Exit(ExitCode.FAILED)
     return found.account_id
@@ -80,11 +75,8 @@ def _undo(settings: Settings, account: str, *, as_json: bool) -> None:
     if not run_until_signalled(lambda _: undo_now(settings, account)):
         message = f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
         raise SettingsError(message)
-    with reporting():
-        if as_json:
-            print_json({"account_id": account.lower(), "exit_code": ExitCode.COMPLETE})
-        else:
-            out.print(f"{DONE} Syncs import account {clean(account.lower())} again.")
+    document = {"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}
+    print_result(document, [f"{DONE} Syncs import account {clean(account.lower())} again."], as_json=as_json)
 
 
 def forget(
@@ -117,10 +109,5 @@ def forget(
 
     receipt = run_until_signalled(lambda _: forget_now(settings, chosen))
     code = ExitCode.PARTIAL if receipt.found else ExitCode.COMPLETE
-    with reporting():
-        if as_json:
-            print_json(_document(receipt, code))
-        else:
-            for line in _lines(receipt):
-                out.print(line, soft_wrap=True)
+    print_result(_document(receipt, code), _lines(receipt), as_json=as_json)
     raise typer.Exit(code)

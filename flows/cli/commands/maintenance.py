@@ -1,23 +1,12 @@
 """`gramhouse publish`, `gramhouse rebuild` and `gramhouse compact`."""
 
-from collections.abc import Iterable, Mapping
-
 from humanize import naturalsize
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import WARN, clean, out, print_json, reporting
+from flows.cli.output.terminal import WARN, clean, print_result
 from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.reporting.words import count
-
-
-def _print(document: Mapping[str, object], lines: Iterable[str], *, as_json: bool) -> None:
-    with reporting():
-        if as_json:
-            print_json(document)
-        else:
-            for line in lines:
-                out.print(line)
 
 
 def publish(
@@ -34,7 +23,7 @@ def publish(
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
     size = run_until_signalled(lambda _: publish_now(settings))
     document = {"snapshot": settings.snapshot, "snapshot_bytes": size}
-    _print(document, [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."], as_json=as_json)
+    print_result(document, [f"Published {clean(settings.snapshot)} ({naturalsize(size)})."], as_json=as_json)
 
 
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
@@ -70,7 +59,7 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
         now = f"{count(raw.parts_after, 'part')} now ({naturalsize(raw.bytes_after)})"
         lines.append(f"Raw store: {raw.parts_before:,} before, {now}{deleted}.")
     document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
-    _print({**document, "raw": asdict(raw)}, lines, as_json=as_json)
+    print_result({**document, "raw": asdict(raw)}, lines, as_json=as_json)
 
 
 def rebuild(
@@ -101,4 +90,4 @@ def rebuild(
     decoded = {"items": stored.items, "columns": stored.columns, "child_tables": stored.child_tables}
     records = {"imported": done.imported, "outdated": done.outdated, "quarantined": done.quarantined}
     document = {**decoded, **records, "snapshot": settings.snapshot, "snapshot_bytes": size}
-    _print(document, (line for line, shown in lines.items() if shown), as_json=as_json)
+    print_result(document, (line for line, shown in lines.items() if shown), as_json=as_json)

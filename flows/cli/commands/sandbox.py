@@ -1,6 +1,5 @@
 """`gramhouse sandbox`: serves API v1 on this machine, for demos and tests."""
 
-import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from connectors.sandbox.http.keys import KeyRequest
     from connectors.sandbox.settings import RateLimit
 
-_LIMIT = re.compile(r"(\d+)/(\d+(?:\.\d+)?)")
 _HOUR = 3600
 _DAY = 24 * _HOUR
 # The time of day at which each simulated day begins, so that a nightly sync sees the day's items.
@@ -27,11 +25,12 @@ def _limit(text: str | None) -> "RateLimit | None":
         return None
     from connectors.sandbox.settings import RateLimit
 
-    found = _LIMIT.fullmatch(text)
-    if found is None or not int(found[1]) or not float(found[2]):
+    try:
+        requests, seconds = text.split("/")
+        return RateLimit(int(requests), float(seconds))
+    except ValueError:
         message = f"{text!r} is not a limit. Fix: write REQUESTS/SECONDS, both more than 0, such as 30/60."
-        raise SettingsError(message)
-    return RateLimit(int(found[1]), float(found[2]))
+        raise SettingsError(message) from None
 
 
 def _key(text: str) -> "KeyRequest":

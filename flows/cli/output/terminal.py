@@ -5,7 +5,7 @@ import io
 import json
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -125,3 +125,26 @@ def reporting() -> Iterator[None]:
     except OSError as error:
         drop_output()
         err.print(f"{WARN} Cannot write the report to standard output: {error.strerror or error}.")
+
+
+def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print what a finished command did, as a JSON document or as lines."""
+    with reporting():
+        if as_json:
+            print_json(document)
+            return
+        for line in lines:
+            # Not wrapped, because an id that is split over two lines cannot be copied.
+            out.print(line, soft_wrap=True)
+
+
+def agreed(question: str) -> bool:
+    """Ask a question on the terminal; return whether the answer is yes. Without standard input it is no."""
+    err.print(f"{clean(question)} {escape('[y/N]')} ", end="", soft_wrap=True)
+    try:
+        answer = input()
+    except EOFError:
+        # There is nobody to answer, as under cron.
+        answer = ""
+        err.print()
+    return answer.strip().lower() in {"y", "yes"}
