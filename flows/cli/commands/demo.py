@@ -1,12 +1,16 @@
 """`gramhouse demo`: runs everything on this machine, and shows queries of the result."""
 
+import asyncio
+import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from threading import Event
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,12 +22,16 @@ from flows.cli.options import to_path
 from flows.cli.output.query_table import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.clock import SystemClock
-from flows.config.settings import check_variables, environment
+from flows.config.settings import check_variables, environment, load
 from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 from models.feeds import FEEDS
+
+if TYPE_CHECKING:
+    from connectors.sandbox.http.app import Sandbox
+    from connectors.sandbox.settings import SandboxSettings
 
 _QUERIES = {
     "What does the snapshot contain?": """
@@ -47,7 +55,7 @@ FROM media WHERE surface = 'posts' GROUP BY day ORDER BY median_likes DESC LIMIT
 _CONTENTS = """
 SELECT
     (SELECT count(*) FROM accounts WHERE removed_at IS NULL), count(*) FILTER (removed_at IS NOT NULL),
-    (SELECT count(*) FROM runs WHERE state = 'complete'), histogram(surface) FILTER (removed_at IS NULL)
+    (SELECT count(*) FROM runs WHERE state IN ('complete', 'partial')), histogram(surface) FILTER (removed_at IS NULL)
 FROM media
 """
 
@@ -69,41 +77,111 @@ def _program() -> str:
     return str(given.relative_to(here)) if given.is_absolute() and given.is_relative_to(here) else str(given)
 
 
-# The demo's first day is in the past, so that later calls, each one day later, are not in the future.
+# The last simulated day is in the past, so that later calls, each one day later, are not in the future.
 _BACK = timedelta(days=3)
 
+# Accounts of a demo of one day, and of several, which would take too long with as many.
+_ACCOUNTS, _FEWER = 40, 12
 
-def _next_day(snapshot: Path, now: datetime) -> tuple[int, datetime]:
-    """Return the number of the demo's next simulated day, from 0, and the date of the first."""
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """The catalogue of a demo, which is kept in its folder: the time (UTC) of its first day, and its accounts."""
+
+    first_day: datetime
+    accounts: int
+
+    @classmethod
+    def of(cls, folder: Path, *, days: int, now: datetime, began: datetime | None = None) -> "_World":
+        """Return the world of a folder, or create it. `began`: when the first sync of an older version's demo began."""
+        file = folder / "world.json"
+        if file.exists():
+            kept = json.loads(file.read_text(encoding="utf-8"))
+            return cls(datetime.fromisoformat(kept["first_day"]), kept["accounts"])
+        first_day = ((began or now - timedelta(days=days - 1)) - _BACK).replace(
+            hour=2, minute=0, second=0, microsecond=0
+        )
+        world = cls(first_day, _ACCOUNTS if began or days == 1 else _FEWER)
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"first_day": first_day.isoformat(), "accounts": world.accounts}), encoding="utf-8")
+        return world
+
+    def settings(self, day: int) -> "SandboxSettings":
+        from connectors.sandbox.settings import SandboxSettings
+
+        settings = SandboxSettings(day=day, first_day=int(self.first_day.timestamp()), accounts=self.accounts)
+        if self.accounts == _ACCOUNTS:
+            return settings
+        return replace(settings, posts=30, change_every=6 * self.accounts)
+
+
+@dataclass(frozen=True, slots=True)
+class _DayClock(SystemClock):
+    """The clock of a simulated day: it begins at `began`, and `since` is the monotonic time at that moment."""
+
+    began: datetime
+    since: float
+
+    def now(self) -> datetime:
+        return self.began + timedelta(seconds=self.monotonic() - self.since)
+
+
+def _past_days(sandbox: "Sandbox", api: str, folder: Path, world: _World, days: Sequence[int]) -> None:
+    """Sync at 02:15 of each of these days, by a clock of that day, directly and without Prefect."""
+    from flows.engine.resources import build_request, open_resources
+    from flows.pipeline import run_sync
+
+    files = {"warehouse": folder / "warehouse.duckdb", "snapshot": str(folder / "analytics.duckdb")}
+    settings = load(base_url=api, api_key=DEMO_KEY, **files)
+    request = replace(build_request(settings), rebind=True, report=None)
+
+    async def sync() -> None:
+        # Opened once, because opening takes as long as syncing so few accounts.
+        async with open_resources(settings, "gramhouse demo") as resources:
+            for day in days:
+                sandbox.day = day
+                began = world.first_day + timedelta(days=day, minutes=15)
+                with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 2} …[/]"):
+                    await run_sync(request, replace(resources, clock=_DayClock(began, resources.clock.monotonic())))
+
+    if days:
+        asyncio.run(sync())
+
+
+def _next_day(snapshot: Path) -> tuple[int, datetime | None]:
+    """Return the number of the demo's next simulated day, from 0, and when its first sync began."""
     try:
         with open_snapshot(snapshot) as opened:
-            ((days, began),) = opened.query("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
+            ((days, began),) = opened.query(
+                "SELECT count(*), min(started_at) FROM runs WHERE state IN ('complete', 'partial')"
+            ).rows
+            return days, began
     except SnapshotMissing:
-        days, began = 0, None
-    return days, (began or now) - _BACK
+        return 0, None
 
 
 @contextmanager
-def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]]:
-    from connectors.sandbox.http.app import Sandbox
+def _servers(folder: Path, sandbox: "Sandbox") -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the address of Prefect's UI, and the settings of a sync."""
     from connectors.sandbox.http.serve import in_thread
-    from connectors.sandbox.settings import SandboxSettings
 
-    at_two = datetime(first.year, first.month, first.day, 2, tzinfo=UTC)
-    sandbox, port = Sandbox(SandboxSettings(day=day, first_day=int(at_two.timestamp()))), free_port()
+    port = free_port()
     home, report = folder / "prefect", folder / "report.html"
     private(home)
     import_prefect(local_prefect(home, port))
     with in_thread(sandbox) as api, prefect(home, port, report) as server:
         with err.status("[dim]starting the sandbox API and a Prefect server …[/]"):
             server.wait()
-        yield {
-            "GRAMHOUSE_BASE_URL": api,
-            "GRAMHOUSE_API_KEY": DEMO_KEY,
-            "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
-            "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
-            "GRAMHOUSE_REPORT": str(report),
-        }
+        yield (
+            f"http://127.0.0.1:{port}",
+            {
+                "GRAMHOUSE_BASE_URL": api,
+                "GRAMHOUSE_API_KEY": DEMO_KEY,
+                "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
+                "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
+                "GRAMHOUSE_REPORT": str(report),
+            },
+        )
 
 
 def _first_look(snapshot: Snapshot) -> None:
@@ -135,29 +213,46 @@ def _next(folder: Path, snapshot: Path) -> None:
 def demo(
     *,
     folder: Annotated[str, typer.Option(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
+    days: Annotated[
+        int,
+        typer.Option(metavar="NUMBER", min=1, max=366, help="Simulated days to sync, those synced before included."),
+    ] = 1,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave Prefect's UI open until Ctrl-C.")] = False,
 ) -> None:
     """Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries.
 
-    Each call syncs the same catalogue one day later.
+    Each call syncs the same catalogue one day later. With --days, earlier days are synced first, without Prefect.
     """
     check_variables()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
     home = snapshot.parent
-    day, first = _next_day(snapshot, SystemClock().now())
+    first, began = _next_day(snapshot)
+    last = max(first, days - 1)
+    world = _World.of(home, days=days, now=SystemClock().now(), began=began)
+    syncs = f"sync {last + 1}" if last == first else f"syncs {first + 1} to {last + 1}"
     out.print(
-        f"[bold]gramhouse demo[/], sync {day + 1}: a sandbox API with 40 accounts on this machine,"
-        " and one sync, tracked by a Prefect server."
+        f"[bold]gramhouse demo[/], {syncs}: a sandbox API with {world.accounts} accounts on this machine,"
+        f" and {'one sync,' if last == first else 'a sync of each day, the last one'} tracked by a Prefect server."
     )
+    from connectors.sandbox.http.app import Sandbox
+
+    sandbox = Sandbox(world.settings(first))
     try:
-        with _servers(home, day, first) as env:
+        with _servers(home, sandbox) as (ui, env):
+            _past_days(sandbox, env["GRAMHOUSE_BASE_URL"], home, world, range(first, last))
+            sandbox.day = last
             synced = subprocess.run(
                 [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
             )
+            if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
+                raise typer.Exit(synced.returncode)
+            with open_snapshot(snapshot) as opened:
+                _first_look(opened)
+            _next(home, snapshot)
+            if keep:
+                out.print(f"\n{DONE} Prefect's UI: [bold]{ui}[/]. Ctrl-C ends it.")
+                with suppress(KeyboardInterrupt):
+                    Event().wait()
     except ProcessError as error:
         err.print(f"{FAIL} {clean(error)}")
         raise typer.Exit(ExitCode.FAILED) from None
-    if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
-        raise typer.Exit(synced.returncode)
-    with open_snapshot(snapshot) as opened:
-        _first_look(opened)
-    _next(home, snapshot)
