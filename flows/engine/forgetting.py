@@ -67,9 +67,9 @@ async def forget_now(settings: Settings, text: str) -> Receipt:
     """
     try:
         return await _forget(settings, text)
-    except (WarehouseError, BucketError):
+    except (WarehouseError, BucketError, asyncio.CancelledError):
         if pending_path(settings.warehouse).exists():
-            notices.warning("The account is not completely erased. Fix: correct this, then run the same command again.")
+            notices.warning("The account is not completely erased. Fix: run the same command again.")
         raise
 
 

@@ -17,6 +17,7 @@ from connectors.warehouse.maintenance.housekeeping import (
     newest,
     run_days,
 )
+from connectors.warehouse.maintenance.opening import check_exists
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.progress import lift_cooldowns
 from connectors.warehouse.snapshot.ownership import Refusal, of_another_warehouse
@@ -53,9 +54,7 @@ async def open_existing(settings: Settings, activity: str, *, trusts_clock: bool
 
     With `trusts_clock` they are moved back even if they show that the clock is behind.
     """
-    if not settings.warehouse.exists():
-        message = f"There is no warehouse at {settings.warehouse} yet. Fix: `gramhouse sync` creates it."
-        raise WarehouseUnusable(message)
+    check_exists(settings.warehouse)
     files = {"warehouse": settings.warehouse, "snapshot": settings.snapshot}
     async with AsyncExitStack() as stack:
         with recorded_start(activity, files):

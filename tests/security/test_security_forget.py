@@ -233,6 +233,14 @@ def test_after_a_kill_writers_warn_and_the_receipt_has_all_rows(folder: Path, ru
     assert (code, "Rows: none." in out, "nothing found" in out) == (0, True, True)
 
 
+def test_without_a_warehouse_none_is_created(run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    for arguments in ([], ["--yes"], ["--undo"]):
+        code, _, err = run_cli("forget", ID, *arguments)
+        assert (code, "There is no warehouse at" in err) == (1, True)
+    assert not list(tmp_path.rglob("*.duckdb"))
+
+
 def test_it_asks_first(folder: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = run_cli("forget", NAME)
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -264,9 +272,11 @@ def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: 
         connection.db.execute("UPDATE core.media SET owner__id = ? WHERE account_id = ?", [ID, BEN])
         # Words of gramhouse, and parts of values, are not the account's name.
         connection.db.execute("UPDATE core.media SET caption = ? WHERE account_id = ?", [f"a picture with {NAME}", BEN])
+    (folder / "w.duckdb.old").write_bytes((folder / "w.duckdb").read_bytes()[:20_000])
     code, out, _ = run_cli("forget", NAME, "--yes", "--json")
     receipt = json.loads(out)
     found = {Path(path).name: places for path, places in receipt["found"].items()}
-    assert (code, receipt["exit_code"], set(found)) == (3, 3, {"w.duckdb", "s.duckdb"})
+    assert (code, receipt["exit_code"], set(found)) == (3, 3, {"w.duckdb", "s.duckdb", "w.duckdb.old"})
+    assert "not searched" in str(found["w.duckdb.old"])
     assert found["w.duckdb"].items() >= {"core.media.owner__id": 1, "core.media.overflow": 1}.items()
     assert "core.media.caption" not in found["w.duckdb"]

@@ -14,7 +14,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.housekeeping import newest
-from connectors.warehouse.maintenance.opening import opened_store
+from connectors.warehouse.maintenance.opening import check_exists, opened_store
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
 from connectors.warehouse.storage.connection import Connection, attach_draft, connect, explain
 from connectors.warehouse.storage.durable import discard, is_duckdb, sync
@@ -201,9 +201,7 @@ def rewrite(
     Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when the file does not exist or
     cannot be used, or when the disk has no space for a second copy.
     """
-    if not warehouse.exists():
-        message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
-        raise WarehouseUnusable(message)
+    check_exists(warehouse)
     # If the path is a symbolic link, its target is replaced.
     path = warehouse.resolve()
     draft = _draft_of(path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from connectors.warehouse.maintenance.compact import rewrite
-from connectors.warehouse.maintenance.opening import opened_store
+from connectors.warehouse.maintenance.opening import check_exists, opened_store
 from connectors.warehouse.maintenance.pending import ACTIVITY, Account, Erasure, pending, save
 from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, sources, store_of, write_part
 from connectors.warehouse.raw.recovery import remove_retired
@@ -49,6 +49,7 @@ def find(
     mapping: MediaMapping,
 ) -> tuple[Account, int]:
     """Return the account with this id, name or public id, and the number of its items. Raises as `erase` does."""
+    check_exists(warehouse)
     with (
         hold(warehouse, ACTIVITY, since=now.isoformat(timespec="seconds"), pause=pause),
         connect(warehouse, raw) as connection,
@@ -64,7 +65,9 @@ def _find(connection: Connection, text: str) -> Account:
     account_id = _uuid(text)
     rows = connection.db.execute(_SQL["find"], [account_id or text]).fetchall()
     found = [Account(stored_id, tuple(names)) for stored_id, names in rows]
-    found += [one for one in pending(connection.path).accounts if (account_id or text).lower() in one.words]
+    found += [
+        one for one in pending(connection.path).accounts if (account_id or text.removeprefix("@")).lower() in one.words
+    ]
     ids = sorted({account.account_id for account in found})
     if len(ids) > 1:
         message = f"More than one account is named '{one_line(text)}'. Fix: use an id: {' or '.join(ids)}."

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.segments import LeftOver
@@ -10,7 +11,15 @@ from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.raw.recovery import hold_store, recover_parts
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from connectors.warehouse.storage.connection import Connection, session_id
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.schema.mapping import Mapping
+
+
+def check_exists(warehouse: Path) -> None:
+    """Raise WarehouseUnusable if there is no warehouse, because opening it would create one."""
+    if not warehouse.exists():
+        message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
+        raise WarehouseUnusable(message)
 
 
 @contextmanager

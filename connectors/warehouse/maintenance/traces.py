@@ -11,6 +11,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.pending import Account
 from connectors.warehouse.storage.durable import is_duckdb
+from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.quoting import literal, quoted
 
 _TABLES = "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = 'searched'"
@@ -40,13 +41,16 @@ def files_of(*begins: Path) -> list[Path]:
 def search(files: Iterable[Path], accounts: Iterable[Account]) -> dict[Path, Found]:
     """Return for each file where it has ids (as text, or as 16 bytes) or names (as whole values), and how many values.
 
-    Raises duckdb.Error and OSError.
+    A database that cannot be opened, such as a backup that another program has open, counts as found. Raises OSError.
     """
     wanted, found = list(accounts), {}
     for path in files:
         # The bytes of names are not searched in a database: they may be part of other values.
         has_tables = is_duckdb(path) or ".parquet" in path.name
-        in_tables = dict(_in_tables(path, wanted)) if has_tables else {}
+        try:
+            in_tables = dict(_in_tables(path, wanted)) if has_tables else {}
+        except duckdb.Error as error:
+            in_tables = {f"not searched: {first_line(error)}": 1}
         found[path] = in_tables | _in_bytes(path, wanted, with_names=not has_tables)
     return found
 
