@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -251,6 +252,7 @@ def demo(
             _next(home, snapshot)
             if keep:
                 out.print(f"\n{DONE} Prefect's UI: [bold]{ui}[/]. Ctrl-C ends it.")
+                signal.signal(signal.SIGINT, signal.default_int_handler)
                 with suppress(KeyboardInterrupt):
                     Event().wait()
     except ProcessError as error:
