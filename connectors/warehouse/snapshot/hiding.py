@@ -33,6 +33,9 @@ _DERIVED = ("kind",)
 # Scans are planned and judged by it, so that it is also in tables without items.
 _NEEDED = "published_at"
 
+# As the API calls the name of an account; items may have a column of this name, which is hidden with it.
+_SYNONYMS = {"username": "ig_username"}
+
 # A column that is hidden with another one: an item's address and fields may have the account's name.
 _WITH = {"ig_username": re.compile(r"permalink|.*user_?name", re.IGNORECASE)}
 
@@ -143,7 +146,8 @@ def find_hidden(
     """
     mapping, registry = read_mapping(connection), read_registry(connection)
     schemas = [schema for table in ITEM_TABLES for schema in table_schemas(mapping.of(table), registry)]
-    wanted = {each.removesuffix(_HASH): each.endswith(_HASH) for each in hide}
+    named = {each.removesuffix(_HASH): each.endswith(_HASH) for each in hide}
+    wanted = {_SYNONYMS.get(name, name): is_hashed for name, is_hashed in named.items()}
     for name, is_hashed in wanted.items():
         if (refused := _refusal(name, schemas, is_hashed=is_hashed)) is not None:
             return refused
