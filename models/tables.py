@@ -87,6 +87,10 @@ def _raw_landed() -> Column[Any]:
     return _optional("raw_landed", BIGINT, "Landing number of its row in the raw store.")
 
 
+def _run_seq(comment: str) -> Column[Any]:
+    return _optional("run_seq", BIGINT, f"{comment}, as seq in runs; NULL if unknown.")
+
+
 def _full_share() -> Column[Any]:
     return _optional(
         "full_share",
@@ -116,6 +120,7 @@ core_accounts = Table(
     _optional(
         "unknown_status", VARCHAR, "The status it was last listed with, if gramhouse does not know it; otherwise NULL."
     ),
+    _run_seq("The run that last listed it, or marked it as removed"),
     schema="core",
     comment="Accounts, one row each.",
 )
@@ -127,6 +132,7 @@ core_status_history = Table(
     _required("status", VARCHAR, "active or token_expired; removed while the account was marked as removed."),
     _required("valid_from", INSTANT, "When a sync first saw this status."),
     _optional("valid_to", INSTANT, "When a sync first saw the next status; NULL for the current one."),
+    _run_seq("The run that first saw this status, or marked the account as removed"),
     schema="core",
     comment="Every status an account has had, one row per period.",
 )
@@ -176,6 +182,8 @@ def item_tables(
             VARCHAR,
             "removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL.",
         ),
+        _run_seq("The run that last changed this row, apart from media URLs"),
+        _optional("first_run_seq", BIGINT, "The run that first saw it, as seq in runs; NULL if unknown."),
         schema="core",
         info={"has_items": True, "order": ("account_id", "surface", "published_at DESC", "media_id")},
         comment=f"{noun.capitalize()} as last seen, one row each. Rows that did not change are not rewritten.",
@@ -190,6 +198,7 @@ def item_tables(
         _published_at(),
         _overflow(),
         _raw_landed(),
+        _run_seq("The run that first saw the next version"),
         schema="core",
         info={"order": ("account_id", "surface", "media_id", "valid_from")},
         comment=f"Earlier versions of the content of {noun}; the current one is in {name}.",
@@ -201,6 +210,7 @@ def item_tables(
         _required("metric", VARCHAR, f"Name of the count: a column of {name}, such as like_count."),
         _optional("value", BIGINT, "The count from observed_at on; NULL if the API stopped sending it."),
         _required("observed_at", INSTANT, "When a sync first saw this value."),
+        _run_seq("The run that first saw this value"),
         schema="core",
         info={"order": ("account_id", "surface", "media_id", "metric", "observed_at")},
         comment=f"Counts of {noun} over time, one row for each change of a count.",
@@ -235,6 +245,7 @@ core_children = Table(
     METADATA,
     *_item(),
     _required("position", INTEGER, "Position in the item's list, from 0."),
+    _run_seq("The run that last wrote the children of this item"),
     _optional("child_id", VARCHAR, "The child's id, always text."),
     _optional("media_type", VARCHAR, "Kind of media as the API names it."),
     Column(

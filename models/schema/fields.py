@@ -15,8 +15,8 @@ MEDIA = "media"
 MOST_COLUMNS = 300
 MOST_FIELDS = 600
 
-# The key columns of every child table; they precede the columns of its fields.
-_CHILD_KEY = frozenset({"account_id", "surface", "media_id", "position"})
+# The columns of every child table that are not columns of its fields.
+_OF_CHILDREN = frozenset({"account_id", "surface", "media_id", "position", "run_seq"})
 
 # The path of a registry entry that means: there are more fields than MOST_FIELDS.
 AND_MORE = ""
@@ -108,7 +108,7 @@ class _Register:
             self._counts[field.resource] = self._counts.get(field.resource, 0) + (field.path != AND_MORE)
 
     def _of(self, resource: str) -> set[str]:
-        return self._names.setdefault(resource, set(_CHILD_KEY))
+        return self._names.setdefault(resource, set(_OF_CHILDREN))
 
     def _new(self, seen: FieldObservation) -> Field | None:
         count = self._counts.get(seen.resource, 0)

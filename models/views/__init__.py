@@ -73,7 +73,7 @@ _COLUMN = re.compile(r"(\w+),?  -- (.+(?:\n {5,}-- .+)*)$", re.MULTILINE)
 _COMMENT = re.compile(r"\s+-- .+$", re.MULTILINE)
 
 # Columns of items that no view has.
-_INTERNAL = frozenset({"overflow", "payload_hash", "raw_landed", "written_at", "written_seq"})
+_INTERNAL = frozenset({"overflow", "payload_hash", "raw_landed", "written_at", "written_seq", "first_run_seq"})
 
 
 def _relation(tags: list[re.Match[str]]) -> Relation:

@@ -30,7 +30,8 @@ SELECT
     gh_row.changed_at,  -- When its content or a count last changed.
     gh_row.content_changed_at,  -- When its content, without counts, last changed.
     gh_row.removed_at,  -- When the first scan that missed it ended; NULL if it is not marked as removed.
-    gh_row.removal  -- removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL.
+    gh_row.removal,  -- removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL.
+    gh_row.run_seq  -- The run that last changed this row, apart from media URLs, as seq in runs; NULL if unknown.
     {inferred}
 FROM core.media AS gh_row
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

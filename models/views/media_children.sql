@@ -11,7 +11,8 @@ SELECT
     gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.child_id,  -- The child's id, always text.
     gh_row.media_type,  -- Kind of media as the API names it.
-    gh_row.media_url  -- URL of the image or video as last received; a signature in it expires.
+    gh_row.media_url,  -- URL of the image or video as last received; a signature in it expires.
+    gh_row.run_seq  -- The run that last wrote the children of this item, as seq in runs; NULL if unknown.
     {inferred}
 FROM core.media_children AS gh_row
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

@@ -14,7 +14,9 @@ SELECT
     gh_row.media_type,  -- Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM.
     gh_row.caption,  -- The caption as published.
     gh_row.permalink,  -- URL of the item on the social network.
-    gh_row.published_at  -- When the item was published.
+    gh_row.published_at,  -- When the item was published.
+    gh_row.run_seq  -- The run that first saw the next version, or last changed the current row of media, as seq in runs;
+                    -- NULL if unknown.
     {inferred}
 FROM core.media_superseded AS gh_row
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id
@@ -29,7 +31,8 @@ SELECT
     gh_row.media_type,
     gh_row.caption,
     gh_row.permalink,
-    gh_row.published_at
+    gh_row.published_at,
+    gh_row.run_seq
     {inferred}
 FROM core.media AS gh_row
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

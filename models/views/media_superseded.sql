@@ -12,6 +12,7 @@ SELECT
     gh_row.media_type,  -- Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM.
     gh_row.caption,  -- The caption as published.
     gh_row.permalink,  -- URL of the item on the social network.
-    gh_row.published_at  -- When the item was published.
+    gh_row.published_at,  -- When the item was published.
+    gh_row.run_seq  -- The run that first saw the next version, as seq in runs; NULL if unknown.
     {inferred}
 FROM core.media_superseded AS gh_row

@@ -39,9 +39,9 @@ _OF_A_MAPPING = {JsonType.SHADOWED, JsonType.UNREADABLE}
 _KEY = "m.account_id, m.surface, m.media_id, m.raw_landed"
 _LIFE = (
     f"{_KEY}, h.payload_hash, m.first_seen_at, m.written_at, m.written_seq, m.changed_at, m.content_changed_at,"
-    " m.removed_at, m.removal"
+    " m.removed_at, m.removal, m.run_seq, m.first_run_seq"
 )
-_PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
+_PERIOD = f"{_KEY}, m.valid_from, m.valid_to, m.run_seq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,9 @@ def _metrics(connection: Connection, table: str, metrics: tuple[Metric, ...]) ->
             f"""
 INSERT INTO recounted BY NAME
 WITH present AS (
-    SELECT account_id, surface, media_id, changed_at AS observed_at, unnest({names}) AS metric, unnest(counts) AS value
+    SELECT
+        account_id, surface, media_id, run_seq, changed_at AS observed_at, unnest({names}) AS metric,
+        unnest(counts) AS value
     FROM (SELECT *, {counts} AS counts FROM {items} AS m WHERE {some})
 ),
 observed AS (FROM {counted} WHERE {some}),

@@ -6,7 +6,7 @@
 -- Each time that an account was listed, with its values by then.
 CREATE OR REPLACE TEMP TABLE account_sightings AS
 SELECT
-    lower(i.listed_as) AS account_id, i.listed_as, i.unknown_status, i.seq, i.position, p.scan_id, p.received_at,
+    lower(i.listed_as) AS account_id, i.listed_as, i.unknown_status, i.seq, i.position, p.scan_id, p.received_at, p.run_seq,
     coalesce(last_value(i.ig_username IGNORE NULLS) OVER so_far, a.ig_username) AS ig_username,
     coalesce(last_value(i.public_id IGNORE NULLS) OVER so_far, a.public_id) AS public_id,
     coalesce(last_value(i.status IGNORE NULLS) OVER so_far, a.status) AS status,
@@ -31,7 +31,7 @@ WITH compared AS (
     FROM account_sightings
 )
 SELECT
-    account_id, status, received_at AS valid_from,
+    account_id, status, run_seq, received_at AS valid_from,
     lead(received_at) OVER (PARTITION BY account_id ORDER BY seq, position) AS valid_to
 FROM compared
 WHERE status IS DISTINCT FROM before;
@@ -41,8 +41,8 @@ SET valid_to = p.began
 FROM (SELECT account_id, min(valid_from) AS began FROM account_periods GROUP BY account_id) AS p
 WHERE h.account_id = p.account_id AND h.valid_to IS NULL;
 
-INSERT INTO core.account_status_history (account_id, status, valid_from, valid_to)
-SELECT account_id, status, valid_from, valid_to FROM account_periods ORDER BY account_id, valid_from;
+INSERT INTO core.account_status_history (account_id, status, valid_from, valid_to, run_seq)
+SELECT account_id, status, valid_from, valid_to, run_seq FROM account_periods ORDER BY account_id, valid_from;
 
 CREATE OR REPLACE TEMP TABLE merged_accounts AS
 WITH last AS (
@@ -57,7 +57,8 @@ SELECT
     l.scan_id,
     l.seq AS seen_seq,
     nullif(l.listed_as, l.account_id) AS listed_as,
-    l.unknown_status
+    l.unknown_status,
+    l.run_seq
 FROM last AS l
 LEFT JOIN account_periods AS p ON p.account_id = l.account_id AND p.valid_to IS NULL;
 

@@ -5,7 +5,8 @@ INSERT INTO {items} BY NAME
 SELECT
     i.account_id, i.surface, i.media_id{media_columns}, r.payload_hash, i.order_key AS raw_landed, r.overflow,
     i.first_seen_at, i.changed_at AS written_at, i.order_key >> {position_bits} AS written_seq, i.changed_at,
-    i.content_changed_at, NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
+    i.content_changed_at, NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal, i.run_seq,
+    i.first_run_seq
 FROM changed AS i JOIN decoded AS r ON r._order_key = i.last_order_key
 ORDER BY i.account_id, i.surface, r.published_at;
 

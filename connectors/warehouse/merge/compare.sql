@@ -2,7 +2,7 @@
 
 -- Each observation of an item, compared with the one before it. Only the first is compared with the stored row, so the
 -- result does not depend on how the pages were divided into merges. The first one of an item that is not stored is a
--- change.
+-- change. The `run_seq` of the stored row is that of the run that first saw the item.
 CREATE OR REPLACE TEMP TABLE observed AS
 WITH of_children AS (
     SELECT
@@ -12,17 +12,19 @@ WITH of_children AS (
 hashed AS (
     SELECT
         r._order_key AS order_key, r.account_id, r.surface, r.media_id, NULL::BIGINT AS stored,
-        r._received_at AS seen_at, r.payload_hash, {content} AS content, {counts} AS counts
+        r._received_at AS seen_at, r._run_seq AS run_seq, r.payload_hash, {content} AS content, {counts} AS counts
     FROM decoded AS r LEFT JOIN of_children AS c ON c.order_key = r._order_key
     UNION ALL
-    SELECT -1, r.account_id, r.surface, r.media_id, s.stored, r.content_changed_at, r.payload_hash, {content}, {counts}
+    SELECT
+        -1, r.account_id, r.surface, r.media_id, s.stored, r.content_changed_at, r.first_run_seq, r.payload_hash,
+        {content}, {counts}
     FROM {items} AS r
     JOIN (SELECT DISTINCT stored FROM compared WHERE stored IS NOT NULL) AS s ON r.rowid = s.stored
     LEFT JOIN of_children AS c
         ON c.order_key = -1 AND c.account_id = r.account_id AND c.surface = r.surface AND c.media_id = r.media_id
 )
 SELECT
-    order_key, account_id, surface, media_id, stored, seen_at, payload_hash,
+    order_key, account_id, surface, media_id, stored, seen_at, run_seq, payload_hash,
     row_number() OVER item = 1 AS is_first,
     order_key >= 0 AND (is_first OR content <> lag(content) OVER item OR counts <> lag(counts) OVER item) AS is_change,
     is_first OR content <> lag(content) OVER item AS begins_version
@@ -43,7 +45,9 @@ WITH items AS (
         arg_max(seen_at, order_key) FILTER (is_change) AS changed_at,
         arg_max(seen_at, order_key) FILTER (begins_version) AS content_changed_at,
         max(order_key) FILTER (is_change) AS order_key,
-        max(order_key) AS last_order_key
+        max(order_key) AS last_order_key,
+        arg_min_null(run_seq, order_key) AS first_run_seq,
+        arg_max_null(run_seq, order_key) FILTER (is_change) AS run_seq
     FROM observed GROUP BY account_id, surface, media_id HAVING bool_or(is_change)
 )
 SELECT

@@ -29,6 +29,7 @@ from connectors.warehouse.schema.field_registry import read_mapping, read_regist
 from connectors.warehouse.storage.appending import append, as_json, row_types, rows_sql
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.quoting import literal
 from models.checkpoint import ScanState
 from models.schema.mapping import Mapping as MediaMapping
 from models.tables import ITEM_TABLES, core_outcomes, ops_checkpoints, ops_cooldowns
@@ -41,6 +42,7 @@ _CHECKPOINTS = rows_sql({**_LANDED, "checkpoint": _CHECKPOINT})
 
 _FACTS = "SELECT EXISTS (FROM stored_items WHERE removed_at IS NOT NULL), EXISTS (FROM ops.missing)"
 _UNIDENTIFIED = "SELECT order_key FROM sightings WHERE media_id IS NULL"
+_RUN_SEQS = "SELECT run_id, seq FROM core.runs WHERE run_id IN ({}) UNION ALL SELECT '', max(seq) FROM core.runs"
 _HAS_NO_DIGEST = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
 
 
@@ -54,7 +56,7 @@ def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
     if table not in ITEM_TABLES:
         message = f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in models/tables.py."
         raise WarehouseUnusable(message)
-    landed = read_frames(frames)
+    landed = read_frames(frames, _run_seqs(connection, frames))
     # Frees the segments, of which the bodies are views, once the media are decoded.
     del frames
     steps = Steps(connection.db, table)
@@ -68,6 +70,11 @@ def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
         steps.run("checkpoints")
     steps.drop()
     return counts
+
+
+def _run_seqs(connection: Connection, frames: Sequence[Frame]) -> Mapping[str, int]:
+    runs = {frame.commit.page.run_id for frame in frames if frame.commit.page is not None}
+    return dict(connection.db.execute(_RUN_SEQS.format(", ".join(map(literal, runs)))).fetchall()) if runs else {}
 
 
 def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeStats:  # noqa: C901 - all in one place

@@ -3,10 +3,11 @@ INSERT INTO {metrics} BY NAME
 WITH counted AS (
     SELECT
         r.account_id, r.surface, r.media_id, r._order_key AS order_key, r._received_at AS observed_at,
+        r._run_seq AS run_seq,
         {metric_values} AS counts
     FROM decoded AS r WHERE r._order_key NOT IN (SELECT order_key FROM unchanged)
     UNION ALL
-    SELECT r.account_id, r.surface, r.media_id, -1, NULL, {metric_values}
+    SELECT r.account_id, r.surface, r.media_id, -1, NULL, NULL, {metric_values}
     FROM {items} AS r JOIN changed AS c ON r.rowid = c.stored
 ),
 compared AS (
@@ -15,7 +16,7 @@ compared AS (
 )
 SELECT * EXCLUDE (before) FROM (
     SELECT
-        account_id, surface, media_id, observed_at, unnest({metric_names}) AS metric, unnest(counts) AS value,
+        account_id, surface, media_id, observed_at, run_seq, unnest({metric_names}) AS metric, unnest(counts) AS value,
         unnest(coalesce(counts_before, {no_values})) AS before
     FROM compared WHERE order_key >= 0
 )

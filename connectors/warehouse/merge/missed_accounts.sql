@@ -8,7 +8,7 @@
 -- after the end of this scan is from a clock that was ahead, and is replaced.
 CREATE OR REPLACE TEMP TABLE missed_accounts AS
 SELECT
-    a.account_id, f.run_id, least(m.missing_since, f.complete_at) AS missing_since,
+    a.account_id, f.run_id, r.seq AS run_seq, least(m.missing_since, f.complete_at) AS missing_since,
     coalesce(r.accept_removals, false) AS is_accepted,
     is_accepted
     OR coalesce(f.started_at >= m.missing_since + INTERVAL {confirm_accounts_after_hours} HOUR, false) AS is_gone

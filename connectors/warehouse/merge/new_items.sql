@@ -9,15 +9,15 @@ INSERT INTO {items} BY NAME
 SELECT
     account_id, surface, media_id{decoded_columns}, payload_hash, order_key AS raw_landed, overflow,
     received_at AS first_seen_at, received_at AS written_at, seq AS written_seq, received_at AS changed_at,
-    received_at AS content_changed_at
+    received_at AS content_changed_at, run_seq, run_seq AS first_run_seq
 FROM new_items;
 
 INSERT INTO {metrics} BY NAME
 SELECT * FROM (
     SELECT
-        account_id, surface, media_id, unnest({metric_names}) AS metric, unnest({metric_values}) AS value,
+        account_id, surface, media_id, run_seq, unnest({metric_names}) AS metric, unnest({metric_values}) AS value,
         _received_at AS observed_at
-    FROM (SELECT account_id, surface, media_id, received_at AS _received_at{decoded_columns} FROM new_items) AS r
+    FROM (SELECT account_id, surface, media_id, run_seq, received_at AS _received_at{decoded_columns} FROM new_items) AS r
 )
 WHERE value IS NOT NULL;
 

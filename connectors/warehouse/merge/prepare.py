@@ -26,7 +26,7 @@ from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, table_schemas
 
 # The columns of pages that their items have too.
-_OF_PAGES = ["seq", "scan_id", "run_id", "account_id", "surface", "correlation_id", "received_at"]
+_OF_PAGES = ["seq", "scan_id", "run_id", "account_id", "surface", "correlation_id", "received_at", "run_seq"]
 
 _RECEIVED = "SELECT order_key, received_at FROM arrived_items"
 
@@ -75,8 +75,11 @@ class Prepared:
     lists_of_children: tuple[Mapping[str, str], ...]
 
 
-def read_frames(frames: Sequence[Frame]) -> Landed:
-    """Split the pages of frames into records and items."""
+def read_frames(frames: Sequence[Frame], run_seqs: Mapping[str, int]) -> Landed:
+    """Split the pages of frames into records and items.
+
+    `run_seqs` has the number of each run; "" is the last one, to which items that a rebuild imports are attributed.
+    """
     pages = [(seq, commit.page) for seq, commit, _ in frames if commit.page is not None]
     media: list[Page] = []
     accounts: list[Page] = []
@@ -95,6 +98,8 @@ def read_frames(frames: Sequence[Frame]) -> Landed:
     numbers.update(row.seq for row in records.accounts if row.status is not None)
     numbers.update(row.seq for row in records.rejected if row.resource == "accounts" and row.position is not None)
     table = table_of_pages(pages)
+    seqs = [run_seqs.get(page.run_id if page.scan_id else "") for _, page in pages]
+    table = table.append_column("run_seq", array_of(seqs, pa.int64()))
     table = table.append_column("items", array_of([numbers[seq] for seq, _ in pages], pa.int64()))
     table = table.append_column("is_unreadable", array_of([seq in unreadable for seq, _ in pages], pa.bool_()))
     media_pages = table.filter(pc.not_equal(table["surface"], "")).select(_OF_PAGES)

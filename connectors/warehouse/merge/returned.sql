@@ -9,9 +9,9 @@ GROUP BY r.account_id, r.surface, r.media_id;
 CREATE OR REPLACE TEMP TABLE returned_rows AS
 SELECT m.* REPLACE (
     r.returned_at AS written_at, r.returned_seq AS written_seq, NULL::TIMESTAMPTZ AS removed_at,
-    NULL::VARCHAR AS removal
+    NULL::VARCHAR AS removal, p.run_seq AS run_seq
 )
-FROM {items} AS m JOIN returned AS r USING (account_id, surface, media_id)
+FROM {items} AS m JOIN returned AS r USING (account_id, surface, media_id) JOIN pages AS p ON p.seq = r.returned_seq
 WHERE m.removed_at IS NOT NULL;
 
 DELETE FROM {items} AS m USING returned AS r

@@ -66,7 +66,7 @@ def create_children(connection: Connection, schema: TableSchema) -> None:
     columns = "".join(f", {quoted(column.name)} {column.type}" for column in schema.columns)
     connection.db.execute(
         f"CREATE OR REPLACE TABLE core.{quoted(schema.table)} (account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL,"
-        f" media_id VARCHAR NOT NULL, position INTEGER NOT NULL{columns})"
+        f" media_id VARCHAR NOT NULL, position INTEGER NOT NULL, run_seq BIGINT{columns})"
     )
 
 
@@ -98,7 +98,7 @@ def insert_children(
         if schema.table in cells.layout.children:
             db.execute(
                 f"INSERT INTO core.{quoted(schema.table)} BY NAME"  # noqa: S608 - quoted
-                f" SELECT m.account_id, m.surface, m.media_id, c.* EXCLUDE (_order_key)"
+                f" SELECT m.account_id, m.surface, m.media_id, m.run_seq, c.* EXCLUDE (_order_key)"
                 f" FROM ({cells.children_query(schema)}) AS c JOIN {items} AS m ON m.rowid = c._order_key"
                 " ORDER BY m.account_id, m.surface, m.media_id, c.position"
             )

@@ -13,20 +13,24 @@ versioned AS (
 versions AS (
     SELECT
         account_id, surface, media_id, version, arg_min(seen_at, order_key) AS valid_from, max(order_key) AS order_key,
-        max(stored) AS stored
+        max(stored) AS stored, arg_min_null(run_seq, order_key) AS began_run_seq
     FROM versioned GROUP BY account_id, surface, media_id, version
 ),
 closed AS (
-    SELECT *, lead(valid_from) OVER (PARTITION BY account_id, surface, media_id ORDER BY version) AS valid_to
-    FROM versions QUALIFY valid_to IS NOT NULL
+    SELECT *, lead(valid_from) OVER item AS valid_to, lead(began_run_seq) OVER item AS run_seq
+    FROM versions
+    WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY version)
+    QUALIFY valid_to IS NOT NULL
 )
 SELECT * EXCLUDE (_version) FROM (
     SELECT
-        c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version,
+        c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.run_seq, c.version AS _version,
         r._order_key AS raw_landed{history_columns}
     FROM closed AS c JOIN decoded AS r ON r._order_key = c.order_key
     UNION ALL
-    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, r.raw_landed{history_columns}
+    SELECT
+        c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.run_seq, c.version,
+        r.raw_landed{history_columns}
     FROM closed AS c JOIN {items} AS r ON r.rowid = c.stored WHERE c.order_key = -1
 )
 ORDER BY account_id, surface, media_id, _version;

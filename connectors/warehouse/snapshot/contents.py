@@ -78,7 +78,7 @@ def _inferring(view: View, schema: TableSchema) -> View:
 def _of_children(schema: TableSchema) -> View:
     """Return the view of a child table that is not declared, with the key of `media_children`."""
     children = views()[CHILDREN]
-    columns = {name: children.columns[name] for name in children.relation.key}
+    columns = {name: children.columns[name] for name in (*children.relation.key, "run_seq")}
     return View(
         schema.table,
         children.relation,

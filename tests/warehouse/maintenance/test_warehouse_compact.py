@@ -56,7 +56,7 @@ FROM range(1000) AS t(n)
 
 METRICS = """
 INSERT INTO core.media_metrics
-SELECT account_id, surface, media_id, 'like_count', hash(media_id) % 100, changed_at FROM core.media
+SELECT account_id, surface, media_id, 'like_count', hash(media_id) % 100, changed_at, 1 FROM core.media
 """
 
 MUSIC = """

@@ -202,9 +202,9 @@ def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytes
     rig.do("UPDATE core.media_metrics SET value = value + 100")
     rig.rebuild(BOOKMARKED)
     found = rig.rows("SELECT account_id, media_id, metric, value FROM core.media_metrics ORDER BY ALL")
-    likes = [(account, place, "like_count", value) for account, _, place, _, value, when in before if when.day == 2]
+    likes = [(account, place, "like_count", value) for account, _, place, _, value, when, _ in before if when.day == 2]
     older = [
-        (account, place, "like_count", value + 100) for account, _, place, _, value, when in before if when.day == 1
+        (account, place, "like_count", value + 100) for account, _, place, _, value, when, _ in before if when.day == 1
     ]
     kept = [(account, place, "kept", int(place)) for account, place, _, _ in likes]
     assert found == sorted([*likes, *older, *kept])

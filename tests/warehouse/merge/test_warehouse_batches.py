@@ -11,11 +11,21 @@ from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, emptied
 
 # Depend on the merges: the parts of the raw store, and when a field is recorded as first seen.
 OF_MERGES = {"ops.raw_parts", "ops.warehouse"}
 TIMES_OF_FIELDS = {"first_seen_at", "last_type_change_at", "json_types"}
+
+
+# Rows have the number of the run that fetched them, not of the one that merges them.
+RUNS = """
+INSERT INTO core.runs BY NAME
+SELECT 'run-' || n AS run_id, n + 1 AS seq, 'sync' AS kind, 'complete' AS state,
+    TIMESTAMPTZ '2026-01-01 00:00:00+00' AS started_at, '1' AS version
+FROM range(3) AS t(n)
+"""
 
 
 class Step(NamedTuple):
@@ -61,6 +71,7 @@ def landings(steps: list[Step]) -> list[PageCommit]:
 def rows_after(connection: Connection, landed: list[PageCommit], cuts: set[int]) -> dict[str, set[Row]]:
     """Return all rows after the pages are merged, with merges before the pages of these numbers."""
     rig = emptied(connection)
+    rig.do(RUNS)
     for number, one in enumerate(landed):
         if number in cuts:
             rig.merge()
@@ -121,6 +132,36 @@ def test_any_division_of_landed_pages_into_merges_results_in_the_same_rows(
     landed = landings(steps)
     at_once = rows_after(opened_rig, landed, set())
     assert rows_after(opened_rig, landed, cuts) == at_once
+
+
+def test_rows_have_the_number_of_the_run_that_wrote_them(rig: Rig) -> None:
+    rig.do(RUNS)
+    scans: list[tuple[Partition, int, list[Item], str]] = [
+        (POSTS, 0, [{"id": "1", "caption": "a", "like_count": 1, "children": [{"id": "c"}]}, {"id": "2"}], "run-0"),
+        (CATALOGUE, 1, [account(ANNA)], "run-0"),
+        (CATALOGUE, 2, [account(ANNA, status="token_expired")], "run-1"),
+        (POSTS, 24, [{"id": "1", "caption": "b", "like_count": 2, "children": [{"id": "c"}]}], "run-1"),
+        (POSTS, 48, [{"id": "1", "caption": "b", "like_count": 2, "children": [{"id": "c"}]}], "run-2"),
+    ]
+    for partition, hour, items, run_id in scans:
+        scan = Scan(partition, f"scan-{hour}", T0 + timedelta(hours=hour), run_id)
+        rig.land(scan.page(items, T0 + timedelta(hours=hour), last=True))
+    rig.merge()
+    # The second item was removed by the last run; the first did not change in it.
+    assert rig.rows("SELECT media_id, run_seq, first_run_seq FROM core.media ORDER BY ALL") == [
+        ("1", 2, 1),
+        ("2", 3, 1),
+    ]
+    assert rig.rows("SELECT run_seq FROM core.media_superseded") == [(2,)]
+    assert rig.rows("SELECT value, run_seq FROM core.media_metrics ORDER BY ALL") == [(1, 1), (2, 2)]
+    assert rig.rows("SELECT run_seq FROM core.media_children") == [(2,)]
+    assert rig.rows("SELECT run_seq FROM core.accounts") == [(2,)]
+    assert rig.rows("SELECT status, run_seq FROM core.account_status_history ORDER BY run_seq") == [
+        ("active", 1), ("token_expired", 2)
+    ]  # fmt: skip
+    before = rig.everything("schema_name = 'core' AND NOT temporary")
+    rig.rebuild(BUILT_IN)
+    assert rig.everything("schema_name = 'core' AND NOT temporary") == before
 
 
 def test_items_of_a_table_that_is_not_declared_are_refused(rig: Rig) -> None:

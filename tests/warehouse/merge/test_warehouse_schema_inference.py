@@ -182,7 +182,7 @@ def check(rig: Rig, days: Sequence[Day]) -> None:
         found = {(record["media_id"], record["position"]): record for record in records(rig, table)}
         assert children.keys() == found.keys()
         met = [child for item in seen for _, child in objects(item, some)]
-        declared = set(core_children.c.keys()) if table == "media_children" else {*KEY, "position"}
+        declared = set(core_children.c.keys()) if table == "media_children" else {*KEY, "position", "run_seq"}
         check_table(rig, table, declared, met, [(children[key], found[key]) for key in children])
 
 
@@ -382,7 +382,7 @@ def test_changes_of_type_merge_to_the_same_rows_page_by_page(rig: Rig) -> None:
 def test_null_and_empty_values_need_no_column(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
     assert set(columns(rig, "media")) == set(core_media.c.keys())
-    assert columns(rig, "media_r").keys() == {*KEY, "position"}
+    assert columns(rig, "media_r").keys() == {*KEY, "position", "run_seq"}
     assert rig.rows("SELECT position FROM core.media_r") == [(0,)]
     assert {path: row["column_name"] for path, row in fields(rig, "media").items()} == {
         "/id": "media_id", "/n": None, "/l": None, "/o": None, "/ln": None, "/r": "media_r",

@@ -94,7 +94,7 @@ def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(rig: 
     put(rig, snapshot)
     query = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     assert {str(name) for (name,) in ask(snapshot, query)} == views().keys() | {"media_tags", "media_stats__days"}
-    assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "a"]
+    assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "run_seq", "a"]
 
 
 def test_a_fields_column_whose_name_a_view_uses_now_is_kept(rig: Rig, snapshot: Path) -> None:
