@@ -25,7 +25,7 @@ from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.clock import SystemClock
 from flows.config.settings import check_variables, environment, load
 from flows.orchestration.prefect_import import import_prefect
-from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
+from flows.orchestration.processes import PrefectServer, ProcessError, free_port, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 from models.feeds import FEEDS
@@ -162,8 +162,8 @@ def _next_day(snapshot: Path) -> tuple[int, datetime | None]:
 
 
 @contextmanager
-def _servers(folder: Path, sandbox: "Sandbox") -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the address of Prefect's UI, and the settings of a sync."""
+def _servers(folder: Path, sandbox: "Sandbox") -> Iterator[tuple[PrefectServer, str, dict[str, str]]]:
+    """Yield the Prefect server, which is starting, the address of its UI, and the settings of a sync."""
     from connectors.sandbox.http.serve import in_thread
 
     port = free_port()
@@ -171,9 +171,8 @@ def _servers(folder: Path, sandbox: "Sandbox") -> Iterator[tuple[str, dict[str, 
     private(home)
     import_prefect(local_prefect(home, port))
     with in_thread(sandbox) as api, prefect(home, port, report) as server:
-        with err.status("[dim]starting the sandbox API and a Prefect server …[/]"):
-            server.wait()
         yield (
+            server,
             f"http://127.0.0.1:{port}",
             {
                 "GRAMHOUSE_BASE_URL": api,
@@ -239,8 +238,11 @@ def demo(
 
     sandbox = Sandbox(world.settings(first))
     try:
-        with _servers(home, sandbox) as (ui, env):
+        with _servers(home, sandbox) as (server, ui, env):
+            # While the server starts.
             _past_days(sandbox, env["GRAMHOUSE_BASE_URL"], home, world, range(first, last))
+            with err.status("[dim]starting a Prefect server …[/]"):
+                server.wait()
             sandbox.day = last
             synced = subprocess.run(
                 [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
