@@ -43,7 +43,9 @@ def type_columns(items: TableSchema) -> Sequence[str]:
 def kind(words: Sequence[str]) -> str:
     """Return the SQL expression for an item's kind, from expressions for the words that name it; NULL if none does."""
     said = [f"regexp_replace(lower({word}::VARCHAR), '[^a-z]', '', 'g')" for word in words]
+    # Not IN: DuckDB joins each row to a long list of values, also for a query that does not read the kind.
     cases = (
-        f"WHEN {' OR '.join(f'{word} IN {names}' for word in said)} THEN '{which}'" for which, names in _WORDS.items()
+        f"WHEN {' OR '.join(f'list_contains({[*names]}, {word})' for word in said)} THEN '{which}'"
+        for which, names in _WORDS.items()
     )
     return f"CASE {' '.join(cases)} END"

@@ -1,12 +1,13 @@
 -- The outcomes of partitions in runs, one row each. Of runs that are older than 7 days and not among the last 30, a
--- successful outcome is kept only if it is the partition's last, or differs from the previous one in that month.
+-- successful outcome is kept only if it is the partition's last, or differs from the previous one in that month. The id
+-- of an account that was forgotten is a salted hash.
 -- key: run_id, resource, account_id, surface
 -- join: runs by run_id
 -- join, not all rows: accounts by account_id
 SELECT
     run_id,  -- The run.
     resource,  -- What was scanned: accounts (the catalogue) or media.
-    account_id,  -- The scanned account; empty for the catalogue, a hash for an account that was forgotten.
+    account_id,  -- The scanned account; empty for the catalogue.
     surface,  -- The feed, such as posts or stories; empty for the catalogue.
     outcome,  -- complete, recent, skipped, deferred, denied, not_found or failed.
     pages,  -- Pages of the partition that this run landed.
