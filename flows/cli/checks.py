@@ -144,7 +144,10 @@ def _warehouse(settings: Settings) -> Finding:
     if not file.exists():
         return Finding("warehouse", "note", f"{file} does not exist yet: the first sync creates it.")
     from connectors.warehouse.maintenance.inspection import inspect
+    from connectors.warehouse.maintenance.pending import unfinished
 
+    if warning := unfinished(file):
+        return Finding("warehouse", "bad", warning)
     now = SystemClock().now()
     since, raw = now.isoformat(timespec="seconds"), settings.raw_folder()
     found = inspect(file, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from connectors.buckets.snapshot_bucket import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
-from connectors.warehouse.maintenance.pending import ACTIVITY, pending_path
+from connectors.warehouse.maintenance.pending import ACTIVITY, unfinished
 from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -172,8 +172,8 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
         )
 
     async with writer_lock(opening, patience=settings.busy_wait, clock=at) as warehouse:
-        if activity != ACTIVITY and pending_path(settings.warehouse).exists():
-            notices.warning("An account is not completely erased. Fix: run the interrupted `gramhouse forget` again.")
+        if activity != ACTIVITY and (warning := unfinished(settings.warehouse)):
+            notices.warning(warning)
         yield warehouse
 
 

@@ -217,12 +217,16 @@ def test_an_erasure_that_is_killed_at_each_step_is_completed(folder: Path, run_c
     assert run_cli("forget", ID, "--undo")[0] == 0
 
 
-def test_after_a_kill_writers_warn_and_the_receipt_has_all_rows(folder: Path, run_cli: Cli) -> None:
+def test_after_a_kill_writers_status_and_doctor_warn_and_the_receipt_has_all_rows(folder: Path, run_cli: Cli) -> None:
     step = 20
     while _items(folder):
         assert _killed_at(step, _forget)
         step += 3
     assert "An account is not completely erased" in run_cli("publish")[2]
+    code, out, _ = run_cli("status", "--json")
+    assert (code, "unfinished_erasure" in json.loads(out)["attention"]) == (3, True)
+    assert "An account is not completely erased" in run_cli("status")[1]
+    assert "An account is not completely erased" in run_cli("doctor")[1]
     code, _, err = run_cli("forget", ID, "--undo")
     assert (code, "is not completely erased yet" in err) == (2, True)
     # It still knows the name.

@@ -50,6 +50,13 @@ def pending_path(warehouse: Path) -> Path:
     return path.with_name(f"{path.name}.forget.json")
 
 
+def unfinished(warehouse: Path) -> str | None:
+    """Return what a person should know about an erasure that was interrupted, or None."""
+    if not pending_path(warehouse).exists():
+        return None
+    return "An account is not completely erased. Fix: run the interrupted `gramhouse forget` again."
+
+
 def pending(warehouse: Path) -> Erasure:
     """Return what an interrupted erasure has left to do. Raises WarehouseUnusable if its file cannot be read."""
     path = pending_path(warehouse)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from connectors.buckets.address import BucketError
+from connectors.warehouse.maintenance.pending import unfinished
 from connectors.warehouse.runs.failure_groups import grouped
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
@@ -83,6 +84,7 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
         **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
         "status_file": state.is_damaged,
         "snapshot_log": found.get("snapshot_problem") is not None,
+        "unfinished_erasure": found["unfinished_erasure"] is not None,
     }
 
 
@@ -149,8 +151,9 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
         out.print(f"{WARN} Cannot check on this machine whether process {state.status.pid} is still running.")
     if (other := state.other()) is not None:
         out.print(_run((state.as_run() or {}) | {"kind": other.kind}))
-    if found["snapshot_problem"]:
-        out.print(f"{FAIL} {clean(found['snapshot_problem'])}", soft_wrap=True)
+    for name in ("snapshot_problem", "unfinished_erasure"):
+        if found[name]:
+            out.print(f"{FAIL} {clean(found[name])}", soft_wrap=True)
     if found["totals"]:
         for line in _lines(found):
             out.print(line)
@@ -182,7 +185,7 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
         if state.status is not None and state.status.state in _PUBLISHES:
             message = f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
             raise SnapshotMissing(message) from None
-    found["snapshot_problem"] = problem
+    found |= {"snapshot_problem": problem, "unfinished_erasure": unfinished(settings.warehouse)}
     reasons = attention(found, state)
     if as_json:
         given = [reason for reason, holds in reasons.items() if holds]
@@ -219,7 +222,7 @@ def status(
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
     failed or interrupted scans, a warning, removals that are undecided for too long, an overdue full scan, a cooldown
-    of more than a day, or a damaged status file or snapshot.
+    of more than a day, an interrupted `gramhouse forget`, or a damaged status file or snapshot.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"
