@@ -331,17 +331,25 @@ def _ignoring_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
+def _report_unless(ignored: type[BaseException], loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report an error that no task awaits, except one with which Dask ends its own tasks when a result is given up."""
+    if not isinstance(context.get("exception"), ignored):
+        loop.default_exception_handler(context)
+
+
 @asynccontextmanager
 async def _connected(settings: Settings) -> AsyncIterator[Any]:
     """Connect to the scheduler of the settings, or start workers on this machine. Raises SettingsError."""
     try:
         from distributed import Client, LocalCluster  # noqa: PLC0415 - a part of an extra
+        from distributed.client import AllExit  # noqa: PLC0415
     except ImportError as error:
         message = "GRAMHOUSE_ENGINE=dask needs a library that is not installed. Fix: pip install 'gramhouse[dask]'."
         raise SettingsError(message) from error
     # Each has a level of its own.
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    asyncio.get_running_loop().set_exception_handler(partial(_report_unless, AllExit))
     async with AsyncExitStack() as stack:
         target: Any = settings.scheduler
         if target is None:

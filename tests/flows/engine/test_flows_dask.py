@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from distributed import KilledWorker
+from distributed.client import AllExit
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.request_rate import RequestRate
 from flows.config.errors import ClusterLost, SettingsError
-from flows.engine import dask_task
+from flows.engine import dask, dask_task
 from flows.engine.dask_task import Scanned, Task
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
@@ -243,3 +244,10 @@ async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(
     await _run(tmp_path, service, fate)
     bodies = [sum(len(one.page.body) for one in scanned.commits if one.page) for scanned in results]
     assert 2_000 <= max(bodies) < 3_000
+
+
+async def test_only_an_error_of_dask_itself_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.get_running_loop()
+    for error in (AllExit(), ValueError("ours")):
+        dask._report_unless(AllExit, loop, {"message": "never retrieved", "exception": error})  # noqa: SLF001
+    assert [record.exc_info and record.exc_info[0] for record in caplog.records] == [ValueError]
