@@ -14,7 +14,7 @@ from models.runs import Outcome, OutcomeKind
 _SHARE = 80
 
 # The size of a batch if more accounts are known at once, as in a backfill.
-_KNOWN_AT_ONCE = 250
+_FULL_BATCH = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +113,9 @@ class AccountBatcher:
     def take(self) -> Batch | None:
         """Return the next batch, or None if there are not enough accounts for one yet."""
         share = self.listed // _SHARE
-        enough, most = max(1, share), max(_KNOWN_AT_ONCE, share)
+        enough, most = max(1, share), max(_FULL_BATCH, share)
         if self.in_turn:
-            enough = most = _KNOWN_AT_ONCE
+            enough = most = _FULL_BATCH
         if len(self.waiting) < (1 if self._is_closed else enough):
             return None
         first = self.listed - len(self.waiting) + 1

@@ -144,7 +144,7 @@ def agreed(question: str) -> bool:
     try:
         answer = input()
     except EOFError:
-        # There is nobody to answer, as under cron.
+        # Standard input is closed, as under cron.
         answer = ""
         err.print()
     return answer.strip().lower() in {"y", "yes"}
