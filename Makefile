@@ -191,8 +191,8 @@ format: $(VENV)/.dev ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-dictionary: $(VENV)/.runtime ## Generate docs/data-dictionary.md and the table of docs/settings.md from the declarations.
-	$(BIN)/python -m tests.dictionary > docs/data-dictionary.md
+dictionary: $(VENV)/.runtime ## Generate the data dictionary and the table of docs/settings.md from the declarations.
+	$(BIN)/python -m tests.dictionary
 	$(BIN)/python -m tests.settings_table docs/settings.md
 
 notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of sandbox data and update its charts.

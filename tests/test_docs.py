@@ -19,7 +19,7 @@ from flows.orchestration.automations import described
 from flows.pipeline import run_sync
 from models.views import views
 from tests import settings_table
-from tests.dictionary import markdown
+from tests.dictionary import pages
 
 ROOT = Path(__file__).parents[1]
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -94,7 +94,8 @@ def test_every_query_of_the_examples_and_the_questions_answers(query: str, snaps
 
 
 def test_the_data_dictionary_agrees_with_the_declarations() -> None:
-    assert (ROOT / "docs/data-dictionary.md").read_text(encoding="utf-8") == markdown(), "run `make dictionary`"
+    for name, text in pages().items():
+        assert (ROOT / "docs" / name).read_text(encoding="utf-8") == text, "run `make dictionary`"
 
 
 def test_only_the_settings_read_the_environment() -> None:
