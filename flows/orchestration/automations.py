@@ -85,12 +85,10 @@ async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Seque
     present = await client.read_automations_by_name(name)
     kept = next((each for each in present if wanted and _comparable_fields(each) == _comparable_fields(wanted)), None)
     superfluous = [each for each in present if each is not kept]
-    became = "duplicates removed" if kept else "removed"
+    became = "removed" if not wanted else "updated" if present else "created"
     if wanted and not kept:
-        became = "updated" if present else "created"
-        if any(not each.enabled for each in present):
-            wanted = wanted.model_copy(update={"enabled": False})
-        await client.create_automation(wanted)
+        enabled = all(each.enabled for each in present)
+        await client.create_automation(wanted.model_copy(update={"enabled": enabled}))
         if WATCH_BEGAN in automation["trigger"].get("after", ()):
             # Starts the timer of an automation that fires if an event does not happen.
             emit_event(

@@ -22,14 +22,13 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
-from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import prefect_api_url
 from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import DELAYS, Retry, next_retry
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.notify import notify, notify_failure, show_progress
+from flows.orchestration.notify import notify, notify_failure
 from flows.orchestration.tracker import tracked
 from flows.pipeline import run_sync
 from flows.reporting.notices import notices
@@ -258,12 +257,10 @@ async def run_in_flow(
     with notices_in_flow_run(), recorded_start(activity, chosen, progress=progress):
         settings = await load_with_credentials(chosen)
         request = build_request(settings, options)
-        # The end is sent to Prefect after the warehouse is closed, so that the lock does not block the next run.
-        async with show_progress(progress, SystemClock()):
-            async with open_resources(settings, activity) as resources:
-                report = await run_sync(request, resources, track=tracked, progress=progress)
-            if caller is not None:
-                caller.ended = report
+        async with open_resources(settings, activity) as resources:
+            report = await run_sync(request, resources, track=tracked, progress=progress)
+        if caller is not None:
+            caller.ended = report
     get_run_logger().info("%s", sentence(report))
     # Without a deployment, no process would start the retry.
     limit = len(DELAYS) if deployment.id else 0

@@ -249,7 +249,7 @@ async def test_of_duplicate_automations_the_matching_one_is_kept(server: Server)
     await apply(load())
     [*_, as_written] = kept = list(server.kept)
     server.kept.insert(0, as_written.model_copy(update={"id": uuid4(), "description": "another"}))
-    assert await apply(load()) == [f"{UNATTENDED[-1]}: duplicates removed"]
+    assert await apply(load()) == [f"{UNATTENDED[-1]}: updated"]
     assert server.kept == kept
 
 
