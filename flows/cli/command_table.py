@@ -42,7 +42,7 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
         ),
         "sandbox": Command(
             "Serve API v1 on this machine with generated data.",
-            "gramhouse sandbox --accounts 200 --account-limit 30/60",
+            "gramhouse sandbox --accounts 200",
         ),
     },
     "Operate": {

@@ -508,8 +508,8 @@ MUTANTS = (
     Mutant(
         "an error code breaks the metrics",
         "flows/cli/output/openmetrics.py",
-        "without_control_characters(text) for text",
-        "text for text",
+        "map(without_control_characters, values)",
+        "values",
         ("tests/flows/cli/test_flows_openmetrics.py",),
     ),
     Mutant(

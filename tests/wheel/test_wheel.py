@@ -88,7 +88,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path) -> None:
     where = run(installed / "python", "-c", "import flows; print(flows.__file__)", cwd=project)
     assert where.startswith(str(installed.parent))
-    assert "The snapshot holds 40 accounts" in run(installed / "gramhouse", "demo", cwd=project, **PROXIES)
+    assert "The snapshot holds 12 accounts" in run(installed / "gramhouse", "demo", cwd=project, **PROXIES)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(port)], cwd=project, text=True)

@@ -1,7 +1,7 @@
 """`gramhouse demo`: runs everything on this machine, and shows queries of the result."""
 
 import asyncio
-import json
+import os
 import signal
 import subprocess
 import sys
@@ -23,6 +23,7 @@ from flows.cli.options import to_path
 from flows.cli.output.query_table import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.clock import SystemClock
+from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment, load
 from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import PrefectServer, ProcessError, free_port, local_prefect, prefect, private
@@ -45,11 +46,6 @@ FROM media GROUP BY surface ORDER BY surface
 SELECT ig_username, like_count, comments_count, left(caption, 40) AS caption
 FROM media WHERE surface = 'posts' AND removed_at IS NULL
 ORDER BY like_count DESC LIMIT 4
-""",
-    "Which days of the week get the most likes?": """
-SELECT dayname(published_at) AS day, count(*) AS posts,
-       median(like_count)::INTEGER AS median_likes
-FROM media WHERE surface = 'posts' GROUP BY day ORDER BY median_likes DESC LIMIT 3
 """,
 }
 
@@ -74,46 +70,39 @@ def _program() -> str:
     given = Path(sys.argv[0])
     if given.name != "gramhouse":
         return "python -m flows.cli"
-    here = Path.cwd()
-    return str(given.relative_to(here)) if given.is_absolute() and given.is_relative_to(here) else str(given)
+    return os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
 
 
 # The last simulated day is in the past, so that later calls, each one day later, are not in the future.
 _BACK = timedelta(days=3)
 
-# Accounts of a demo of one day, and of several, which would take too long with as many.
-_ACCOUNTS, _FEWER = 40, 12
+# Few and small, so that many days take seconds.
+_ACCOUNTS, _POSTS = 12, 30
 
 
-@dataclass(frozen=True, slots=True)
-class _World:
-    """The catalogue of a demo, which is kept in its folder: the time (UTC) of its first day, and its accounts."""
+def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
+    """Return the time (UTC) at which the demo's first simulated day began, which is kept in its folder.
 
-    first_day: datetime
-    accounts: int
-
-    @classmethod
-    def of(cls, folder: Path, *, days: int, now: datetime, began: datetime | None = None) -> "_World":
-        """Return the world of a folder, or create it. `began`: when the first sync of an older version's demo began."""
-        file = folder / "world.json"
-        if file.exists():
-            kept = json.loads(file.read_text(encoding="utf-8"))
-            return cls(datetime.fromisoformat(kept["first_day"]), kept["accounts"])
-        first_day = ((began or now - timedelta(days=days - 1)) - _BACK).replace(
-            hour=2, minute=0, second=0, microsecond=0
-        )
-        world = cls(first_day, _ACCOUNTS if began or days == 1 else _FEWER)
+    Raises SettingsError for the folder of an earlier version's demo.
+    """
+    file = folder / "first_day"
+    if not file.exists():
+        if (folder / "warehouse.duckdb").exists():
+            message = f"{folder} has the demo of an earlier version. Fix: delete it, or choose another --folder."
+            raise SettingsError(message)
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"first_day": first_day.isoformat(), "accounts": world.accounts}), encoding="utf-8")
-        return world
+        begins = (now - timedelta(days=days - 1) - _BACK).replace(hour=2, minute=0, second=0, microsecond=0)
+        file.write_text(begins.isoformat(), encoding="utf-8")
+    return datetime.fromisoformat(file.read_text(encoding="utf-8"))
 
-    def settings(self, day: int) -> "SandboxSettings":
-        from connectors.sandbox.settings import SandboxSettings
 
-        settings = SandboxSettings(day=day, first_day=int(self.first_day.timestamp()), accounts=self.accounts)
-        if self.accounts == _ACCOUNTS:
-            return settings
-        return replace(settings, posts=30, change_every=6 * self.accounts)
+def sandbox_settings(begins: datetime, day: int) -> "SandboxSettings":
+    """Return the settings of the demo's sandbox on a simulated day."""
+    from connectors.sandbox.settings import SandboxSettings
+
+    return SandboxSettings(
+        day=day, first_day=int(begins.timestamp()), accounts=_ACCOUNTS, posts=_POSTS, change_every=6 * _ACCOUNTS
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +116,7 @@ class _DayClock(SystemClock):
         return self.began + timedelta(seconds=self.monotonic() - self.since)
 
 
-def _past_days(sandbox: "Sandbox", api: str, folder: Path, world: _World, days: Sequence[int]) -> None:
+def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> None:
     """Sync at 02:15 of each of these days, by a clock of that day, directly and without Prefect."""
     from flows.engine.resources import build_request, open_resources
     from flows.pipeline import run_sync
@@ -141,7 +130,7 @@ def _past_days(sandbox: "Sandbox", api: str, folder: Path, world: _World, days: 
         async with open_resources(settings, "gramhouse demo") as resources:
             for day in days:
                 sandbox.day = day
-                began = world.first_day + timedelta(days=day, minutes=15)
+                began = begins + timedelta(days=day, minutes=15)
                 with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 2} …[/]"):
                     await run_sync(request, replace(resources, clock=_DayClock(began, resources.clock.monotonic())))
 
@@ -149,16 +138,14 @@ def _past_days(sandbox: "Sandbox", api: str, folder: Path, world: _World, days: 
         asyncio.run(sync())
 
 
-def _next_day(snapshot: Path) -> tuple[int, datetime | None]:
-    """Return the number of the demo's next simulated day, from 0, and when its first sync began."""
+def _next_day(snapshot: Path) -> int:
+    """Return the number of the demo's next simulated day, from 0."""
     try:
         with open_snapshot(snapshot) as opened:
-            ((days, began),) = opened.query(
-                "SELECT count(*), min(started_at) FROM runs WHERE state IN ('complete', 'partial')"
-            ).rows
-            return days, began
+            ((days,),) = opened.query("SELECT count(*) FROM runs WHERE state IN ('complete', 'partial')").rows
+            return int(days)
     except SnapshotMissing:
-        return 0, None
+        return 0
 
 
 @contextmanager
@@ -185,8 +172,6 @@ def _servers(folder: Path, sandbox: "Sandbox") -> Iterator[tuple[PrefectServer, 
 
 
 def _first_look(snapshot: Snapshot) -> None:
-    from rich.syntax import Syntax
-
     accounts, gone, runs, present = snapshot.query(_CONTENTS).rows[0]
     items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
     contents = ", ".join((count(accounts, "account"), *items))
@@ -194,7 +179,7 @@ def _first_look(snapshot: Snapshot) -> None:
     out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
     for question, sql in _QUERIES.items():
         out.print(f"\n[bold]{question}[/]")
-        out.print(Syntax(sql.strip(), "sql", background_color="default", word_wrap=True))
+        out.print(sql.strip(), markup=False)
         print_table(snapshot.user_query(sql))
 
 
@@ -226,21 +211,21 @@ def demo(
     check_variables()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
     home = snapshot.parent
-    first, began = _next_day(snapshot)
+    first = _next_day(snapshot)
     last = max(first, days - 1)
-    world = _World.of(home, days=days, now=SystemClock().now(), began=began)
+    begins = first_day(home, days=days, now=SystemClock().now())
     syncs = f"sync {last + 1}" if last == first else f"syncs {first + 1} to {last + 1}"
     out.print(
-        f"[bold]gramhouse demo[/], {syncs}: a sandbox API with {world.accounts} accounts on this machine,"
+        f"[bold]gramhouse demo[/], {syncs}: a sandbox API with {_ACCOUNTS} accounts on this machine,"
         f" and {'one sync,' if last == first else 'a sync of each day, the last one'} tracked by a Prefect server."
     )
     from connectors.sandbox.http.app import Sandbox
 
-    sandbox = Sandbox(world.settings(first))
+    sandbox = Sandbox(sandbox_settings(begins, first))
     try:
         with _servers(home, sandbox) as (server, ui, env):
             # While the server starts.
-            _past_days(sandbox, env["GRAMHOUSE_BASE_URL"], home, world, range(first, last))
+            past_days(sandbox, env["GRAMHOUSE_BASE_URL"], home, begins, range(first, last))
             with err.status("[dim]starting a Prefect server …[/]"):
                 server.wait()
             sandbox.day = last

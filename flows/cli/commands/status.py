@@ -202,7 +202,7 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
     elif as_metrics:
         from flows.cli.output.openmetrics import metrics
 
-        out.out(metrics(found, reasons, writing=writing is not None))
+        out.out(metrics(found, reasons))
     else:
         _print(found, state, writing)
     return ExitCode.PARTIAL if any(reasons.values()) else ExitCode.COMPLETE
@@ -237,6 +237,6 @@ def status(
         if as_metrics:
             from flows.cli.output.openmetrics import metrics
 
-            out.out(metrics(None, {}, writing=False))
+            out.out(metrics(None, {}))
         raise
     raise typer.Exit(code)

@@ -106,12 +106,6 @@ def test_bad_usage_exits_with_2(run_cli: Cli, arguments: list[str]) -> None:
         (["backfill", "--account"], "requires an argument. Fix: see `gramhouse backfill --help`."),
         (["backfill", "--all", "--surface", "reels"], "unknown surface"),
         (["backfill", "--all", "--reason", "x" * 501], "--reason"),
-        (["sandbox", "--account-limit", "soon"], "REQUESTS/SECONDS"),
-        *((["sandbox", "--account-limit", limit], "both more than 0") for limit in ("0/5", "5/0", "5/inf", "5/6/7")),
-        *((["sandbox", "--key", key], "NAME/SCOPES/ACCOUNTS") for key in ("", "/all", "a//1", "a/b/c/d", "a b")),
-        (["sandbox", "--key", "a/automation:read"], "the scopes are automations:read,"),
-        (["sandbox", "--key", "a/all/41"], "the catalogue has 40"),
-        (["sandbox", "--key", "a", "--key", "a/none"], "issued before"),
     ],
 )
 def test_invalid_settings_are_reported_in_one_line_and_exit_with_2(

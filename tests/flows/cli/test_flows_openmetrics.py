@@ -51,14 +51,10 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     assert value("snapshot_readable") == 1
     reasons = {labels[0][1]: holds for (name, labels), holds in found.items() if name == "gramhouse_attention"}
     assert (len(reasons), {reason for reason, holds in reasons.items() if holds}) == (10, {"failed", "stale"})
-    assert value("last_run_state", state="partial") == 1
-    assert value("last_run_state", state="complete") == 0
-    assert value("last_run_started_timestamp_seconds") == START.timestamp()
+    assert value("last_run_ended_timestamp_seconds") >= START.timestamp()
     assert value("last_run_count", what="added") == 3 * 6
-    assert (value("accounts"), value("accounts_token_expired")) == (9, 1)
-    assert (value("media_items", surface="posts"), value("media_items", surface="stories")) == (18, 0)
+    assert value("accounts_token_expired") == 1
     assert value("stale_accounts", surface="posts") == 8
-    assert value("never_complete_accounts", surface="posts") == 2
     assert value("oldest_age_seconds", surface="posts") == 48 * 3600
     assert value("incomplete_scans", outcome="denied", code="api_forbidden") == 1
     assert value("incomplete_scans", outcome="deferred", code="rate_limited") == 2
@@ -78,7 +74,7 @@ def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
 def test_any_error_code_is_escaped() -> None:
     failure = {"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "scans": 2, "resume_after": None}
     found = {"totals": None, "unresolved": [], "last_run": None, "freshness": [], "failures": [failure]}
-    totals = dict.fromkeys(("published_at", "accounts", "expired", "posts", "stories", "quarantined", "stale_after"))
-    text = metrics({**found, "totals": totals}, {}, writing=False)
+    totals = dict.fromkeys(("expired", "stale_after"))
+    text = metrics({**found, "totals": totals}, {})
     assert "\x1b" not in text
     assert parsed(text)["gramhouse_incomplete_scans", (("code", 'a\\"b # EOF [31m'), ("outcome", "failed"))] == 2

@@ -63,19 +63,11 @@ def published(query: str) -> list[tuple[object, ...]]:
 def test_rejected_records_are_listed_with_their_requests(run_cli: Cli) -> None:
     code, out, err = run_cli("quarantine")
     assert (code, err) == (0, "")
-    lines = out.splitlines()
-    reason = NO_ID.rstrip(".")
-    assert lines[0] == f"! 4 records rejected: {reason} (3); {REASON} (1)."
-    assert lines[2:6] == [
-        "2026-03-01 03:02:00 UTC  media, posts of anna, page 2, position 0",
-        f"  {NO_ID}",
-        "  run run-1, correlation id p-2",
-        lines[5],
-    ]
-    assert lines[5].startswith('  {"uuid":"a","caption":"')
-    assert len(lines[5]) < 200
-    assert "2026-03-01 02:00:00 UTC  accounts, the account catalogue, page 1, position 1" in lines
-    assert [line.rsplit(" ", 1)[1] for line in lines if "position" in line] == ["0", "1", "2", "1"]
+    lines = [line.split() for line in out.splitlines()]
+    assert out.splitlines()[:3] == ["! 4 records rejected:", f"  3: {NO_ID}", f"  1: {REASON}"]
+    assert lines[5] == ["2026-03-01", "03:02", "anna", "posts", "0", "p-2"]
+    assert lines[8] == ["2026-03-01", "02:00", "the", "catalogue", "1", "c-1"]
+    assert [line[4] for line in lines[5:8]] == ["0", "1", "2"]
     assert "`gramhouse rebuild`" in out
     assert "each sync reads them again" in out
     assert "\x1b" not in out
@@ -85,7 +77,7 @@ def test_rejected_records_are_listed_with_their_requests(run_cli: Cli) -> None:
 @pytest.mark.usefixtures("rejected")
 def test_it_respects_the_limit_and_reports_it(run_cli: Cli) -> None:
     out = run_cli("quarantine", "--limit", "1")[1]
-    assert out.count("correlation id c-1") + out.count("correlation id p-2") == 1
+    assert out.count(" c-1") + out.count(" p-2") == 1
     assert "newest 1 of 4. List all with `gramhouse quarantine --limit 4`" in out
     assert "lists all" not in run_cli("quarantine", "--limit", "4")[1]
     assert len(json.loads(run_cli("quarantine", "--limit", "3", "--json")[1])["records"]) == 3
@@ -103,7 +95,7 @@ def test_programs_get_the_whole_rows(run_cli: Cli) -> None:
     }  # fmt: skip
 
 
-def test_many_reasons_are_summed_up(warehouse: Path, run_cli: Cli) -> None:
+def test_reasons_are_counted_and_harmless(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse) as connection:
         rig = Rig(connection)
         aside = tuple(RejectedRecord(n, f"reason [bold]{n}", "{}") for n in range(5))
@@ -111,11 +103,10 @@ def test_many_reasons_are_summed_up(warehouse: Path, run_cli: Cli) -> None:
         rig.land(Scan(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
         rig.merge()
     run_cli("publish")
-    lines = run_cli("quarantine")[1].splitlines()
-    assert lines[0] == (
-        "! 6 records rejected: reason [bold]0 (1); reason [bold]1 (1); reason [bold]2 (1); 3 other reasons (3)."
-    )
-    assert f"2026-03-01 03:00:00 UTC  media, posts of account {ANNA}, page 1, the whole page" in lines
+    out = run_cli("quarantine")[1]
+    assert out.splitlines()[0] == "! 6 records rejected:"
+    assert "  1: reason [bold]0" in out.splitlines()
+    assert ANNA in out
 
 
 def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, run_cli: Cli) -> None:
