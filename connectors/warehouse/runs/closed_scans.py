@@ -1,7 +1,7 @@
 """The last closed scans of each partition: written by merges, read by scans."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import of_all_items
@@ -40,17 +40,6 @@ def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mappin
     """Return the last closed scan of each feed of these accounts, as far as merged."""
     rows = connection.db.execute(f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)])
     return {media(account_id, surface): ClosedScan(*row) for account_id, surface, *row in rows.fetchall()}
-
-
-def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
-    """Return age (in refresh intervals) and pages of each full scan that is due, for active accounts."""
-    accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
-    is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
-    query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
-    rows = connection.db.execute(query, [now, every.total_seconds()]).fetchall()
-    found = [ClosedScan(*row) for _, _, *row in rows]
-    due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
-    return [(scan.age(now, every), scan.pages) for scan in due]
 
 
 def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[tuple[str, str], datetime]:
