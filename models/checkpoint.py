@@ -129,27 +129,6 @@ class Checkpoint:
         return replace(self, run_id=run_id, updated_at=at, cursor=None, state=ScanState.ABANDONED)
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """Scan from the first page."""
-
-    checkpoint: Checkpoint
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """Continue a scan at the page that an earlier run would have requested next."""
-
-    checkpoint: Checkpoint
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Request nothing: the interrupted run that this one resumes has finished this scan."""
-
-    checkpoint: Checkpoint
-
-
 def plan_scan(
     partition: Partition,
     last: Checkpoint | None,
@@ -161,8 +140,11 @@ def plan_scan(
     new_id: Callable[[], str],
     run_kind: RunKind = "sync",
     known_seq: int | None = None,
-) -> Fresh | Resume | Done:
-    """Decide where a run begins its scan of a partition. `last` is the partition's latest checkpoint of `run_kind`.
+) -> Checkpoint:
+    """Return the checkpoint at which a run begins its scan of a partition: without pages, or that of an earlier scan.
+
+    If it is closed, the interrupted run that this one resumes has finished the scan. `last` is the partition's latest
+    checkpoint of `run_kind`.
 
     `resumed_runs` are the ids of the interrupted runs that this run resumes. Scans that they completed are not
     repeated, unless they began longer ago than `fresh_within`: newer items are on pages that such a scan had already
@@ -176,11 +158,9 @@ def plan_scan(
     )
     is_enough = is_enough and last is not None and began_within(last.started_at, now=now, within=fresh_within)
     if last is not None and resumes and is_enough:
-        return Done(last)
+        return last
     half_way = last is not None and last.state is ScanState.SCANNING and last.cursor is not None
     if last is not None and half_way and (resumes or run_kind == "sync"):
         # `known_run` was counted with the posts known at `last.known_seq`.
-        return Resume(last if last.known_seq == known_seq else replace(last, known_seq=None))
-    return Fresh(
-        Checkpoint(partition, new_id(), run_id, started_at=now, updated_at=now, run_kind=run_kind, known_seq=known_seq)
-    )
+        return last if last.known_seq == known_seq else replace(last, known_seq=None)
+    return Checkpoint(partition, new_id(), run_id, now, now, run_kind=run_kind, known_seq=known_seq)

@@ -24,23 +24,19 @@ Ended = Callable[[Outcome], None]
 ScanAccount = Callable[[ScanContext, AccountScan, Ended], Coroutine[Any, Any, None]]
 
 
-async def scan_account(run: ScanContext, account: AccountScan, ended: Ended) -> None:
+async def scan_account(run: ScanContext, account: AccountScan, ended: Ended, *, lost: str | None = None) -> None:
     """Scan what is left of an account, and call `ended` with each outcome. If it raises, `account` can be continued.
 
     One surface after the other: both are one rate-limit scope, which must not have concurrent requests, and whose
-    cooldown applies to both (API 4.2).
+    cooldown applies to both (API 4.2). With `lost`, the reason why workers lost the account, nothing is scanned.
     """
     while scan := _next(run, account):
-        ended(await scan_partition(run, scan, account.budget))
-        account.scan = None
-    run.progress.accounts_done += 1
-
-
-async def fail_account(run: ScanContext, account: AccountScan, code: str, message: str, ended: Ended) -> None:
-    """Land the outcome of a client-side error for each scan that is left of an account, and call `ended` with it."""
-    while scan := _next(run, account):
-        error = client_error(FEEDS[scan.partition.surface].operation, code, message)
-        ended(await end_scan(run, scan, error))
+        if lost is None:
+            outcome = await scan_partition(run, scan, account.budget)
+        else:
+            operation = FEEDS[scan.partition.surface].operation
+            outcome = await end_scan(run, scan, client_error(operation, "worker_lost", lost))
+        ended(outcome)
         account.scan = None
     run.progress.accounts_done += 1
 

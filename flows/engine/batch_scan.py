@@ -1,5 +1,6 @@
 """Scans the accounts of a batch, as many at once as there are slots."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import datetime
 
@@ -7,10 +8,10 @@ from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.warehouse.runs.closed_scans import closed_scans, known_items
 from flows.engine.accounts import AccountScan, Ended
-from flows.engine.batches import Batch, BatchReport, ListedAccount
+from flows.engine.batches import Batch, ListedAccount
 from flows.engine.concurrency import fail_fast_group
 from flows.engine.run import Run
-from flows.engine.scan import Depth, Start
+from flows.engine.scan import Start
 from models.forgotten import FORGOTTEN
 from models.incremental import why_full
 from models.page_commit import PageCommit
@@ -21,27 +22,31 @@ from models.runs import Outcome, OutcomeKind
 _KNOWN_AT_ONCE = 50
 
 
-async def sync_batch(run: Run, batch: Batch) -> BatchReport:
-    """Scan the feeds of a batch's accounts; land an outcome for each partition.
+async def sync_batch(run: Run, batch: Batch) -> Counter[str]:
+    """Scan the feeds of a batch's accounts; land an outcome for each partition. Return their number by kind, and pages.
 
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
     are skipped, unless a setting lets them be scanned. Forgotten accounts are always skipped.
     """
-    report, slots = BatchReport(batch), run.resources.slots
+    done, slots = Counter[str](), run.resources.slots
+
+    def ended(outcome: Outcome) -> None:
+        # Only counts, because a large batch has tens of thousands of outcomes.
+        done.update({outcome.kind: 1, "pages": outcome.pages})
 
     def is_due(account: ListedAccount) -> bool:
         is_known = account.unknown_status is None and not account.is_forgotten
         return is_known and (run.request.scan_expired or not account.expired)
 
-    await _skip(run, [account for account in batch.accounts if not is_due(account)], report.add)
+    await _skip(run, [account for account in batch.accounts if not is_due(account)], ended)
     # The lock is released before the group waits for its tasks. Batches start their scans in turn, so that accounts
     # that are listed together are also stored together, and batches end one by one.
     async with fail_fast_group() as group, slots.starting:
         async for account in _read(run, [account for account in batch.accounts if is_due(account)]):
             # The slot is taken before the task is created, so that waiting accounts cost no memory.
             await slots.take()
-            group.create_task(_scan_in_slot(run, account, report.add))
-    return report
+            group.create_task(_scan_in_slot(run, account, ended))
+    return done
 
 
 async def _scan_in_slot(run: Run, account: AccountScan, ended: Ended) -> None:
@@ -92,12 +97,17 @@ async def _read(run: Run, accounts: Sequence[ListedAccount]) -> AsyncIterator[Ac
         older_than = run.clock.now() - run.request.lookback
         known = await warehouse.read(known_items, recent, older_than=older_than) if recent else {}
         for account in some:
-            starts = []
-            for each in partitions[account.account_id]:
-                last = checkpoints.get(each)
-                depth = Depth(full[each])
-                if each in recent:
-                    depth = Depth(None, recent[each].seq, known.get(each, frozenset()))
-                seen = await run.seen(last)
-                starts.append(Start(each, last, depth, seen, account.listed_as, account.username))
+            starts = [
+                Start(
+                    each,
+                    last := checkpoints.get(each),
+                    full[each],
+                    known_seq=recent[each].seq if each in recent else None,
+                    known=known.get(each, frozenset()),
+                    seen=await run.seen(last),
+                    listed_as=account.listed_as,
+                    username=account.username,
+                )
+                for each in partitions[account.account_id]
+            ]
             yield AccountScan(run.budget(account_scope(account.account_id)), starts)

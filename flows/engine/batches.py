@@ -1,12 +1,10 @@
 """Batches of accounts: divides listed accounts into batches while the catalogue is still being listed."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
 from models.feeds import SURFACES
-from models.runs import Outcome, OutcomeKind
 
 # A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
 # 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
@@ -54,29 +52,6 @@ class Batch:
         due = {surface for account in self.accounts for surface in account.surfaces}
         what = " and ".join(surface for surface in SURFACES if surface in due)
         return f"{what}, accounts {self.first} to {self.last}"
-
-
-@dataclass(slots=True)
-class BatchReport:
-    """The result of a batch: outcomes by kind, and the pages and items landed.
-
-    Only counts, because a large batch has tens of thousands of outcomes.
-    """
-
-    batch: Batch
-    outcomes: Counter[OutcomeKind] = field(default_factory=Counter)
-    pages: int = 0
-    items: int = 0
-
-    def add(self, outcome: Outcome) -> None:
-        """Count an outcome."""
-        self.outcomes[outcome.kind] += 1
-        self.pages += outcome.pages
-        self.items += outcome.items
-
-    def __str__(self) -> str:
-        kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(self.outcomes.items()))
-        return f"{self.pages:,} pages, {self.items:,} items; outcomes: {kinds or 'none'}"
 
 
 @dataclass(slots=True)

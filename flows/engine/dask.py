@@ -22,7 +22,7 @@ from flows.config.errors import ClusterLost, SettingsError
 from flows.config.release import release
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
-from flows.engine.accounts import AccountScan, Ended, fail_account, scan_account
+from flows.engine.accounts import AccountScan, Ended, scan_account
 from flows.engine.concurrency import Slots
 from flows.engine.dask_task import WORKER_DIED, Scanned, Task, run_task, terms_of
 from flows.engine.scan import ScanContext, sleep_without_slot
@@ -248,10 +248,7 @@ class DaskScans:
 
     async def _end(self, run: ScanContext, job: _Job, lost: str | None) -> None:
         """Land the outcomes of an account that no task scans: because of its lost tasks, or what ended all scans."""
-        if lost is None:
-            await scan_account(run, job.account, job.report)
-        else:
-            await fail_account(run, job.account, "worker_lost", lost, job.report)
+        await scan_account(run, job.account, job.report, lost=lost)
         job.ended.set_result(None)
 
     def _on_event(self, run: ScanContext, of_scope: Mapping[str, _Job], event: tuple[float, Sequence[Any]]) -> None:

@@ -21,7 +21,7 @@ from flows.engine.concurrency import Pacer, RunStopped, Slots, StopSignal
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
 from models.api import AccountPage, MediaPage
-from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
+from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
 from models.feeds import FEEDS
 from models.incremental import FeedProgress, FullReason, Incremental, Post, read_page
@@ -96,27 +96,19 @@ class ScanContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
-    """How deep a scan of posts reads: to the last page, because of `full`, or to `known` posts.
-
-    `known_seq` is the landing number of the last closed scan, which has seen them.
-    """
-
-    full: FullReason | None = FullReason.FIRST
-    known_seq: int | None = None
-    known: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class Start:
-    """What must be known of a partition before its scan: its last checkpoint, and the depth.
+    """What must be known of a partition before its scan: its last checkpoint, and how deep it reads.
 
-    `seen` are the ids that an unfinished scan has received. `listed_as` is the account's id as the API writes it.
+    It reads to the last page, because of `full`, or to `known` posts, which the last closed scan has seen; `known_seq`
+    is the landing number of that scan. `seen` are the ids that an unfinished scan has received. `listed_as` is the
+    account's id as the API writes it.
     """
 
     partition: Partition
     last: Checkpoint | None
-    depth: Depth = field(default_factory=Depth)
+    full: FullReason | None = FullReason.FIRST
+    known_seq: int | None = None
+    known: frozenset[str] = frozenset()
     seen: frozenset[str] = frozenset()
     listed_as: str = ""
     username: str | None = None
@@ -126,9 +118,8 @@ class Start:
 class Scan:
     """A scan between two pages: all that the next page needs. Another process can continue it.
 
-    `pages` and `items` count what this run landed. `is_done`: the run that this one resumes has finished it. `note`
-    becomes the detail of its outcome. `refused` is the checkpoint whose cursor the API refused. `failures` counts those
-    of the page that is requested next.
+    `pages` and `items` count what this run landed. `note` becomes the detail of its outcome. `refused` is the
+    checkpoint whose cursor the API refused. `failures` counts those of the page that is requested next.
     """
 
     start: Start
@@ -136,7 +127,6 @@ class Scan:
     checkpoint: Checkpoint
     guard: LoopGuard
     feed: FeedProgress | None
-    is_done: bool = False
     is_too_old: bool = False
     note: str | None = None
     refused: Checkpoint | None = None
@@ -159,7 +149,7 @@ class Scan:
 def begin(run: ScanContext, start: Start) -> Scan:
     """Decide where a scan begins."""
     request, now, feed = run.request, run.clock.now(), FEEDS.get(start.partition.surface)
-    plan = plan_scan(
+    checkpoint = plan_scan(
         start.partition,
         start.last,
         run_id=run.beginning.run_id,
@@ -168,18 +158,16 @@ def begin(run: ScanContext, start: Start) -> Scan:
         fresh_within=request.within,
         new_id=run.new_id,
         run_kind=request.kind,
-        known_seq=start.depth.known_seq,
+        known_seq=start.known_seq,
     )
-    checkpoint = plan.checkpoint
     scan = Scan(
         replace(start, seen=frozenset()),
         now,
         checkpoint,
         LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages),
         FeedProgress() if feed is not None and feed.may_be_ordered else None,
-        is_done=isinstance(plan, Done),
     )
-    if isinstance(plan, Resume):
+    if checkpoint.pages and not checkpoint.is_closed:
         scan.note = f"Resumed after {checkpoint.pages} pages."
         scan.is_too_old = not began_within(checkpoint.started_at, now=now, within=request.within)
         if scan.feed is not None:
@@ -202,7 +190,7 @@ async def scan_partition(
 
     `on_page` is called with each page that has landed. Raises only errors of `land` and `bounds`, and CancelledError.
     """
-    if scan.is_done:
+    if scan.checkpoint.is_closed:
         done = _outcome(run, scan, _DONE_AS[scan.checkpoint.state], detail="Scanned by the run that this one resumes.")
         await run.land(PageCommit(outcomes=(done,)))
         return done
@@ -322,7 +310,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         feed = read_page(
             feed,
             run.read_posts(page.body),
-            known=scan.start.depth.known,
+            known=scan.start.known,
             older_than=scan.checkpoint.started_at - run.request.lookback,
             received_at=now,
         )
@@ -336,7 +324,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         empty_pages=scan.guard.empty,
         feed=feed,
         # After a full scan that was due, the next one is due after a whole interval.
-        full_share=1.0 if feed is not None and scan.start.depth.full is FullReason.DUE else None,
+        full_share=1.0 if feed is not None and scan.start.full is FullReason.DUE else None,
     )
     outcome = None
     if checkpoint.state is not ScanState.SCANNING and not scan.is_too_old:
@@ -412,7 +400,7 @@ def _restarts(scan: Scan, error: Exception) -> bool:
 def _scan_again(run: ScanContext, scan: Scan, note: str) -> None:
     before, now = scan.checkpoint, run.clock.now()
     # After a violation of the order, the scan must be full.
-    known_seq = scan.start.depth.known_seq if before.order_broken_by is None else None
+    known_seq = scan.start.known_seq if before.order_broken_by is None else None
     scan.checkpoint = Checkpoint(
         scan.partition,
         run.new_id(),

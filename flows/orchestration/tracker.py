@@ -3,6 +3,7 @@
 Progress is stored only in DuckDB. Prefect keeps no results and does not retry; the engine does.
 """
 
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, TypeVar
@@ -14,7 +15,6 @@ from prefect.logging import get_run_logger
 
 from connectors.warehouse.merge.run_counts import MergeStats
 from flows.engine.batch_scan import sync_batch
-from flows.engine.batches import BatchReport
 from flows.engine.listing import list_accounts
 from flows.engine.run import Run
 from flows.engine.upkeep import Published
@@ -31,8 +31,8 @@ def _listed(outcome: Outcome) -> str:
     return f"account catalogue: {outcome.kind.replace('_', ' ')}, {listed}{why}"
 
 
-def _scanned(report: BatchReport) -> str:
-    return f"{report.batch}: {report}"
+def _scanned(done: Counter[str]) -> str:
+    return "outcomes and pages: " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in done.items())
 
 
 def _merged(stats: MergeStats) -> str:

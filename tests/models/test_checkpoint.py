@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
+from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.partition import media
 
 T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -12,13 +12,13 @@ POSTS = media("anna", "posts")
 START = Checkpoint(POSTS, "scan-1", "run-1", T0, T0)
 
 
-def plan(last: Checkpoint | None, *resumed_runs: str) -> Fresh | Resume | Done:
+def plan(last: Checkpoint | None, *resumed_runs: str) -> Checkpoint:
     return _plan_at(T1, last, resumed_runs)
 
 
 def _plan_at(
     now: datetime, last: Checkpoint | None, resumed_runs: tuple[str, ...], known_seq: int | None = None
-) -> Fresh | Resume | Done:
+) -> Checkpoint:
     return plan_scan(
         POSTS,
         last,
@@ -49,7 +49,7 @@ def test_a_scan_given_up_keeps_its_counts_and_no_cursor() -> None:
     )
 
 
-FRESH = Fresh(Checkpoint(POSTS, "scan-2", "run-2", T1, T1))
+FRESH = Checkpoint(POSTS, "scan-2", "run-2", T1, T1)
 SCANNING = START.advance(run_id="run-1", next_cursor="c", items=1, at=T0)
 COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
 
@@ -60,11 +60,11 @@ COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
         (None, (), FRESH),
         (None, ("run-1",), FRESH),
         (START, (), FRESH),
-        (SCANNING, (), Resume(SCANNING)),
-        (SCANNING, ("run-1",), Resume(SCANNING)),
+        (SCANNING, (), SCANNING),
+        (SCANNING, ("run-1",), SCANNING),
         (COMPLETE, (), FRESH),
         (COMPLETE, ("run-0",), FRESH),
-        (COMPLETE, ("run-0", "run-1"), Done(COMPLETE)),
+        (COMPLETE, ("run-0", "run-1"), COMPLETE),
         (SCANNING.abandon(run_id="run-1", at=T0), ("run-1",), FRESH),
     ],
     ids=[
@@ -80,7 +80,7 @@ COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
     ],
 )
 def test_a_scan_starts_resumes_or_is_done(
-    last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Fresh | Resume | Done
+    last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Checkpoint
 ) -> None:
     assert plan(last, *resumed_runs) == expected
 
@@ -91,11 +91,11 @@ RECENT = replace(COMPLETE, state=ScanState.RECENT, known_seq=5)
 @pytest.mark.parametrize(
     ("last", "known_seq", "expected"),
     [
-        (replace(SCANNING, known_seq=5), 5, Resume(replace(SCANNING, known_seq=5))),
-        (replace(SCANNING, known_seq=5), 7, Resume(SCANNING)),
-        (replace(SCANNING, known_seq=5), None, Resume(SCANNING)),
-        (SCANNING, 5, Resume(SCANNING)),
-        (RECENT, 7, Done(RECENT)),
+        (replace(SCANNING, known_seq=5), 5, replace(SCANNING, known_seq=5)),
+        (replace(SCANNING, known_seq=5), 7, SCANNING),
+        (replace(SCANNING, known_seq=5), None, SCANNING),
+        (SCANNING, 5, SCANNING),
+        (RECENT, 7, RECENT),
         (RECENT, None, FRESH),
     ],
     ids=[
@@ -108,7 +108,7 @@ RECENT = replace(COMPLETE, state=ScanState.RECENT, known_seq=5)
     ],
 )
 def test_a_recent_scan_continues_as_recent_only_if_still_allowed(
-    last: Checkpoint, known_seq: int | None, expected: Fresh | Resume | Done
+    last: Checkpoint, known_seq: int | None, expected: Checkpoint
 ) -> None:
     resumed = ("run-1",)
     assert _plan_at(T1, last, resumed, known_seq) == expected
@@ -118,5 +118,5 @@ def test_a_recent_scan_continues_as_recent_only_if_still_allowed(
 def test_a_closed_scan_that_began_too_long_ago_is_repeated(closed: Checkpoint) -> None:
     later = T1 + timedelta(seconds=1)
     again = Checkpoint(POSTS, "scan-2", "run-2", later, later, known_seq=7)
-    assert _plan_at(T1, closed, (closed.run_id,), 7) == Done(closed)
-    assert _plan_at(later, closed, (closed.run_id,), 7) == Fresh(again)
+    assert _plan_at(T1, closed, (closed.run_id,), 7) == closed
+    assert _plan_at(later, closed, (closed.run_id,), 7) == again

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from connectors.warehouse.runs.closed_scans import closed_scans, known_items
 from connectors.warehouse.runs.progress import seen
 from models import incremental
-from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
+from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.incremental import FullReason, Incremental
 from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import post_reader
@@ -100,7 +100,7 @@ def load_checkpoint(
     last = found.get(where)
     # A backfill resumes only scans of a run that it resumes.
     resumed_runs = {last.run_id} if last and last.state is ScanState.SCANNING else set()
-    plan = plan_scan(
+    begun = plan_scan(
         where,
         last,
         run_id=f"run of {scan_id}",
@@ -111,10 +111,10 @@ def load_checkpoint(
         run_kind=page.run_kind,
         known_seq=depth.known_seq if depth else None,
     )
-    assert not isinstance(plan, Done)
-    if isinstance(plan, Resume) and depth and last and last.known_seq != depth.known_seq:
-        assert plan.checkpoint.known_seq is None, "the known posts have changed, so the scan must be full"
-    return plan.checkpoint
+    assert not begun.is_closed
+    if begun.pages and depth and last and last.known_seq != depth.known_seq:
+        assert begun.known_seq is None, "the known posts have changed, so the scan must be full"
+    return begun
 
 
 def reader(process: Process, model: Model, scan: Checkpoint, depth: Depth, feed: Feed | None) -> Reader:
