@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from models.incremental import FeedProgress, resumed_feed
+from models.incremental import FeedProgress
 from models.partition import Partition
 from models.runs import began_within
 
@@ -122,7 +122,7 @@ class Checkpoint:
 
     def feed(self, seen: Collection[str]) -> FeedProgress:
         """Return the state of the feed; `seen` are the ids of the items that the scan has received."""
-        return resumed_feed(self.items, self.known_run, self.read_to, self.order_broken_by, seen)
+        return FeedProgress(self.items, self.known_run, self.read_to, self.order_broken_by, page=frozenset(seen))
 
     def abandon(self, *, run_id: str, at: datetime) -> "Checkpoint":
         """Return the checkpoint as abandoned: this scan is not resumed, and the next one starts at the first page."""

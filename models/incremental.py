@@ -63,16 +63,6 @@ class FeedProgress:
         return self.order_broken_by is None and self.known_run >= KNOWN_RUN
 
 
-def resumed_feed(
-    positions: int, known_run: int, read_to: datetime | None, order_broken_by: str | None, seen: Collection[str]
-) -> FeedProgress:
-    """Return the feed of a resumed scan; `seen` are the ids that it has received."""
-    if positions > PINS and read_to is None and order_broken_by is None:
-        # The scan was begun by a version that did not check the order.
-        order_broken_by = NO_ID
-    return FeedProgress(positions, known_run, read_to, order_broken_by, page=frozenset(seen))
-
-
 def read_page(
     feed: FeedProgress, posts: Iterable[Post], *, known: Collection[str], older_than: datetime, received_at: datetime
 ) -> FeedProgress:

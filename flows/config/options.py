@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.fields import FieldInfo
 
 from flows.config.errors import SettingsError
-from flows.config.settings import MOST_REQUESTS, Settings
+from flows.config.settings import Settings
 from flows.config.wrong_value import default_fix, limits, refusal, why
 from models.feeds import SURFACES
 from models.incremental import SyncMode
@@ -82,7 +82,7 @@ class SyncOptions(RunOptions):
     max_requests: int | None = Field(
         None,
         ge=1,
-        le=MOST_REQUESTS,
+        le=1_000_000_000,
         title="Maximum requests",
         description="Maximum number of requests; remaining scans are deferred.",
     )

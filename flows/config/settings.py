@@ -41,10 +41,9 @@ from models.text import one_line
 
 _SHOWN = 80
 
-# A hundred years, so that no date before them is invalid; a year in seconds; more requests than any run makes.
+# A hundred years, so that no date before them is invalid; a year in seconds.
 _MOST_DAYS = 36_525
 _LONGEST_WAIT = 366 * 24 * 3600
-MOST_REQUESTS = 1_000_000_000
 
 # An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)

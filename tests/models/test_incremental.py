@@ -16,7 +16,6 @@ from models.incremental import (
     Incremental,
     Post,
     read_page,
-    resumed_feed,
     why_full,
 )
 
@@ -115,14 +114,9 @@ def test_a_post_that_was_just_received_is_passed_over() -> None:
 
 def test_a_resumed_scan_keeps_its_reading_position() -> None:
     feed = read(old(20))
-    again = resumed_feed(feed.positions, feed.known_run, feed.read_to, feed.order_broken_by, ["18", "19"])
+    again = replace(feed, pins=frozenset(), page=frozenset({"18", "19"}))
     assert read([*old(2, first=18, since=48), *old(3, first=20, since=50)], feed=again).known_run == KNOWN_RUN
     assert read([Post("n", NOW - 10 * DAY)], feed=again).order_broken_by == "n"
-
-
-def test_a_scan_that_an_older_version_began_has_no_proof() -> None:
-    assert resumed_feed(50, 0, None, None, ()).order_broken_by == NO_ID
-    assert resumed_feed(PINS, 0, None, None, ()).order_broken_by is None
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.integers(1, 20))

@@ -275,13 +275,6 @@ MUTANTS = (
         ("tests/models/test_incremental.py",),
     ),
     Mutant(
-        "a scan that an older version began proves an order",
-        "models/incremental.py",
-        "        order_broken_by = NO_ID\n    return",
-        "        order_broken_by = None\n    return",
-        ("tests/models/test_incremental.py",),
-    ),
-    Mutant(
         "full scans are never due",
         "models/incremental.py",
         "return FullReason.DUE if incremental.at >= due_at else None",

@@ -14,10 +14,10 @@ NEWEST_FIRST = "newest_first"
 # Without scans of feeds that are no longer declared.
 _CLOSED = f"""
 SELECT
-    w.account_id, w.surface, w.seq, w.complete_at, greatest(w.complete_at, w.recent_at), w.pages,
-    coalesce(w.item_order = '{NEWEST_FIRST}', false), w.full_share
-FROM core.completed_scans AS w
-WHERE list_contains({list(SURFACES)}, w.surface)
+    account_id, surface, seq, complete_at, greatest(complete_at, recent_at), pages,
+    coalesce(item_order = '{NEWEST_FIRST}', false), full_share
+FROM core.completed_scans
+WHERE list_contains({list(SURFACES)}, surface) AND account_id IN (SELECT unnest(?::VARCHAR[]))
 """  # noqa: S608 - constant names
 
 # The most known items of a feed that a scan receives: enough to recognize where they begin.
@@ -38,8 +38,8 @@ GROUP BY m.account_id, m.surface
 
 def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[Partition, ClosedScan]:
     """Return the last closed scan of each feed of these accounts, as far as merged."""
-    rows = connection.db.execute(f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)])
-    return {media(account_id, surface): ClosedScan(*row) for account_id, surface, *row in rows.fetchall()}
+    rows = connection.db.execute(_CLOSED, [list(account_ids)]).fetchall()
+    return {media(account_id, surface): ClosedScan(*row) for account_id, surface, *row in rows}
 
 
 def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[tuple[str, str], datetime]:
