@@ -4,12 +4,13 @@ A snapshot is replaced only when a run ends. This file is also replaced when one
 a running or interrupted run. It is written under the warehouse's lock and contains no secrets.
 """
 
-import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+import msgspec
 
 from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import StatusUnreadable
@@ -17,6 +18,8 @@ from connectors.warehouse.storage.holder import look
 from models.runs import RunState
 
 _LIMIT = 64 * 1024
+
+_Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,10 @@ class Status:
     kind: str
     state: RunState
     pid: int
-    started_at: datetime
+    started_at: _Instant
     run_id: str | None = None
     selection: str | None = None
-    ended_at: datetime | None = None
+    ended_at: _Instant | None = None
     accounts: int | None = None
     pages: int | None = None
     items: int | None = None
@@ -53,31 +56,7 @@ def status_path(snapshot: Path) -> Path:
 
 def write_status(snapshot: Path, status: Status) -> None:
     """Replace the status file atomically and durably. Raises OSError."""
-    replace_file(status_path(snapshot), json.dumps(asdict(status), default=str).encode())
-
-
-def _moment(value: object) -> datetime:
-    moment = datetime.fromisoformat(str(value))
-    if moment.tzinfo is None:
-        message = "a time has no time zone"
-        raise ValueError(message)
-    return moment
-
-
-def _parse(text: bytes) -> Status:
-    found: dict[str, Any] = json.loads(text)
-    status = Status(**found)
-    texts = (status.run_id or "", status.selection or "", status.error_code or "", status.detail or "", status.kind)
-    numbers = (status.accounts or 0, status.pages or 0, status.items or 0, status.pid)
-    if not all(isinstance(each, str) for each in texts) or not all(isinstance(each, int) for each in numbers):
-        message = "a value has the wrong type"
-        raise TypeError(message)
-    return replace(
-        status,
-        state=RunState(status.state),
-        started_at=_moment(status.started_at),
-        ended_at=None if status.ended_at is None else _moment(status.ended_at),
-    )
+    replace_file(status_path(snapshot), msgspec.json.encode(status))
 
 
 def read_status(snapshot: Path) -> Status | None:
@@ -86,12 +65,12 @@ def read_status(snapshot: Path) -> Status | None:
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             # A longer file is not gramhouse's; truncated, it cannot be parsed.
-            return _parse(file.read(_LIMIT))
+            return msgspec.json.decode(file.read(_LIMIT), type=Status)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StatusUnreadable(path, error.strerror or str(error)) from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StatusUnreadable(path, "its content is invalid") from error
 
 

@@ -73,7 +73,6 @@ GOOD = {"kind": "sync", "state": "running", "pid": 1, "started_at": AT.isoformat
         "{}",
         "[" * 60_000,
         "\x00",
-        json.dumps(GOOD | {"more": 1}),
         json.dumps(GOOD | {"state": "happy"}),
         json.dumps(GOOD | {"started_at": "2026-03-01T02:15:00"}),
         json.dumps(GOOD | {"started_at": 5}),

@@ -1,21 +1,23 @@
-"""Pages are merged from segments: there is no staging table, and one checkpoint for each partition and run kind."""
+"""From 0.2.0: pages are merged from segments, and two scans confirm a removal.
+
+There is no staging table, and one checkpoint for each partition and run kind. Parts of the raw store have checksums.
+"""
 
 import json
-import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from alembic import op
 
-from connectors.warehouse.storage.durable import open_without_symlinks, sync, write
+from connectors.warehouse.storage.durable import open_without_symlinks, replace_file, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable
 
 revision = "0027"
-down_revision = "0026"
+down_revision = "0021"
 
 # A segment of 0.2.0: a line with the session, then frames. A frame has a checksum of everything after it; then the
 # landing number, and the lengths of page, body, checkpoint, outcomes and cooldowns, each JSON except for the body.
@@ -35,30 +37,53 @@ SELECT coalesce(max(seq), 0) FROM (
 )
 """
 
+# Until the next publish the view `runs` still names the column of runs. An empty catalogue misses no accounts any more.
+_COLUMNS = (
+    "ALTER TABLE core.runs DROP COLUMN full_requests",
+    "ALTER TABLE ops.raw_parts ADD COLUMN checksum VARCHAR",
+    "ALTER TABLE ops.checkpoints ADD COLUMN rejected BIGINT",
+    "ALTER TABLE ops.missing DROP COLUMN needs_full",
+    "ALTER TABLE ops.missing RENAME COLUMN since TO missing_since",
+    "DELETE FROM ops.missing_accounts WHERE missed_from IS NULL",
+    "ALTER TABLE ops.missing_accounts DROP COLUMN missed_from",
+    "ALTER TABLE ops.missing_accounts RENAME COLUMN since TO missing_since",
+)
+
+_WAREHOUSE = """
+CREATE TABLE ops.warehouse (
+    warehouse_id VARCHAR NOT NULL, raw_parts BIGINT NOT NULL, session VARCHAR, merged_seq BIGINT NOT NULL,
+    merged_ahead BIGINT[] NOT NULL
+)
+"""
+
+# The number of the segment of the new format; those of 0.2.0 begin at 1.
+_NEW = 0
+
 Row = dict[str, Any]
 
 
 def upgrade() -> None:
-    """Write everything that is not merged to a segment of the new format, and drop the tables that held it.
+    """Alter columns, write all that is not merged to a segment of the new format, and drop the tables that held it.
 
     That segment replaces the old ones. It is durable before these are deleted, and contains the staged pages too, so
     that nothing is lost if the process is killed before or after the transaction is committed.
     """
+    for statement in _COLUMNS:
+        op.execute(statement)
     [(path,)] = _rows("SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
     warehouse = Path(path).resolve()
     [(session,)] = _rows("SELECT coalesce(any_value(session), 'none') FROM ops.segments")
-    [(first_staged,)] = _rows("SELECT min(seq) FROM ops.staging")
-    frames = _staged(first_staged)
-    old = _segments(warehouse)
-    taken = {number for (number,) in _rows("SELECT number FROM ops.segments WHERE number > 0")}
-    for number, segment in old.items():
-        frames |= _frames_of(segment, session, is_last=number == max(old), is_taken=number in taken)
     [(last,)] = _rows(_LAST_SEQ)
-    if frames:
-        last = min(frames) - 1
-        _write(warehouse, session, [frames[seq] for seq in sorted(frames)])
-    for number, segment in old.items():
-        if number:
+    segments = _segments(warehouse)
+    data = {number: _read(segment, session) for number, segment in segments.items()}
+    # An earlier attempt, whose transaction was not committed, may have written it.
+    if _NEW not in data and (frames := {**_staged(), **_landed(segments, data)}):
+        data[_NEW] = b"".join((_LINE % session.encode(), *(frames[seq] for seq in sorted(frames))))
+        replace_file(warehouse.with_name(f"{warehouse.name}.segment-{_NEW:06}"), data[_NEW])
+    if _NEW in data:
+        last = _first_seq(data[_NEW]) - 1
+    for number, segment in segments.items():
+        if number != _NEW:
             segment.unlink(missing_ok=True)
     sync(warehouse.parent)
     _tables(session, last)
@@ -74,15 +99,14 @@ def _mappings(query: str) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-def _staged(first: int | None) -> dict[int, bytes]:
+def _staged() -> dict[int, bytes]:
     """Return frames of the staged pages and of all checkpoints that landed with them or later."""
-    if first is None:
-        return {}
     pages = {row["seq"]: row for row in _mappings("FROM ops.staging")}
-    checkpoints = {row["seq"]: row for row in _mappings(f"FROM ops.checkpoints WHERE seq >= {first}")}
+    checkpoints = _mappings("FROM ops.checkpoints WHERE seq >= (SELECT min(seq) FROM ops.staging)")
+    by_seq = {row["seq"]: row for row in checkpoints}
     return {
-        seq: _frame(seq, pages.get(seq), str(pages.get(seq, {}).pop("body", "")).encode(), checkpoints.get(seq))
-        for seq in pages.keys() | checkpoints.keys()
+        seq: _frame(seq, pages.get(seq), str(pages.get(seq, {}).pop("body", "")).encode(), by_seq.get(seq))
+        for seq in pages.keys() | by_seq.keys()
     }
 
 
@@ -117,30 +141,34 @@ def _segments(warehouse: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _frames_of(segment: Path, session: str, *, is_last: bool, is_taken: bool) -> dict[int, bytes]:
-    """Return the frames of a segment, in the new format. The first segment may be one that an earlier attempt wrote."""
+def _read(segment: Path, session: str) -> bytes:
     with open(segment, "rb", opener=open_without_symlinks) as file:
         data = file.read()
-    line, new = _OLD_LINE % session.encode(), _LINE % session.encode()
     end = data.find(b"\n") + 1
-    if end and data[:end] not in (line, new):
+    if end and data[:end] not in (_OLD_LINE % session.encode(), _LINE % session.encode()):
         message = (
             f"{segment} contains pages of another warehouse, or of a later state of this one, or is damaged."
             " Fix: if you restored a backup, created a new warehouse or replaced the disk, move that file away: its"
             " pages will be fetched again."
         )
         raise WarehouseUnusable(message)
-    if is_taken:
-        return {}
+    return data
+
+
+def _landed(segments: Mapping[int, Path], data: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Return the frames of the segments that are not staged, in the new format."""
+    staged = {number for (number,) in _rows("SELECT number FROM ops.segments WHERE number > 0")}
     frames: dict[int, bytes] = {}
-    for seq, frame, after in _new_frames(data, end) if data[:end] == new else _old_frames(data, end or len(data)):
-        frames[seq], end = frame, after
-    if end < len(data) and not is_last:
-        message = (
-            f"{segment} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those with"
-            " higher numbers away: their pages will be fetched again."
-        )
-        raise WarehouseUnusable(message)
+    for number in segments.keys() - staged:
+        end = data[number].find(b"\n") + 1
+        for seq, frame, after in _old_frames(data[number], end or len(data[number])):
+            frames[seq], end = frame, after
+        if end < len(data[number]) and number != max(segments):
+            message = (
+                f"{segments[number]} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those"
+                " with higher numbers away: their pages will be fetched again."
+            )
+            raise WarehouseUnusable(message)
     return frames
 
 
@@ -161,41 +189,26 @@ def _old_frames(data: bytes, begin: int) -> Iterator[tuple[int, bytes, int]]:
         begin = end
 
 
-def _new_frames(data: bytes, begin: int) -> Iterator[tuple[int, bytes, int]]:
-    # It was renamed when it was complete.
-    while begin < len(data):
-        commit, body = _LENGTHS.unpack_from(data, begin + _SUM.size)
-        offset = begin + _SUM.size + _LENGTHS.size
-        end = offset + commit + body
-        yield msgspec.msgpack.decode(data[offset : offset + commit])[0], data[begin:end], end
-        begin = end
-
-
-def _write(warehouse: Path, session: str, frames: list[bytes]) -> None:
-    segment = warehouse.with_name(f"{warehouse.name}.segment-000000")
-    draft = warehouse.with_name(f".{warehouse.name}.segment-draft")
-    handle = open_without_symlinks(str(draft), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        write(handle, b"".join((_LINE % session.encode(), *frames)))
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    draft.replace(segment)
-    sync(warehouse.parent)
+def _first_seq(data: bytes) -> int:
+    begin = data.find(b"\n") + 1 + _SUM.size
+    commit, _ = _LENGTHS.unpack_from(data, begin)
+    begin += _LENGTHS.size
+    return int(msgspec.msgpack.decode(data[begin : begin + commit])[0])
 
 
 def _tables(session: str, merged: int) -> None:
-    op.execute("DROP TABLE ops.staging")
-    op.execute("DROP TABLE ops.segments")
-    # In DuckDB a column that is NOT NULL cannot be added.
-    op.execute("CREATE TABLE ops.warehouse_before AS FROM ops.warehouse")
-    op.execute("DROP TABLE ops.warehouse")
-    op.execute(
-        "CREATE TABLE ops.warehouse (warehouse_id VARCHAR NOT NULL, raw_parts BIGINT NOT NULL, session VARCHAR,"
-        " merged_seq BIGINT NOT NULL, merged_ahead BIGINT[] NOT NULL)"
-    )
     quoted = session.replace("'", "''")
-    op.execute(f"INSERT INTO ops.warehouse SELECT *, '{quoted}', {merged}, [] FROM ops.warehouse_before")  # noqa: S608
-    op.execute("DROP TABLE ops.warehouse_before")
-    # Those of pages that are not merged are in the segment; the merge had deleted all others but the last.
-    op.execute(f"DELETE FROM ops.checkpoints WHERE seq > {merged}")  # noqa: S608
+    # Checkpoints of pages that are not merged are in the segment; the merge had deleted all others but the last.
+    for statement in (
+        "DROP TABLE ops.batch_logs",
+        "DROP TABLE ops.staging",
+        "DROP TABLE ops.segments",
+        # In DuckDB a column that is NOT NULL cannot be added.
+        "CREATE TABLE ops.warehouse_before AS FROM ops.warehouse",
+        "DROP TABLE ops.warehouse",
+        _WAREHOUSE,
+        f"INSERT INTO ops.warehouse SELECT *, '{quoted}', {merged}, [] FROM ops.warehouse_before",  # noqa: S608
+        "DROP TABLE ops.warehouse_before",
+        f"DELETE FROM ops.checkpoints WHERE seq > {merged}",  # noqa: S608
+    ):
+        op.execute(statement)
