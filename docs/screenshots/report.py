@@ -47,7 +47,8 @@ def main(snapshot: Path) -> None:
         folder = Path(temporary)
         profile = folder / "browser"
         profile.mkdir()
-        page = write(snapshot, folder / "report.html").path
+        page = folder / "report.html"
+        write(snapshot, page)
         asyncio.run(photograph(page, profile))
 
 

@@ -1,10 +1,9 @@
-"""Queries of a snapshot for some accounts and surfaces, as of a time."""
+"""Queries of a snapshot for some accounts, as of a time."""
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
 from connectors.warehouse.snapshot.reader import Snapshot
@@ -14,23 +13,10 @@ from connectors.warehouse.storage.statements import statements
 from flows.config.errors import SettingsError
 from models.feeds import SURFACES
 
-Audience = Literal["operator", "analyst", "both"]
 Record = dict[str, Any]
 
+# Of the time axes of a report.
 WEEKS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a report covers: `accounts` by name or id (empty: all), and the number of weeks on its time axes."""
-
-    accounts: tuple[str, ...] = ()
-    surfaces: tuple[str, ...] = tuple(sorted(SURFACES))
-    weeks: int = WEEKS
-    audience: Audience = "both"
-
-
-EVERYTHING = Scope()
 
 _SQL = statements(__name__)
 
@@ -44,19 +30,21 @@ class Reader:
     `freshness` with the column `is_overdue`, and to `last_outcomes`, the outcome of each partition in the last run of
     any kind that scanned it.
 
-    Raises QueryError if this version cannot read the snapshot, and SettingsError if it lacks an account of the scope.
+    Raises QueryError if this version cannot read the snapshot, and SettingsError if it lacks one of the accounts.
     """
 
     def __init__(
         self,
         snapshot: Snapshot,
-        scope: Scope = EVERYTHING,
+        accounts: Sequence[str] = (),
         *,
         now: datetime | None = None,
         stale_after: float | None = None,
     ) -> None:
-        """Answer as of `now`, or the time of the snapshot. `stale_after`, in seconds, overrides the snapshot's."""
-        self.scope = scope
+        """Answer for these accounts (names or ids; empty: all), as of `now` or the time of the snapshot.
+
+        `stale_after`, in seconds, overrides the snapshot's.
+        """
         self._snapshot = snapshot
         # Refuses a file of another program, whose view has other columns.
         published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")
@@ -71,16 +59,14 @@ class Reader:
             made_at=self.at,
             stale_after=self.stale_after,
             stale_before=self.at + timedelta(seconds=usual - self.stale_after),
-            surfaces=scope.surfaces,
-            is_everything=not scope.accounts,
+            surfaces=SURFACES,
+            is_everything=not accounts,
+            account_ids=self._ids(accounts),
         )
-        self.set(account_ids=self._ids(scope.accounts))
         for query in _SQL.values():
             self.records(query)
 
     def _ids(self, wanted: Sequence[str]) -> list[str]:
-        if not wanted:
-            return []
         named = self.records("SELECT account_id, ig_username FROM accounts")
         found = {each[key]: each["account_id"] for each in named for key in ("account_id", "ig_username")}
         for each in wanted:

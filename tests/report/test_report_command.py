@@ -32,7 +32,7 @@ def test_a_named_file_in_a_new_folder_and_json(run: Cli, snapshot: Path, tmp_pat
     target = tmp_path / "new" / "folder" / "page.html"
     for _ in range(2):
         # An earlier report is replaced.
-        code, message, errors = run("report", str(target), "--snapshot", str(snapshot), "--json", "--for", "operator")
+        code, message, errors = run("report", str(target), "--snapshot", str(snapshot), "--json")
         assert (code, errors) == (0, "")
         document = json.loads(message)
         assert document["report"] == str(target)
@@ -53,11 +53,6 @@ def test_a_named_file_in_a_new_folder_and_json(run: Cli, snapshot: Path, tmp_pat
         (["/dev/null"], 2, "/dev/null is not a regular file. Fix: choose another file."),
         (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
         (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here'. "),
-        (
-            ["page.html", "--surface", "reels"],
-            2,
-            "--surface reels: unknown surface. Fix: use posts or stories.",
-        ),
         (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
         (["page.html", "--snapshot", "notes.txt"], 1, "notes.txt cannot be read"),
     ],

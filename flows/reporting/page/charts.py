@@ -11,6 +11,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from models.text import one_line
+
 Kinds = Mapping[str, str]
 Row = Mapping[str, Any]
 
@@ -28,15 +30,6 @@ _PLACES = 12
 _ROW = 22
 _THOUSAND = 1000
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A step line through points (x, y); each y applies until the next point."""
-
-    name: str
-    style: str
-    points: Sequence[tuple[float, float]]
 
 
 def element(name: str, /, *children: str, **attributes: object) -> Markup:
@@ -155,17 +148,18 @@ def _steps(points: Sequence[tuple[float, float]], scale: _Scale, x_most: float) 
 
 def lines(
     name: str,
-    curves: Sequence[Curve],
+    curves: Sequence[Row],
     band: Sequence[Row] = (),
     *,
     x_most: float,
     x_labels: Sequence[str],
 ) -> Markup:
-    """Return step curves over an axis from 0 to `x_most`.
+    """Return step curves over an axis from 0 to `x_most`: a `name`, a `style` and `points` (x, y) each.
 
-    `band` is an area behind them, from `low` to `high` at each `x`; its `middle` is a dashed line.
+    A y applies until the next point. The last curve is drawn first. `band` is an area behind them, from `low` to `high`
+    at each `x`; its `middle` is a dashed line.
     """
-    high = max([y for curve in curves for _, y in curve.points] + [each["high"] for each in band], default=0)
+    high = max([y for curve in curves for _, y in curve["points"]] + [each["high"] for each in band], default=0)
     scale = _Scale(ticks(0, high), _LINES_HEIGHT)
     drawn = []
     if band:
@@ -173,14 +167,14 @@ def lines(
         back = [(round(_WIDE * each["x"] / x_most, 1), scale.y(each["low"])) for each in reversed(band)]
         down = f"L{back[0][0]} {back[0][1]}" + "".join(f"V{y}H{x}" for x, y in back[1:])
         drawn.append(element("path", d=f"{up}{down}Z", class_="band"))
-    middle = Curve("median", "usual", [(each["x"], each["middle"]) for each in band])
-    for curve in (*curves, middle):
-        if curve.points:
-            path = _steps(curve.points, scale, x_most)
+    middle = {"name": "median", "style": "usual", "points": [(each["x"], each["middle"]) for each in band]}
+    for curve in (*reversed(curves), middle):
+        if points := curve["points"]:
             # With a single point it is not a line yet.
-            dot = " dot" if len({x for x, _ in curve.points}) == 1 else ""
-            given = {"class_": f"line {curve.style}{dot}", "vector_effect": "non-scaling-stroke"}
-            drawn.append(element("path", element("title", curve.name), d=path, **given))
+            dot = " dot" if len({x for x, _ in points}) == 1 else ""
+            given = {"class_": f"line {curve['style']}{dot}", "vector_effect": "non-scaling-stroke"}
+            title = element("title", one_line(curve["name"], 60))
+            drawn.append(element("path", title, d=_steps(points, scale, x_most), **given))
     total = _LINES_HEIGHT + _ROOM_ABOVE + _ROOM_BELOW
     size = {"viewBox": f"0 0 {_WIDE} {total}", "width": "100%", "height": total, "preserveAspectRatio": "none"}
     ends = {0: "start", len(x_labels) - 1: "end"}
@@ -213,19 +207,6 @@ def heat(name: str, cells: Sequence[Row], rows: Sequence[str], heads: Sequence[s
                 drawn.append(element("rect", **at, class_="gap"))
     below = len(rows) * _ROW
     return _drawing(name, below + _ROOM_BELOW, *drawn, *_labels(heads, len(heads), below + 14), style="chart heat")
-
-
-def spark(name: str, values: Sequence[float]) -> Markup:
-    """Return a line chart that is small enough for a table's cell."""
-    low, high = min([0, *values]), max([0, *values])
-    points = [
-        (round(100 * index / max(len(values) - 1, 1), 1), round(22 - 20 * (value - low) / ((high - low) or 1), 1))
-        for index, value in enumerate(values)
-    ]
-    path = "M" + "L".join(f"{x} {y}" for x, y in points) if points else None
-    line = element("path", d=path, class_="line c1", vector_effect="non-scaling-stroke")
-    size = {"viewBox": "0 0 100 24", "preserveAspectRatio": "none"}
-    return element("svg", line, class_="spark", **size, role="img", aria_label=name)
 
 
 def bar(share: float, style: str = "c1") -> Markup:

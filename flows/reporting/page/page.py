@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from itertools import cycle, groupby
+from itertools import cycle
 
 from humanize import naturaldelta
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -17,17 +17,14 @@ from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.findings import Severity, findings
 from flows.reporting.page import charts
-from flows.reporting.reader import Audience, Reader, Record, Scope
+from flows.reporting.reader import WEEKS, Reader, Record
 from flows.reporting.run_report import NO_DATA, last_report
 from flows.reporting.words import count, run_title, several, span
-from models.feeds import FEEDS
+from models.feeds import FEEDS, SURFACES
 from models.text import one_line
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
 """The beginning of every report. A file that begins with it is an earlier report and may be replaced."""
-
-# The maximum number of accounts in the page's filter; a longer list would be useless.
-_FILTERED = 300
 
 # Accounts whose median post has fewer likes are excluded, because multiples of small numbers mean little. The other
 # limit is the number of posts per account. Neither applies if the report is for selected accounts.
@@ -49,43 +46,32 @@ class Report:
     attention: int
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section: its template is `key`.html.j2, and `full` is the query for its full list.
-
-    `tables` are the queries of page.sql that prepare temporary tables for it. It is omitted without the `surface` that
-    the view of its full list is about.
-    """
-
-    audience: Audience
-    key: str
-    title: str
-    full: str
-    surface: str | None = None
-    tables: tuple[str, ...] = ()
-
-
 _CAUSES = "FROM run_outcomes WHERE outcome NOT IN ('complete', 'recent', 'skipped')"
 _REMOVED = " UNION ALL BY NAME ".join(
     f"FROM {table} WHERE removal = 'removed'" for table in dict.fromkeys(feed.table for feed in FEEDS.values())
 )
-_RECENT = ("ripe", "recent_posts", "recent_likes")
 
-SECTIONS = (
-    Section("operator", "attention", "Action required", "FROM expired_accounts"),
-    Section("operator", "causes", "Failures by cause", _CAUSES),
-    Section("operator", "freshness", "Freshness", "FROM freshness ORDER BY complete_at"),
-    Section("operator", "runs", "The last 30 runs", "FROM runs ORDER BY seq DESC"),
-    Section("analyst", "engagement", "Engagement", "FROM engagement_by_day ORDER BY day DESC", "posts", ("gained",)),
-    Section("analyst", "growth", "Growth of recent posts", "FROM post_growth", "posts", _RECENT),
-    Section("analyst", "top", "Top posts", "FROM post_performance ORDER BY relative_likes DESC", "posts"),
-    Section("analyst", "hours", "Best hours", "FROM best_hour ORDER BY relative_likes DESC", "posts"),
-    Section(
-        "analyst", "cadence", "Posting cadence", "FROM posting_cadence ORDER BY posts_28d DESC", "posts", ("cadence",)
-    ),
-    Section("analyst", "removed", "What was removed", f"{_REMOVED} ORDER BY removed_at DESC"),
-    Section("analyst", "stories", "Stories", "FROM stories_by_day ORDER BY day DESC", "stories"),
-)
+# The sections of each part: the template `key`.html.j2, the title, and the query for the full list.
+_PARTS = {
+    "For the operator": {
+        "attention": ("Action required", "FROM expired_accounts"),
+        "causes": ("Failures by cause", _CAUSES),
+        "freshness": ("Freshness", "FROM freshness ORDER BY complete_at"),
+        "runs": ("The last 30 runs", "FROM runs ORDER BY seq DESC"),
+    },
+    "For the analyst": {
+        "engagement": ("Engagement", "FROM engagement_by_day ORDER BY day DESC"),
+        "growth": ("Growth of recent posts", "FROM post_growth"),
+        "top": ("Top posts", "FROM post_performance ORDER BY relative_likes DESC"),
+        "hours": ("Best hours", "FROM best_hour ORDER BY relative_likes DESC"),
+        "cadence": ("Posting cadence", "FROM posting_cadence ORDER BY posts_28d DESC"),
+        "removed": ("What was removed", f"{_REMOVED} ORDER BY removed_at DESC"),
+        "stories": ("Stories", "FROM stories_by_day ORDER BY day DESC"),
+    },
+}
+
+# The queries of page.sql that prepare temporary tables for the others.
+_TABLES = ("days", "gained", "ripe", "recent_posts", "recent_likes", "cadence")
 
 
 def foreign(text: str | None, limit: int = 80) -> Markup:
@@ -122,63 +108,26 @@ def _runs(rows: Sequence[Record]) -> list[Record]:
     return runs
 
 
-def _removals(days: Sequence[Record], surfaces: Sequence[str]) -> list[Record]:
-    """Return the removals of days as rows of charts."""
-    return [{**day, **dict.fromkeys(surfaces, 0 if day["is_seen"] else None), **day["by_surface"]} for day in days]
+def make(snapshot: Snapshot, accounts: Sequence[str] = (), *, weeks: int = WEEKS, release: str) -> Report:
+    """Return the page for an open snapshot and these accounts (empty: all), with `weeks` on its time axes.
 
-
-def _curves(posts: Sequence[Record]) -> list[charts.Curve]:
-    """Return the growth of posts, the best last so that it is drawn on top."""
-    return [
-        charts.Curve(
-            f"{post['rank']}. {one_line(post['ig_username'], 30)}: {post['times']:.1f} times the usual",
-            post["style"],
-            # The last count applies until the post was last seen.
-            [*post["points"], (max(post["seen"], post["points"][-1][0]), post["points"][-1][1])],
-        )
-        for post in reversed(posts)
-        if post["points"]
-    ]
-
-
-def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
-    """Return the page for an open snapshot. It depends only on the snapshot, the scope and the release.
-
-    Raises QueryError and SettingsError as Reader does.
+    It depends only on these and the release. Raises QueryError and SettingsError as Reader does.
     """
-    reader = Reader(snapshot, scope)
+    reader = Reader(snapshot, accounts)
     midnight = reader.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    few_likes, posts_per_account = (0, 20) if scope.accounts else (_FEW_LIKES, _POSTS_PER_ACCOUNT)
-    reader.set(
-        since=midnight - timedelta(days=7 * scope.weeks - 1), few_likes=few_likes, posts_per_account=posts_per_account
-    )
+    few_likes, posts_per_account = (0, 20) if accounts else (_FEW_LIKES, _POSTS_PER_ACCOUNT)
+    reader.set(since=midnight - timedelta(days=7 * weeks - 1), few_likes=few_likes, posts_per_account=posts_per_account)
     items = snapshot.items("account_id, surface, media_id, published_at, removed_at, removal")
     reader.records(f"CREATE TEMP VIEW items AS {items}")
     report = last_report(reader)
     data, found = (report.data, findings(report)) if report else (NO_DATA, [])
     actions = sum(finding.severity is Severity.ACTION for finding in found)
-    sections = [
-        section
-        for section in SECTIONS
-        if scope.audience in (section.audience, "both") and section.surface in (None, *scope.surfaces)
-    ]
 
     def query(name: str) -> list[Record]:
         return reader.records(_SQL[name])
 
-    for table in ("days", *(table for section in sections for table in section.tables)):
+    for table in _TABLES:
         query(table)
-
-    # The accounts that have rows, each with the key by which the page's filter selects them.
-    names: dict[str, str] = {}
-
-    def select(row: Record) -> Markup:
-        """Return the attributes by which the page's filters select a row that is about an account or a surface."""
-        name, surface = row.get("ig_username"), row.get("surface")
-        given = Markup()
-        if name and (name in names or len(names) < _FILTERED):
-            given += Markup(' data-a="{}"').format(names.setdefault(name, f"a{len(names)}"))
-        return given + Markup(' data-s="{}"').format(surface) if surface else given
 
     def age(moment: datetime | None) -> str:
         if moment is None:
@@ -206,27 +155,29 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
         "span": span,
         "stamp": stamp,
     }
-    environment.globals |= {"charts": charts, "query": query, "scope": scope, "select": select}
-    titles = {"operator": "For the operator", "analyst": "For the analyst"}
+    environment.globals |= {"charts": charts, "query": query, "surfaces": SURFACES}
     html = environment.get_template("page.html.j2").render(
         accounts=query("accounts")[0]["accounts"],
         actions=actions,
-        causes=lambda: reader.records(f"{grouped(_SQL['outcomes'])} LIMIT 20"),
+        causes=reader.records(f"{grouped(_SQL['outcomes'])} LIMIT 20"),
+        chosen=len(accounts),
         expired=data["expired"],
         few_likes=_FEW_LIKES,
         findings=found,
-        growth_curves=_curves,
         last_runs=_runs(data["last_runs"]),
-        names=names,
-        parts={titles[audience]: [*some] for audience, some in groupby(sections, lambda each: each.audience)},
+        parts=_PARTS,
         posts_per_account=_POSTS_PER_ACCOUNT,
         published=reader.published,
         release=release,
-        removals=lambda: _removals(query("removed"), scope.surfaces),
+        removals=[
+            {**day, **dict.fromkeys(SURFACES, 0 if day["is_seen"] else None), **day["by_surface"]}
+            for day in query("removed")
+        ],
         removed=_REMOVED,
-        removed_styles=dict(zip(scope.surfaces, cycle(_REMOVED_STYLES), strict=False)),
+        removed_styles=dict(zip(SURFACES, cycle(_REMOVED_STYLES), strict=False)),
         scans=sum(each["accounts"] for each in data["freshness"]),
         stale=sum(each["stale"] for each in data["freshness"]),
         totals={each["surface"]: each["present"] for each in query("totals")},
+        weeks=weeks,
     )
     return Report(f"{MARK}{html}\n", reader.at, actions)

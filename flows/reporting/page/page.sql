@@ -39,35 +39,10 @@ SELECT o.* REPLACE (nullif(o.account_id, '') AS account_id) FROM run_outcomes AS
 SEMI JOIN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) USING (run_id)
 WHERE (o.account_id IN (FROM chosen) AND o.surface IN getvariable('surfaces')) OR o.resource = 'accounts'
 
--- name: ages
-SELECT s.surface, b.label, count(f.account_id) AS scans, count(*) FILTER (f.is_overdue) AS stale,
-    count(f.account_id) FILTER (f.stale_at IS NULL) AS expired,
-    scans / greatest(max(scans) OVER (PARTITION BY s.surface), 1) AS share,
-    CASE WHEN stale > 0 THEN 'trouble' WHEN b.hours IS NULL OR expired = scans THEN 'waiting' ELSE 'c2' END AS style
-FROM (SELECT unnest(getvariable('surfaces')) AS surface) AS s
-CROSS JOIN (VALUES
-    (6, 'up to 6 h'), (12, '6 to 12 h'), (24, '12 to 24 h'), (36, '24 to 36 h'), (72, '36 h to 3 days'),
-    (168, '3 to 7 days'), (1000000, 'more than 7 days'), (NULL, 'never completed')
-) AS b(hours, label)
-LEFT JOIN (
-    SELECT *, list_filter([6, 12, 24, 36, 72, 168, 1000000],
-        lambda h: (epoch(getvariable('made_at')) - epoch(complete_at)) / 3600 < h)[1] AS hours
-    FROM fresh
-) AS f ON f.surface = s.surface AND f.hours IS NOT DISTINCT FROM b.hours
-GROUP BY s.surface, b.hours, b.label HAVING scans > 0 OR b.hours IS NOT NULL ORDER BY s.surface, b.hours NULLS LAST
-
 -- name: oldest
 SELECT ig_username, surface, complete_at, coalesce(outcome, 'none yet') AS outcome,
     CASE WHEN stale_at IS NULL THEN 'token expired' WHEN is_overdue THEN 'stale' ELSE 'fresh' END AS state
 FROM fresh ORDER BY complete_at NULLS FIRST, ig_username, surface LIMIT 10
-
--- name: cost
-SELECT a.ig_username, sum(o.pages)::BIGINT AS pages, coalesce(sum(o.items), 0)::BIGINT AS items,
-    sum(o.pages) / max(sum(o.pages)) OVER () AS share
-FROM run_outcomes AS o JOIN accounts AS a ON a.account_id = o.account_id
-WHERE o.surface IN getvariable('surfaces') AND a.account_id IN (FROM chosen)
-  AND o.run_id IN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30)
-GROUP BY a.ig_username HAVING sum(o.pages) > 0 ORDER BY sum(o.pages) DESC, a.ig_username LIMIT 10
 
 -- name: gained
 -- The same as the view engagement_by_day, but only for the covered days: the view compares all counts ever seen.
@@ -119,14 +94,9 @@ LEFT JOIN (
 WHERE EXISTS (FROM gained) ORDER BY d.day
 
 -- name: gainers
-WITH top AS (
-    SELECT a.account_id, a.ig_username, sum(g.likes)::BIGINT AS likes, coalesce(sum(g.comments), 0)::BIGINT AS comments
-    FROM gained AS g JOIN accounts AS a USING (account_id)
-    GROUP BY ALL HAVING sum(g.likes) > 0 ORDER BY likes DESC, a.ig_username LIMIT 10
-)
-SELECT t.ig_username, t.likes, t.comments, list(coalesce(g.likes, 0) ORDER BY d.day) AS by_day
-FROM top AS t CROSS JOIN days AS d LEFT JOIN gained AS g ON g.account_id = t.account_id AND g.day = d.day
-GROUP BY t.account_id, t.ig_username, t.likes, t.comments ORDER BY t.likes DESC, t.ig_username
+SELECT a.ig_username, sum(g.likes)::BIGINT AS likes, coalesce(sum(g.comments), 0)::BIGINT AS comments
+FROM gained AS g JOIN accounts AS a USING (account_id)
+GROUP BY a.account_id, a.ig_username HAVING sum(g.likes) > 0 ORDER BY likes DESC, a.ig_username LIMIT 10
 
 -- name: ripe
 CREATE TEMP TABLE ripe AS
@@ -155,16 +125,20 @@ WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.value IS NOT NULL
   AND c.observed_at >= getvariable('made_at') - INTERVAL 29 DAYS
 
 -- name: growth
--- value_24h and value_7d are the same as in the view post_growth. The last point is when the post was last seen.
-SELECT r.rank, r.ig_username, r.caption, r.permalink, r.published_at, r.like_count, r.times,
-    arg_max(g.value, g.age) FILTER (g.age <= 1 AND r.last_seen_at >= r.published_at + INTERVAL 24 HOURS) AS value_24h,
-    arg_max(g.value, g.age) FILTER (g.age <= 7 AND r.last_seen_at >= r.published_at + INTERVAL 168 HOURS) AS value_7d,
-    list([g.age, g.times] ORDER BY g.age) FILTER (g.age <= 28) AS points,
-    least((epoch(r.last_seen_at) - epoch(r.published_at)) / 86400, 28) AS seen,
-    coalesce(['c1', 'c3', 'c2', 'c5', 'c4'][r.rank], 'c0 thin') AS style
-FROM recent_posts AS r
-LEFT JOIN recent_likes AS g ON g.account_id = r.account_id AND g.media_id = r.media_id
-WHERE r.rank <= 20 GROUP BY ALL ORDER BY r.rank
+-- value_24h and value_7d are the same as in the view post_growth. The last count applies until the post was last seen.
+SELECT *, counts || [[greatest(seen, each[1]), each[2]] for each in counts[-1:]] AS points,
+    format('{}. {}: {:.1f} times the usual', rank, ig_username, times) AS name,
+    coalesce(['c1', 'c3', 'c2', 'c5', 'c4'][rank], 'c0 thin') AS style
+FROM (
+    SELECT r.rank, r.ig_username, r.caption, r.permalink, r.published_at, r.like_count, r.times,
+        arg_max(g.value, g.age) FILTER (g.age <= 1 AND r.last_seen_at >= r.published_at + INTERVAL 24 HOURS) AS value_24h,
+        arg_max(g.value, g.age) FILTER (g.age <= 7 AND r.last_seen_at >= r.published_at + INTERVAL 168 HOURS) AS value_7d,
+        coalesce(list([g.age, g.times] ORDER BY g.age) FILTER (g.age <= 28), []) AS counts,
+        least((epoch(r.last_seen_at) - epoch(r.published_at)) / 86400, 28) AS seen
+    FROM recent_posts AS r
+    LEFT JOIN recent_likes AS g ON g.account_id = r.account_id AND g.media_id = r.media_id
+    WHERE r.rank <= 20 GROUP BY ALL
+) ORDER BY rank
 
 -- name: band
 -- Each post's likes at every full day of its age, until it was last seen.

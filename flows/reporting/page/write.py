@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -12,7 +13,7 @@ from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.reporting.notices import notices
 from flows.reporting.page.page import MARK, Report, make
-from flows.reporting.reader import Scope
+from flows.reporting.reader import WEEKS
 
 
 def _occupied(path: Path, databases: tuple[Path, ...]) -> str | None:
@@ -59,14 +60,22 @@ def _refused(path: Path, error: OSError) -> WarehouseUnusable:
     return WarehouseUnusable(f"cannot write the report {path}: {why}. Fix: choose a file in a writable folder.")
 
 
-def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path | None = None) -> Report:
+def write(
+    snapshot: Path,
+    path: Path,
+    accounts: Sequence[str] = (),
+    *,
+    weeks: int = WEEKS,
+    apart_from: Path | None = None,
+) -> Report:
     """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`, and return it.
 
-    Raises SnapshotMissing, WarehouseUnusable and QueryError, and SettingsError for an unusable path or account.
+    `accounts` and `weeks` are those of `make`. Raises SnapshotMissing, WarehouseUnusable and QueryError, and
+    SettingsError for an unusable path or account.
     """
     check_place(path, *filter(None, (snapshot, apart_from)))
     with open_snapshot(snapshot) as opened:
-        report = make(opened, scope or Scope(), release=release())
+        report = make(opened, accounts, weeks=weeks, release=release())
     try:
         replace_file(path, report.html.encode())
     except OSError as error:

@@ -11,7 +11,6 @@ from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page.write import write
-from flows.reporting.reader import Scope
 from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
@@ -65,7 +64,7 @@ def ask(snapshot: Path, query: str, *, as_published: bool = True) -> list[Row]:
 
 def published(snapshot: Path, folder: Path) -> bytes:
     """Everything that is published: the snapshot's bytes, the report, and the export with its files decompressed."""
-    write(snapshot, folder / "report.html", scope=Scope())
+    write(snapshot, folder / "report.html")
     export(snapshot, folder / "export", at=at(501))
     rows = [duckdb.sql(f"FROM '{file}'").fetchall() for file in sorted((folder / "export").rglob("*.parquet"))]
     files = [snapshot, folder / "report.html", folder / "export" / "manifest.json"]
