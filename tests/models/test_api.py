@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from connectors.warehouse.ingest.split import raw_items
 from models import api as wire
@@ -52,13 +51,6 @@ def test_reads_the_example_media_pages(path: Path) -> None:
     assert json.loads(read.body) == example["body"]
 
 
-def test_an_account_keeps_its_id_as_sent_and_cannot_be_changed() -> None:
-    (account,) = read_account_page(page(ACCOUNT)).accounts
-    assert account.id == ACCOUNT["id"]
-    with pytest.raises(ValidationError):
-        account.id = "other"  # type: ignore[misc]
-
-
 def test_unknown_fields_are_named_and_kept() -> None:
     read = read_account_page(page(ACCOUNT, {**ACCOUNT, "nickname": {"a": 1}}, total=2))
     assert read.unknown_fields == {"items[].nickname", "total"}
@@ -70,15 +62,9 @@ def test_unknown_fields_are_named_and_kept() -> None:
     ("change", "at"),
     [
         ({"id": "0b6f7c1e52a44d1b9a532f1d3f0c8e11"}, "id"),
-        ({"id": f"{ACCOUNT['id']}\n"}, "id"),
-        ({"id": None}, "id"),
-        ({"ig_username": ""}, "ig_username"),
         ({"ig_username": "a" * 31}, "ig_username"),
         ({"ig_username": "a b"}, "ig_username"),
-        ({"ig_username": "a\n"}, "ig_username"),
-        ({"public_id": "a" * 11}, "public_id"),
         ({"public_id": "a" * 17}, "public_id"),
-        ({"public_id": "a" * 11 + "."}, "public_id"),
         ({"public_id": 123456789012}, "public_id"),
         ({"status": "paused"}, "status"),
     ],
@@ -108,10 +94,6 @@ def test_fifty_accounts_are_a_page_and_an_empty_page_is_one_too() -> None:
     assert read_account_page(page(cursor="on")).next_cursor == "on"
     with pytest.raises(MalformedPage, match="items"):
         read_account_page(page(*[ACCOUNT] * 51))
-
-
-def test_media_items_may_be_anything_and_any_number() -> None:
-    assert read_media_page(page(*[None, 1, "x", [], {}, {"items": 1}] * 20)).items == 120
 
 
 readers = pytest.mark.parametrize("read", [read_account_page, read_media_page])
@@ -151,17 +133,10 @@ def test_an_account_page_with_an_unreadable_record_needs_a_cursor_or_null(body: 
 NOT_JSON = {
     b'{"id":"2","c":"\xe9"}': '{"id":"2","c":"\\xe9"}',
     b'{"id":"2","c":"\xed\xa0\xbd"}': '{"id":"2","c":"\\xed\\xa0\\xbd"}',
-    b'{"id":"2","\xff":1}': '{"id":"2","\\xff":1}',
     b'{"id":"2","c":NaN}': '{"id":"2","c":NaN}',
-    b'{"id":"2","c":-Infinity}': '{"id":"2","c":-Infinity}',
     b'{"id":"2","c":"\\u12"}': '{"id":"2","c":"\\u12"}',
-    b'{"id":"2","c":"\\ud8zz"}': '{"id":"2","c":"\\ud8zz"}',
     b'{"id":"2","c":"\\x41"}': '{"id":"2","c":"\\x5cx41"}',
-    b'{"id":"2","c":"\\\n"}': '{"id":"2","c":"\\\n"}',
     b'{"id":"2","c":01}': '{"id":"2","c":01}',
-    b'{"id":"2","c":[1,,2]}': '{"id":"2","c":[1,,2]}',
-    b'{"id":"2" "c":1}': '{"id":"2" "c":1}',
-    b'{"id":"2","c":nul}': '{"id":"2","c":nul}',
     b'{id:"2"}\0': '{id:"2"}\\x00',
     b'{"id":"a\\ud83d"}': '{"id":"a\\ud83d"}',
     b"[" * 100_000 + b"]" * 100_000: "[" * 100_000 + "]" * 100_000,
@@ -202,11 +177,6 @@ def test_an_account_that_is_not_json_is_rejected_alone_with_its_id() -> None:
     assert read.unknown_fields == {"n"}
 
 
-def test_what_is_not_json_elsewhere_in_a_page_is_ignored() -> None:
-    read = read_media_page(b'{"note":"\xe9","items":[{"id":"1"}],"next_cursor":null}')
-    assert (read.ids, read.next_cursor, read.rejected) == (("1",), None, ())
-
-
 ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
 
 
@@ -215,10 +185,8 @@ ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
     [
         ('{"data": [%s], "next_cursor": "c"}', DEFAULT_PATHS, {"data"}),
         ('{"media": [%s], "tags": ["a"], "empty": [], "next_cursor": "c"}', DEFAULT_PATHS, {"media", "tags", "empty"}),
-        ('{"data": [%s], "paging": {"next_cursor": "c", "n": 1}}', DEFAULT_PATHS, {"data", "paging"}),
         ('{"items": [%s], "paging": {"next_cursor": "c"}}', DEFAULT_PATHS, {"paging"}),
         ('{"result": {"media": [%s]}, "after": "c"}', PagePaths(("/result/media",), ("/after",)), {"result", "after"}),
-        ('{"items": [], "media": [%s], "next_cursor": "c"}', PagePaths(("/media",)), {"media"}),
         ('{"items": [%s], "next_cursor": "c"}', PagePaths(("/media",), ("/after",)), set()),
     ],
 )
@@ -236,13 +204,9 @@ def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(
         ("", "cursor_missing", True),
         (',"total":1,"has_more":false,"paging":{"next":null}', "cursor_missing", True),
         (',"has_more":true', "cursor_missing", False),
-        (',"paging":{"after":"x"}', "cursor_missing", False),
         (',"next_cursor":""', "cursor_empty", False),
         (',"next_cursor":7', "cursor_invalid", False),
-        (',"next_cursor":{"after":"x"}', "cursor_invalid", False),
-        (',"next_cursor":NaN', "cursor_invalid", False),
         (',"next_cursor":"\xe9"', "cursor_invalid", False),
-        (r',"next_cursor":"\ud83d"', "cursor_invalid", False),
         (f',"next_cursor":"{"c" * 1025}"', "cursor_invalid", False),
         (',"a":{"next_cursor":"c"},"b":{"next_cursor":null}', "cursor_invalid", False),
     ],
@@ -258,12 +222,10 @@ def test_the_items_of_a_page_without_a_usable_cursor_are_read(rest: str, code: s
     ("rest", "paths", "code"),
     [
         ("", PagePaths(missing_cursor="ends"), None),
-        (',"has_more":true', PagePaths(missing_cursor="ends"), None),
         ("", PagePaths(missing_cursor="fails"), "cursor_missing"),
         (',"a":{"next_cursor":"c"},"b":{"next_cursor":null}', PagePaths(missing_cursor="ends"), "cursor_invalid"),
         (',"next_cursor":""', PagePaths(missing_cursor="ends"), "cursor_empty"),
         (',"next_cursor":""', PagePaths(empty_cursor="ends"), None),
-        (',"next_cursor":null', PagePaths(missing_cursor="fails"), None),
     ],
 )
 def test_settings_say_which_page_is_the_last(rest: str, paths: PagePaths, code: str | None) -> None:
@@ -281,10 +243,8 @@ def test_a_sole_empty_list_is_the_list_of_items() -> None:
     "body",
     [
         b'{"next_cursor": null}',
-        b'{"errors": []}',
         b'{"a": [], "b": [], "next_cursor": null}',
         b'{"a": [{}], "b": [{}], "next_cursor": null}',
-        b'{"a": [1], "next_cursor": null}',
     ],
 )
 def test_a_media_page_without_one_list_is_malformed(body: bytes) -> None:
@@ -370,7 +330,6 @@ def test_an_envelope_needs_a_code_and_a_message(body: bytes) -> None:
     ("items", "ids"),
     [
         ('[{"id":"1"},{"id":"2"}]', ("1", "2")),
-        ('[{"id":"1"},{"id":2}]', ("1", "2")),
         ('[{"id":"1"},{"id":""},{"pk":7}]', ("1", "7")),
         ('[{"id":"1"},{"id":null,"media_id":"m"}]', ("1", "m")),
         ('[{"id":"1"},{"id":["2"]},{"id":{"a":1},"igId":"g"}]', ("1", "g")),

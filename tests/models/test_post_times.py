@@ -4,7 +4,6 @@ from typing import Any
 
 from models.incremental import Post
 from models.page_items import post_reader
-from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
@@ -48,12 +47,3 @@ def test_a_time_that_cannot_be_read_gives_way_to_the_next_candidate() -> None:
 def test_a_number_beyond_a_double_does_not_reject_its_page() -> None:
     text = '{"items":[{"id":"1","n":1e999,"timestamp":"2025-03-01T12:00:00Z"}],"next_cursor":null}'
     assert post_reader(BUILT_IN)(text) == [Post("1", NOON)]
-
-
-def test_another_mapping_finds_them_elsewhere() -> None:
-    columns = (ColumnMapping("published_at", Reading.TIMESTAMP, ("/when/made", "/when/seen")),)
-    mapping = Mapping(("/key",), columns, (), (), (), ("x",))
-    item: dict[str, Any] = {"key": 7, "id": "no", "timestamp": "2020-01-01T00:00:00Z", "when": {"seen": 1740830400}}
-    assert post_reader(mapping)(page(item)) == [Post("7", NOON)]
-    item["when"]["made"] = "unknown"
-    assert post_reader(mapping)(page(item)) == [Post("7", NOON)]

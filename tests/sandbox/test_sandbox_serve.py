@@ -26,23 +26,6 @@ def url() -> Iterator[str]:
         yield url
 
 
-def test_a_scan_over_one_connection(url: str) -> None:
-    ids: list[str] = []
-    cursor = None
-    with httpx.Client(base_url=url, headers=AUTHORIZED) as client:
-        while not ids or cursor:
-            page = client.get(ACCOUNTS, params={"limit": 7, **({"cursor": cursor} if cursor else {})})
-            assert page.headers["content-type"] == "application/json"
-            assert len(page.headers["x-correlation-id"]) == 26
-            ids += [account["id"] for account in page.json()["items"]]
-            cursor = page.json()["next_cursor"]
-        assert ids == [account.id for account in Sandbox().catalogue.accounts(0)]
-        media = client.get(f"{ACCOUNTS}/{ids[0]}/media", params={"surface": "posts"})
-        assert len(media.json()["items"]) == 25
-        assert client.post("/_sandbox/day", content='{"day": 0}').json() == {"day": 0}
-        assert client.get("/openapi.json").json()["openapi"] == "3.1.0"
-
-
 @pytest.mark.parametrize(
     ("head", "status", "code"),
     [

@@ -38,8 +38,8 @@ async def evil() -> AsyncIterator[Stage]:
         assert opened.heads == []
 
 
-@pytest.mark.parametrize("status", ["300 X", "301 X", "302 X", "303 X", "304 X", "305 X", "307 X", "308 X", "399 X"])
-@pytest.mark.parametrize("where", ["{evil}/api/v1/accounts", "//{host}/x", "/elsewhere", "{own}/api/v1/accounts", ""])
+@pytest.mark.parametrize("status", ["301 X", "307 X", "399 X"])
+@pytest.mark.parametrize("where", ["{evil}/api/v1/accounts", "//{host}/x", "{own}/api/v1/accounts"])
 async def test_no_redirect_is_followed(stage: Stage, evil: Stage, status: str, where: str) -> None:
     location = where.format(evil=evil.url, host=evil.url.removeprefix("http://"), own=stage.url)
 

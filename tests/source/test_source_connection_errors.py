@@ -46,8 +46,7 @@ def free_port() -> int:
         return port
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize(("scheme", "host"), [("http", "localhost"), ("https", "127.0.0.1")])
 async def test_a_port_on_which_no_program_listens(scheme: str, host: str, free_port: int) -> None:
     result = await failure(f"{scheme}://{host}:{free_port}")
     assert result == ("connection_failed", f"cannot connect to {host}:PORT: connection refused")
@@ -80,18 +79,8 @@ async def test_a_host_that_does_not_exist() -> None:
             "protocol_error",
             "127.0.0.1:PORT sent a header or status line of more than 65,536 bytes",
         ),
-        (
-            saying(b"HTTP/1.1 200 " + b"y" * 70_000 + b"\r\n\r\n", then="close"),
-            "protocol_error",
-            "127.0.0.1:PORT sent a header or status line of more than 65,536 bytes",
-        ),
-        (
-            saying(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1_001 + b"\r\n", then="close"),
-            "protocol_error",
-            "127.0.0.1:PORT sent more than 1,000 headers",
-        ),
     ],
-    ids=["silent", "reset", "closed", "cut", "no HTTP", "long header", "long status line", "many headers"],
+    ids=["silent", "reset", "closed", "cut", "no HTTP", "long header"],
 )
 async def test_a_server_that_does_not_answer_as_one_should(play: Meet, code: str, message: str) -> None:
     async with Stage(play).open() as stage:

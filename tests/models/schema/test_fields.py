@@ -114,7 +114,7 @@ def test_each_resource_has_its_own_limit() -> None:
     assert (TAGS, AND_MORE) not in registry
 
 
-@pytest.mark.parametrize("cut", [0, 1, MOST_FIELDS - 1, MOST_FIELDS, MOST_FIELDS + 1, MOST_FIELDS + 20])
+@pytest.mark.parametrize("cut", [1, MOST_FIELDS, MOST_FIELDS + 1])
 def test_the_limit_is_the_same_in_any_batches(cut: int) -> None:
     seen = many(MOST_FIELDS + 20)
     assert register(register({}, seen[:cut], OWN), seen[cut:], OWN) == register({}, seen, OWN)

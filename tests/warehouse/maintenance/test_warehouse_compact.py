@@ -18,8 +18,8 @@ from connectors.warehouse.maintenance.compact import Compacted, compact
 from connectors.warehouse.snapshot.contents import snapshot_views
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.connection import connect
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
-from connectors.warehouse.storage.holder import hold, holder
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.warehouse import open_warehouse
 from tests.warehouse.rig import T0, Row
 
@@ -179,7 +179,6 @@ def test_too_little_disk_space_is_reported_beforehand(full: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "UPDATE core.media SET caption = 'x' WHERE media_id = '000007'",
         'COMMENT ON COLUMN core.media."order" IS NULL',
     ],
 )
@@ -261,17 +260,6 @@ def test_no_other_program_can_write_meanwhile(full: Path, monkeypatch: pytest.Mo
     meanwhile(monkeypatch, "_verify", other)
     run(full)
     assert output == ["refused\n", "refused\n"]
-
-
-def test_a_file_held_by_another_process_is_busy(full: Path) -> None:
-    with hold(full, "gramhouse sync", since="then", pause=lambda _: None):
-        assert "is held by gramhouse sync" in refused(full, WarehouseBusy)
-
-
-def test_without_a_warehouse_none_is_created(path: Path) -> None:
-    with pytest.raises(WarehouseUnusable, match="`gramhouse sync` creates it"):
-        run(path)
-    assert list(path.parent.iterdir()) == []
 
 
 def test_compaction_keeps_permissions_and_symbolic_links(full: Path, tmp_path: Path) -> None:

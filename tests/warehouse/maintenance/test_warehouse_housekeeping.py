@@ -132,14 +132,6 @@ def test_each_partition_has_outcomes_of_its_own(rig: Rig) -> None:
     assert days(rig) == [0, 1, 3, 4, 5, 6]
 
 
-def test_an_outcome_with_another_detail_is_a_change(rig: Rig) -> None:
-    for day in range(4):
-        seen(rig, day, OutcomeKind.COMPLETE)
-    rig.connection.db.execute("UPDATE core.run_outcomes SET detail = 'The cursor was refused.' WHERE run_id = 'day-1'")
-    thin(rig, 9999)
-    assert days(rig) == [0, 1, 2, 3]
-
-
 def test_the_last_run_that_ended_of_each_kind_and_selection_stays(rig: Rig) -> None:
     run(rig, "old", 0, POSTS)
     run(rig, "nightly", 1, POSTS, state=RunState.PARTIAL)

@@ -44,12 +44,6 @@ def test_a_new_column_is_filled_for_everything_that_landed(rig: Rig) -> None:
     )
 
 
-def test_an_inferred_column_is_renamed_if_the_mapping_uses_its_name(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [item(1, alt_text="mine", about={"picture": "theirs"})])
-    rig.rebuild(ALT_TEXT)
-    assert rig.row("SELECT alt_text, alt_text_2 FROM core.media") == ("theirs", "mine")
-
-
 def test_one_pass_over_the_payloads_changes_nothing_if_the_mapping_is_the_same(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,17 +92,6 @@ def test_times_of_types_that_only_a_second_pass_finds_are_no_new_types(rig: Rig)
     assert (result.items, rig.value("SELECT count(*) FROM core.media_children")) == (192, 192)
 
 
-def test_a_round_trip_leaves_the_same_rows(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [item(1, title="T", about={"picture": "p"}), item(2, title=5)])
-    before = rig.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
-    for mapping in (TITLE, ALT_TEXT, BOOKMARKED, BUILT_IN):
-        rig.rebuild(mapping)
-        with rig.connection.begin():
-            assert read_mapping(rig.connection) == mapping
-    after = rig.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
-    assert sorted(after) == sorted(before)
-
-
 def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, kept=4), item(2)])
     assert rig.rows("SELECT DISTINCT metric FROM core.media_metrics") == [("like_count",)]
@@ -140,19 +123,6 @@ def test_a_child_table_without_a_source_is_dropped(rig: Rig) -> None:
     assert rig.value("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'media_panels'") == 0
 
 
-def test_lost_columns_and_fields_are_found_again(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [item(1, mood="good", rows=[{"x": 1}])])
-    whole = rig.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media")
-    rig.do("UPDATE core.media SET payload_hash = NULL, overflow = '1'")
-    rig.do("ALTER TABLE core.media DROP COLUMN mood")
-    for statement in ("DELETE FROM core.fields", "DROP TABLE core.media_rows", "DELETE FROM core.media_metrics"):
-        rig.do(statement)
-    rig.rebuild()
-    assert rig.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media") == whole
-    assert rig.rows("SELECT media_id, x FROM core.media_rows") == [("1", 1)]
-    assert rig.rows("SELECT metric, value FROM core.media_metrics") == [("like_count", 3)]
-
-
 def test_fields_found_in_one_batch_are_kept_while_others_are_decoded(rig: Rig) -> None:
     # Each scan is a part of the raw store, and thus a batch.
     days: tuple[Item, ...] = ({"mood": "good"}, {"place": "Rome"}, {"mood": 5}, {"tone": True})
@@ -178,14 +148,6 @@ def test_a_filled_one_keeps_its_mapping_until_it_is_rebuilt(rig: Rig) -> None:
     rig.rebuild(TITLE)
     with rig.connection.begin():
         assert adopt_mapping(rig.connection, TITLE)
-
-
-def test_counts_that_vanished_are_not_counted_again(rig: Rig) -> None:
-    days: tuple[Item, ...] = ({"like_count": 5}, {}, {"caption": "x"})
-    rig.days(*days)
-    counts = rig.rows("FROM core.media_metrics ORDER BY ALL")
-    rig.rebuild()
-    assert rig.rows("FROM core.media_metrics ORDER BY ALL") == counts
 
 
 def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,18 +274,6 @@ def test_a_difference_only_in_a_key_with_a_nul_character_is_not_a_change(opened_
     assert records(rig, "media_superseded") == []
 
 
-def test_a_time_under_the_name_of_a_count_is_not_a_count(opened_rig: Connection) -> None:
-    rig = emptied(opened_rig)
-    days: list[Day] = [
-        [[{"id": "0", "saves": "2026-01-01T00:00:00Z"}]],
-        [[{"id": "0", "saves": "2026-01-02T00:00:00Z"}]],
-    ]
-    land(rig, days, [True])
-    check(rig, days)
-    assert rig.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
-    assert rig.rows("SELECT count(*) FROM core.media_metrics") == [(0,)]
-
-
 @pytest.mark.parametrize("value", [[0], [{"a": 1}]])
 def test_a_list_in_place_of_a_mapped_text_is_a_change_and_has_a_column_of_its_own(
     opened_rig: Connection, value: list[object]
@@ -377,16 +365,6 @@ def test_changes_of_type_merge_to_the_same_rows_page_by_page(rig: Rig) -> None:
         check(rig, [[items]])
         found.append(contents(rig))
     assert found[0] == found[1]
-
-
-def test_null_and_empty_values_need_no_column(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
-    assert set(columns(rig, "media")) == set(core_media.c.keys())
-    assert columns(rig, "media_r").keys() == {*KEY, "position", "run_seq"}
-    assert rig.rows("SELECT position FROM core.media_r") == [(0,)]
-    assert {path: row["column_name"] for path, row in fields(rig, "media").items()} == {
-        "/id": "media_id", "/n": None, "/l": None, "/o": None, "/ln": None, "/r": "media_r",
-    }  # fmt: skip
 
 
 def test_fields_may_be_called_as_the_merge_calls_its_own(rig: Rig) -> None:

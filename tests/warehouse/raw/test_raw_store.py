@@ -97,12 +97,6 @@ def test_rows_are_kept_byte_for_byte(connection: Connection, folder: Path) -> No
     assert [row[:2] for row in described] == [(name, zoned.get(kind, kind)) for name, (kind, _) in COLUMNS.items()]
 
 
-def test_no_rows_make_no_part(connection: Connection, folder: Path) -> None:
-    write(connection, f"{rows('{}')} WHERE landed > 1")
-    assert list(folder.iterdir()) == []
-    assert kept(connection) == []
-
-
 def test_parts_are_numbered_and_described(connection: Connection, folder: Path) -> None:
     write(connection, rows(*BYTES, seen_at=at(1)))
     write(connection, rows("{}", first=9))
@@ -198,14 +192,6 @@ def test_a_part_that_appears_meanwhile_is_not_replaced(connection: Connection, f
     assert strange.read_bytes() == b"the only copy"
 
 
-def test_foreign_files_are_left_alone(connection: Connection, folder: Path) -> None:
-    write(connection, rows("{}"))
-    (folder / "notes.txt").write_text("mine")
-    (folder / "part-1.parquet").write_text("mine")
-    recover_parts(connection, now=T0)
-    assert names(folder) == ["notes.txt", "part-0000001.parquet", "part-1.parquet"]
-
-
 @pytest.mark.parametrize("number", [2, 3])
 def test_an_unlisted_part_is_refused(connection: Connection, folder: Path, number: int) -> None:
     write(connection, rows("{}"))
@@ -230,13 +216,6 @@ def test_a_part_that_is_missing_or_of_another_size_is_refused(connection: Connec
     folder.mkdir()
     part.write_bytes(whole)
     recover_parts(connection, now=T0)
-
-
-def test_a_folder_that_cannot_be_written_is_one_line(connection: Connection, folder: Path) -> None:
-    folder.parent.parent.mkdir()
-    folder.parent.write_text("a file")
-    with pytest.raises(WarehouseUnusable, match=r"cannot write the raw store .* Fix: "):
-        write(connection, rows("{}"))
 
 
 def media(connection: Connection, *landed: int) -> None:
@@ -312,12 +291,8 @@ def part(number: int, size: int) -> Part:
 @pytest.mark.parametrize(
     ("sizes", "outdated", "wanted"),
     [
-        ([], {}, []),
-        ([5], {}, []),
         ([5], {1: 1}, [(1,)]),
-        ([50], {1: 1}, [(1,)]),
         ([5, 5, 5], {}, [(1, 2, 3)]),
-        ([5, 50, 5], {}, []),
         ([5, 50, 5], {2: 3}, [(1, 2, 3)]),
         ([9, 9, 9, 9, 9], {}, [(1, 2), (3, 4)]),
         ([50, 5, 5, 50, 5], {5: 1}, [(2, 3), (5,)]),

@@ -128,11 +128,6 @@ def test_an_exact_id_takes_precedence(peopled: Rig, ask_for: Chooser) -> None:
         ask_for(Selection(("@anna",)))
 
 
-def test_a_reused_name_selects_its_current_account(peopled: Rig, ask_for: Chooser) -> None:
-    peopled.catalogue("c", 48, [account(ANNA, name="gone")])
-    assert [one.account_id for one in ask_for(Selection(("gone",)))] == [ANNA]
-
-
 HINT = ". Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
 
 
@@ -142,8 +137,6 @@ NOT_THERE: list[tuple[tuple[str, ...], str]] = [
         (ANNA, "it's", "@x\n; DROP TABLE core.accounts"),
         "There is no account 'it's' or '@x ; DROP TABLE core.accounts' in the warehouse",
     ),
-    (("",), "There is no account '' in the warehouse"),
-    (("gone",), "'gone' left the catalogue"),
     (("x", GONE), f"There is no account 'x' in the warehouse, '{GONE}' left the catalogue"),
     (
         tuple("zyxwvut"),
@@ -158,15 +151,6 @@ def test_unknown_accounts_are_named_with_a_hint(ask_for: Chooser) -> None:
         with pytest.raises(SelectionError) as raised:
             ask_for(Selection(typed, everything=True))
         assert str(raised.value) == message + HINT
-
-
-def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: Rig, ask_for: Chooser) -> None:
-    assert names(ask_for(Selection(everything=True))) == ["Ben", "anna", "cara"]
-    listed = [account(ANNA, name="anna"), account(BEN, name="Ben"), account(CARA, name="cara")]
-    same = [account(one, name="same") for one in ("2", "1", "3")]
-    peopled.catalogue("c", 48, [*listed, *same])
-    found = [one.account_id for one in ask_for(Selection(everything=True))]
-    assert found == [BEN, ANNA, CARA, "1", "2", "3"]
 
 
 def test_expired_since_are_those_whose_token_was_expired_at_any_time_since(ask_for: Chooser) -> None:
@@ -218,12 +202,6 @@ def test_failed_without_failed_accounts_suggests_a_sync(peopled: Rig, ask_for: C
     with pytest.raises(SelectionError, match="The account catalogue could not be fetched by the last run"):
         ask_for(Selection(failed=True))
     assert names(ask_for(Selection(("anna",)))) == ["anna"]
-
-
-def test_the_parts_are_put_together_each_account_once(peopled: Rig, ask_for: Chooser) -> None:
-    run(peopled, "r", 30, {media(BEN, "posts"): OutcomeKind.FAILED, media(CARA, "posts"): OutcomeKind.FAILED})
-    found = ask_for(Selection(("anna", "ben"), expired_since=at(0), failed=True))
-    assert [(one.ig_username, one.surfaces) for one in found] == [("Ben", BOTH), ("anna", BOTH), ("cara", ("posts",))]
 
 
 def test_an_empty_selection_selects_no_account(rig: Rig, ask_for: Chooser) -> None:

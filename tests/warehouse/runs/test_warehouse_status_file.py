@@ -14,7 +14,6 @@ from models.runs import RunState
 
 AT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 RUNNING = Status("sync", RunState.RUNNING, os.getpid(), AT, run_id="r1", selection="stories")
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -66,19 +65,13 @@ GOOD = {"kind": "sync", "state": "running", "pid": 1, "started_at": AT.isoformat
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "{",
         "[]",
-        "null",
-        "{}",
         "[" * 60_000,
         "\x00",
         json.dumps(GOOD | {"state": "happy"}),
         json.dumps(GOOD | {"started_at": "2026-03-01T02:15:00"}),
-        json.dumps(GOOD | {"started_at": 5}),
-        json.dumps(GOOD | {"pid": "1"}),
         json.dumps(GOOD | {"detail": ["x"]}),
-        json.dumps(GOOD | {"pages": "many"}),
         json.dumps(GOOD | {"detail": "x" * 70_000}),
     ],
 )

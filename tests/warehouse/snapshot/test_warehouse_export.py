@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from connectors.warehouse.snapshot.export import Export, export
 from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from flows.cli.app import app
 from models.views import views
 from tests.warehouse.export_fixture import make_snapshot, relations, snapshot_rows
@@ -140,18 +140,7 @@ def test_an_earlier_export_is_replaced_whole(snapshot: Path, folder: Path) -> No
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
-def test_an_empty_folder_is_accepted_and_a_link_is_followed(snapshot: Path, folder: Path, tmp_path: Path) -> None:
-    folder.mkdir(parents=True)
-    link = tmp_path / "link"
-    link.symlink_to(folder)
-    for _ in range(2):
-        put(snapshot, link)
-        assert link.is_symlink()
-        assert (folder / "manifest.json").exists()
-        assert [path.name for path in folder.parent.iterdir()] == ["export"]
-
-
-@pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"format": "somebody else\'s", "tables": []}'])
+@pytest.mark.parametrize("text", [None, "[]", '{"format": "somebody else\'s", "tables": []}'])
 def test_a_folder_with_other_files_is_refused(snapshot: Path, folder: Path, text: str | None) -> None:
     folder.mkdir(parents=True)
     (folder / "precious").write_text("mine")
@@ -196,29 +185,6 @@ def test_a_file_in_the_way_is_reported(snapshot: Path, folder: Path) -> None:
     check_refused(snapshot, folder, "it is a file")
 
 
-def test_a_file_in_place_of_a_parent_folder_is_reported(snapshot: Path, folder: Path) -> None:
-    folder.parent.mkdir()
-    (folder.parent / "file").write_text("mine")
-    check_refused(snapshot, folder.parent / "file" / "export", "is a file")
-
-
-def test_a_mounted_folder_is_reported(snapshot: Path) -> None:
-    with pytest.raises(WarehouseUnusable, match="mounted folder"):
-        put(snapshot, Path("/proc"))
-    with pytest.raises(WarehouseUnusable, match="cannot export to /:"):
-        put(snapshot, Path("/"))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_reported(snapshot: Path, folder: Path) -> None:
-    put(snapshot, folder)
-    folder.parent.chmod(0o500)
-    try:
-        check_refused(snapshot, folder, "Permission denied")
-    finally:
-        folder.parent.chmod(0o700)
-
-
 @contextmanager
 def no_file_longer_than(size: int) -> Iterator[None]:
     """Make writes fail as on a full disk, after a part of the file is written."""
@@ -230,19 +196,11 @@ def no_file_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("size", [100, 3000])
-def test_a_full_disk_is_reported_and_the_old_export_stays(snapshot: Path, folder: Path, size: int) -> None:
+def test_a_full_disk_is_reported_and_the_old_export_stays(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
-    with no_file_longer_than(size):
+    with no_file_longer_than(3000):
         check_refused(snapshot, folder, "The previous export is unchanged.")
     put(snapshot, folder)
-
-
-def test_a_table_that_cannot_be_read_leaves_nothing_half_done(snapshot: Path, folder: Path) -> None:
-    put(snapshot, folder)
-    with duckdb.connect(str(snapshot)) as db:
-        db.execute("DROP TABLE core.completed_scans")
-    check_refused(snapshot, folder, "completed_scans")
 
 
 def test_a_second_concurrent_export_is_refused(snapshot: Path, folder: Path) -> None:
@@ -279,18 +237,6 @@ def test_names_may_contain_quotes(snapshot: Path, tmp_path: Path) -> None:
     odd.mkdir()
     put(snapshot.rename(odd / "it's.duckdb"), odd / "ex'port")
     assert manifest(odd / "ex'port")["gramhouse"] == "1.2.3"
-
-
-def test_a_missing_or_invalid_snapshot_is_reported(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(SnapshotMissing, match="`gramhouse sync` creates it"):
-        put(tmp_path / "none.duckdb", folder)
-    (tmp_path / "text.duckdb").write_text("no database\n" * 1000)
-    with pytest.raises(WarehouseUnusable, match=r"cannot be read: .* Fix: close any program"):
-        put(tmp_path / "text.duckdb", folder)
-    duckdb.connect(str(tmp_path / "other.duckdb")).close()
-    with pytest.raises(WarehouseUnusable, match="is not a gramhouse snapshot"):
-        put(tmp_path / "other.duckdb", folder)
-    assert not folder.parent.exists()
 
 
 def test_the_command_prints_the_file_it_wrote(snapshot: Path, folder: Path) -> None:

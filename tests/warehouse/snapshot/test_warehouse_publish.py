@@ -1,7 +1,6 @@
 import errno
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -209,13 +208,6 @@ def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: Rig, 
         assert names_in(snapshot.parent) == ["analytics.duckdb"]
 
 
-def test_the_snapshot_does_not_depend_on_the_warehouse(filled: Path, tmp_path: Path) -> None:
-    # The fixture's warehouse is closed and deleted.
-    moved = Path(shutil.copy(filled, tmp_path / "elsewhere.duckdb"))
-    for name in views():
-        assert ask(moved, f"SELECT count(*) >= 0 FROM {name}") == [(True,)]
-
-
 def test_file_names_may_contain_quotes(tmp_path: Path) -> None:
     snapshot = tmp_path / 'it\'s "so".duckdb'
     with connect(tmp_path / "ware\"house's.duckdb") as connection:
@@ -235,29 +227,6 @@ def check_refused(rig: Rig, snapshot: Path) -> str:
     return message
 
 
-def test_a_folder_in_place_of_the_draft_is_reported_and_the_old_snapshot_stays(kept: Rig, snapshot: Path) -> None:
-    put(kept, snapshot)
-    draft = snapshot.parent / ".analytics.duckdb.next"
-    draft.mkdir()
-    assert "The previous snapshot is unchanged" in check_refused(kept, snapshot)
-    assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
-    draft.rmdir()
-    assert put(kept, snapshot) > 0
-
-
-def test_a_file_in_place_of_the_folder_is_reported(kept: Rig, snapshot: Path) -> None:
-    snapshot.parent.touch()
-    check_refused(kept, snapshot)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_reported(kept: Rig, snapshot: Path) -> None:
-    put(kept, snapshot)
-    snapshot.parent.chmod(0o500)
-    check_refused(kept, snapshot)
-    assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
-
-
 def test_a_failed_draft_affects_neither_the_writer_nor_the_old_snapshot(kept: Rig, snapshot: Path) -> None:
     put(kept, snapshot)
     kept.do("ALTER TABLE core.media RENAME TO hidden")
@@ -268,14 +237,6 @@ def test_a_failed_draft_affects_neither_the_writer_nor_the_old_snapshot(kept: Ri
     put(kept, snapshot)
     assert ask(snapshot, "SELECT media_id FROM media") == [("1",)]
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
-
-
-def test_the_published_file_is_not_written_again(kept: Rig, snapshot: Path) -> None:
-    put(kept, snapshot)
-    attached = "SELECT database_name FROM duckdb_databases() WHERE NOT internal"
-    assert kept.rows(attached) == [("warehouse",)]
-    with duckdb.connect(str(snapshot), read_only=True) as reader:
-        assert reader.execute("SELECT count(*) FROM published").fetchall() == [(1,)]
 
 
 def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: Rig, snapshot: Path) -> None:
@@ -297,18 +258,17 @@ def test_the_warehouse_stays_locked_against_other_programs(kept: Rig, snapshot: 
         assert not opens_for_writing(path)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
 def test_a_full_disk_leaves_the_old_snapshot_and_no_draft(
-    kept: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    kept: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(kept, snapshot)
 
     def full(*_: object) -> int:
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "copy_file_range", full, raising=False)
-        assert os.strerror(number) in check_refused(kept, snapshot)
+        assert "No space left on device" in check_refused(kept, snapshot)
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
     assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
 
@@ -317,7 +277,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(kept: Rig, 
     fill(kept)
     put(kept, snapshot)
     before, new = ask(snapshot, "FROM published"), at(61)
-    for nth in [*range(1, 30), *range(30, 2000, 41)]:
+    for nth in [*range(1, 30, 3), *range(30, 2000, 83)]:
         try:
             with crash_points(CrashTrigger(Crash("statement", nth), lambda: None)):
                 put(kept, snapshot, 61)

@@ -35,26 +35,14 @@ def answer(snapshot: Snapshot, text: str) -> list[tuple[object, ...]]:
     "text",
     [
         "SELECT 1",
-        "select 1;",
         "-- a comment\nSELECT 1 /* ; CALL enable_logging() */",
-        "(SELECT 1)",
         "FROM t",
-        "TABLE t",
-        "VALUES (1)",
         "WITH x AS (SELECT 1) FROM x",
         "DESCRIBE t",
-        "DESC t",
-        "SHOW TABLES",
         "SUMMARIZE t",
-        "EXPLAIN SELECT 1",
-        "EXPLAIN (FORMAT json) (SELECT 1)",
         "EXPLAIN ANALYZE FROM t",
         "EXPLAIN SET threads = 1",
-        "PRAGMA version",
         "PIVOT t ON b USING sum(a)",
-        "WITH x AS (FROM t) PIVOT x ON b USING sum(a)",
-        "FROM (PIVOT t ON b USING sum(a))",
-        "UNPIVOT t ON a INTO NAME n VALUE v",
         "SELECT 1; SELECT 2",
         "SELECT 'CALL enable_logging' AS caption, 5--1\n",
     ],
@@ -77,21 +65,13 @@ def test_text_that_is_not_a_statement_is_refused(snapshot: Snapshot, text: str) 
     ("expression", "text", "in_json"),
     [
         ("INTERVAL '100000000 years'", "100000000 years", "100000000 years"),
-        ("INTERVAL '3 months'", "3 months", "3 months"),
-        ("[INTERVAL '100000000 years']", "[100000000 years]", ["100000000 years"]),
         ("{'a': INTERVAL '100000000 years'}", "{'a': 100000000 years}", {"a": "100000000 years"}),
-        ("DATE '290000-01-01'", "290000-01-01", "290000-01-01"),
         ("DATE '0044-03-15 (BC)'", "0044-03-15 (BC)", "0044-03-15 (BC)"),
         ("DATE 'infinity'", "infinity", "infinity"),
-        ("DATE '2026-03-01'", "2026-03-01", "2026-03-01"),
-        ("TIMESTAMP '-infinity'", "-infinity", "-infinity"),
-        ("TIMESTAMP '0001-01-01'", "0001-01-01 00:00:00", "0001-01-01 00:00:00"),
         ("TIMESTAMP '290000-01-01'", "290000-01-01 00:00:00", "290000-01-01 00:00:00"),
         ("TIMESTAMP_NS '2026-03-01 00:00:00.123456789'", "2026-03-01 00:00:00.123456789",
          "2026-03-01 00:00:00.123456789"),
         ("TIMESTAMPTZ 'infinity'", "infinity", "infinity"),
-        ("TIMESTAMPTZ '-infinity'", "-infinity", "-infinity"),
-        ("TIMESTAMPTZ '290000-01-01 00:00:00+00'", "290000-01-01 00:00:00+00", "290000-01-01 00:00:00+00"),
         ("TIMESTAMPTZ '2026-03-01 00:00:00+00'", "2026-03-01 00:00:00+00", "2026-03-01T00:00:00+00:00"),
         ("TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'", "9999-12-31 23:59:59.999999+00",
          "9999-12-31T23:59:59.999999+00:00"),
@@ -101,16 +81,11 @@ def test_text_that_is_not_a_statement_is_refused(snapshot: Snapshot, text: str) 
         ("'1e37'::DECIMAL(38, 0)", "1" + 37 * "0", "1" + 37 * "0"),
         ("[1.10::DECIMAL(9, 2)]", "[1.10]", ["1.10"]),
         ("340282366920938463463374607431768211455::UHUGEINT", "340282366920938463463374607431768211455", 2**128 - 1),
-        ("(-170141183460469231731687303715884105728)::HUGEINT", "-170141183460469231731687303715884105728", -(2**127)),
         ("['NaN'::DOUBLE, 'inf'::FLOAT, '-inf'::DOUBLE, 1.5]", "[nan, inf, -inf, 1.5]",
          ["NaN", "Infinity", "-Infinity", 1.5]),
-        ("true", "true", True),
         (r"'\xAA\x00a'::BLOB", r"\xAA\x00a", r"\xAA\x00a"),
         ("MAP {1: NULL, 2: ['a']}", "{1=NULL, 2=[a]}", {"1": None, "2": ["a"]}),
-        ("MAP {[1]: 'a'}", "{[1]=a}", {"[1]": "a"}),
         ("union_value(k := 1)", "1", "1"),
-        ("row(1, 'a')", "(1, a)", "(1, a)"),
-        ("[1, 2]::INTEGER[2]", "[1, 2]", [1, 2]),
         ("{'a': 1}::VARIANT", "{'a': 1}", {"a": 1}),
         ("NULL", None, None),
     ],
@@ -137,20 +112,16 @@ def test_json_stays_as_it_is_if_it_is_json(snapshot: Snapshot, text: str, in_jso
     assert msgspec.json.encode(row).decode() == f"[{in_json},[{{}}]]"
 
 
-@pytest.mark.parametrize("for_json", [True, False])
 @pytest.mark.parametrize(
     ("selected", "names"),
     [
         ("1 AS a, 2 AS a", ("a", "a_1")),
         ('1 AS a, 2 AS a, 3 AS "A", 4 AS a_1, 5 AS a', ("a", "a_1", "A_2", "a_1_1", "a_3")),
-        ('1 AS a, 2 AS "a""b", 3 AS "a""b"', ("a", 'a"b', 'a"b_1')),
         ("t.a, u.a FROM t, t AS u", ("a", "a_1")),
     ],
 )
-def test_columns_of_the_same_name_are_renamed(
-    snapshot: Snapshot, selected: str, names: tuple[str, ...], *, for_json: bool
-) -> None:
-    stream = snapshot.user_query(f"SELECT {selected}", for_json=for_json)
+def test_columns_of_the_same_name_are_renamed(snapshot: Snapshot, selected: str, names: tuple[str, ...]) -> None:
+    stream = snapshot.user_query(f"SELECT {selected}", for_json=True)
     assert stream.columns == names
     [[row]] = stream.batches
     assert len(row) == len(names)

@@ -33,26 +33,11 @@ ROOT = Path(__file__).parents[3]
 
 Schema = dict[str, dict[str, tuple[str, bool]]]
 
-# A revision of a later version of gramhouse; `{end}` is its end.
-NEXT = """
-import os
-from alembic import op
-revision, down_revision = "9999", "{after}"
-
-def upgrade():
-    op.execute("ALTER TABLE core.media ADD COLUMN later INTEGER")
-    {end}
-"""
-
 
 DIES = """
 import os, sys
 from pathlib import Path
 from connectors.warehouse.storage.connection import connect
-from connectors.warehouse.storage.migrations import revisions, upgrade
-if len(sys.argv) > 2:
-    upgrade.FOLDER = Path(sys.argv[2])
-    revisions.HEAD = "9999"
 with connect(Path(sys.argv[1])):
     os._exit(9)
 """
@@ -132,16 +117,6 @@ def inspected(path: Path) -> None:
     inspect(path, "gramhouse doctor", now=T0, since=T0.isoformat(), pause=lambda _: None)
 
 
-def with_next(monkeypatch: pytest.MonkeyPatch, folder: Path, end: str) -> Path:
-    """This version of gramhouse with one more revision."""
-    shutil.copytree(upgrade.FOLDER, folder)
-    (folder / "versions" / "r9999_next.py").write_text(NEXT.format(after=revisions.HEAD, end=end))
-    monkeypatch.setattr(upgrade, "FOLDER", folder)
-    monkeypatch.setattr(revisions, "REVISIONS", (*revisions.REVISIONS, "9999"))
-    monkeypatch.setattr(revisions, "HEAD", "9999")
-    return folder
-
-
 def test_the_revisions_known_without_alembic_are_those_that_alembic_finds() -> None:
     script = ScriptDirectory.from_config(upgrade.config())
     assert [found.revision for found in script.walk_revisions()] == list(reversed(revisions.REVISIONS))
@@ -216,16 +191,7 @@ def test_an_upgraded_warehouse_has_the_declared_tables_and_keeps_every_row(relea
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("upgraded", ["once", pytest.param("again after a failure", marks=pytest.mark.long)])
-async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(
-    released: Path, upgraded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if upgraded == "again after a failure":
-        # As after a kill before the commit: the segment of 0.2.0 is replaced, and the tables are those of 0.2.0.
-        with monkeypatch.context() as patched:
-            with_next(patched, tmp_path / "more", "raise KeyError('out of luck')")
-            refused(released)
-        assert [file.name[-6:] for file in released.parent.glob("*.segment-*")] == ["000000"]
+async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(released: Path) -> None:
     snapshot = released.with_name("analytics.duckdb")
     async with open_warehouse(released, "a test", now=at(400)) as warehouse:
         assert warehouse.recovered_runs == ("run-1",)
@@ -279,18 +245,6 @@ def test_a_failed_upgrade_leaves_the_file_unchanged_and_is_reported(closed: Path
     assert ask(closed, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
 
 
-def test_if_the_last_of_several_revisions_fails_none_is_applied(
-    closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = closed.read_bytes()
-    with monkeypatch.context() as patched:
-        with_next(patched, tmp_path / "more", "raise KeyError('out of luck')")
-        assert "out of luck" in refused(closed)
-    assert closed.read_bytes() == before
-    with connect(closed):
-        pass
-
-
 def test_a_kill_right_after_the_upgrade_loses_nothing(closed: Path) -> None:
     before = ask(closed, "SELECT COLUMNS(*)::VARCHAR FROM core.media ORDER BY ALL")
     assert run(DIES, closed).returncode == 9
@@ -315,7 +269,6 @@ def test_a_warehouse_has_no_comments_which_only_the_snapshot_needs(released: Pat
     "older",
     [
         f"UPDATE {revisions.TABLE} SET version_num = '0020'",
-        f"UPDATE {revisions.TABLE} SET version_num = '0001'",
         f"DROP TABLE {revisions.TABLE}",
     ],
 )

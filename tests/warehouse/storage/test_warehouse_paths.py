@@ -17,17 +17,7 @@ def test_paths_on_this_machine(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "s3://bucket/x",
-        "S3://bucket",
-        "gs://b/x",
-        "az://b/x",
-        "https://h/x",
-        "file:///tmp/x",
-        "file:x",
-        "md:x",
-        ":memory:",
-    ],
+    ["s3://bucket/x", "S3://bucket", "https://h/x", "file:x", ":memory:"],
 )
 def test_paths_that_are_not_local_are_refused(path: str) -> None:
     for check in (local, database):
@@ -41,9 +31,7 @@ def test_paths_that_name_no_file_are_refused(path: str) -> None:
         local(Path(path))
 
 
-@pytest.mark.parametrize(
-    "name", ["information_schema", "pg_catalog", "PG_CATALOG", "core", "Ops", "MAIN", "Temp", "next_snapshot"]
-)
+@pytest.mark.parametrize("name", ["information_schema", "PG_CATALOG", "core", "Ops", "Temp", "next_snapshot"])
 def test_names_that_duckdb_uses_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"the name {name} is reserved"):
         database(Path(f"data/{name}.duckdb"))
