@@ -259,6 +259,22 @@ core_children = Table(
     comment="Children of media items (such as the pictures of a carousel), one row each.",
 )
 
+core_events = Table(
+    "events",
+    METADATA,
+    _required("resource", VARCHAR, "What it happened to: accounts, or the table of the item."),
+    _account_id(),
+    _optional("surface", VARCHAR, "Where the item was listed; NULL for an account."),
+    _optional("media_id", VARCHAR, "The item's id; NULL for an account."),
+    _run_seq("The run in which it happened"),
+    _required("changed_at", INSTANT, "When it happened; of a removal, when the first scan that missed the item ended."),
+    _required("event", VARCHAR, "removed or expired, and returned; or renamed."),
+    _optional("ig_username", VARCHAR, "Of an account that was renamed, the name before."),
+    schema="core",
+    info={"order": ("resource", "account_id", "surface", "media_id", "changed_at")},
+    comment="What other tables do not keep: names of accounts, and removals of items that were listed again.",
+)
+
 core_completed_scans = Table(
     "completed_scans",
     METADATA,

@@ -34,12 +34,13 @@ from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Scan, account, at
 # The account that is forgotten, as the API spells it; its stored id is in lower case.
 ID = "0B6F7C1E-52A4-4D1B-9A53-2F1D3F0C8E11"
 NAME = "canary.nightingale"
+EARLIER = "canary.sparrow"
 PUBLIC = "k3Xw9QbT5mZa"
 CAPTION = "the canary sings in this caption and in no other"
-SECRETS = (ID, ID.lower(), UUID(ID).hex, NAME, PUBLIC, CAPTION)
+SECRETS = (ID, ID.lower(), UUID(ID).hex, NAME, EARLIER, PUBLIC, CAPTION)
 
 STORED = {
-    "accounts": 1, "account_status_history": 2, "completed_scans": 1, "media": 4, "media_children": 2,
+    "accounts": 1, "account_status_history": 2, "completed_scans": 1, "events": 1, "media": 4, "media_children": 2,
     "media_metrics": 2, "media_superseded": 1, "media_tags": 1, "missing": 1, "seen": 3, "checkpoints": 2,
     "cooldowns": 1, "quarantine": 4, "run_outcomes": 1, "raw_versions": 5,
 }  # fmt: skip
@@ -69,7 +70,7 @@ def _fill(folder: Path) -> None:
         connection.db.execute("SET force_compression = 'uncompressed'")
         rig = Rig(connection)
         both = [account(BEN, name="ben") | {"public_id": "k3Xw9QbT5mZb"}]
-        rig.catalogue("c-1", 0, [account(ID, name=NAME), *both])
+        rig.catalogue("c-1", 0, [account(ID, name=EARLIER), *both])
         rig.catalogue("c-2", 1, [account(ID, name=NAME, status="token_expired"), *both])
         rig.scan(
             POSTS, "p-1", 2, [_item(1, like_count=1, children={"data": children}, tags=[{"name": NAME}]), _item(2)]
@@ -99,7 +100,7 @@ def _fill(folder: Path) -> None:
         with connection.begin():
             ledger.begin(
                 connection, "run-1", "backfill", now=at(28), within=timedelta(), version="1",
-                selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {NAME}.",
+                selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.",
             )  # fmt: skip
             warning = RunWarning("a_code", 1, f"Account {ID} is odd.", f"Ask {NAME}.", makes_partial=False)
             ledger.warn(connection, "run-1", warning)

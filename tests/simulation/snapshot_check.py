@@ -124,6 +124,12 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
         [(day, *(count[name] for name in _COUNTS)) for day, count in model.counts.items()],
         [row for row in found if any(row[1:])],
     )
+    of_items = ", ".join(f"count(*) FILTER (change = '{each}')" for each in ("new", "removed", "expired", "returned"))
+    compare_rows(
+        "changes",
+        snapshot.rows("SELECT run_id, added, removed, expired, returned FROM runs WHERE kind <> 'totals'"),
+        snapshot.rows(f"SELECT r.run_id, {of_items} FROM runs AS r LEFT JOIN changes USING (run_id) GROUP BY 1"),
+    )
     found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
     compare_rows(
         "quarantine",

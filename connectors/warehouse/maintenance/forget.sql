@@ -1,6 +1,12 @@
 -- name: find
--- Accounts with this id, name or public id, also removed ones, with what names them.
-SELECT account_id, [ig_username, public_id] FROM core.accounts
+-- Accounts with this id, name or public id, also removed ones, with what names them, or did.
+SELECT
+    account_id,
+    list_concat([ig_username, public_id], (
+        SELECT list(DISTINCT e.ig_username) FROM core.events AS e
+        WHERE e.account_id = a.account_id AND e.ig_username IS NOT NULL
+    ))
+FROM core.accounts AS a
 WHERE account_id = lower($1) OR lower(ig_username) = lower(regexp_replace($1, '^@', '')) OR public_id = $1
 
 -- name: tables

@@ -14,4 +14,4 @@ DELETE FROM ops.missing_accounts WHERE account_id IN (SELECT account_id FROM mis
 
 INSERT INTO ops.missing_accounts SELECT account_id, missing_since FROM missed_accounts WHERE NOT is_gone;
 
-INSERT INTO events SELECT run_id, 'accounts_removed', count(*) FROM missed_accounts WHERE is_gone GROUP BY run_id;
+INSERT INTO run_numbers SELECT run_id, 'accounts_removed', count(*) FROM missed_accounts WHERE is_gone GROUP BY run_id;

@@ -1,4 +1,4 @@
--- Writes core.accounts and core.account_status_history; accounts that are listed are not missing any more.
+-- Writes core.accounts, core.account_status_history and core.events; accounts that are listed are not missing any more.
 --
 -- Reads account_items: the accounts on the batch's pages. Rejected records are among them, without a status: a known
 -- account whose record was rejected is listed nevertheless, and keeps its last valid record.
@@ -14,7 +14,7 @@ SELECT
         a.first_seen_at,
         first_value(CASE WHEN i.status IS NOT NULL THEN p.received_at END IGNORE NULLS) OVER so_far
     ) AS first_seen_at,
-    a.status_since AS stored_since,
+    a.status_since AS stored_since, a.ig_username AS stored_name,
     if(a.removed_at IS NULL, a.status, 'removed') AS stored_status
 FROM account_items AS i
 JOIN pages AS p USING (seq)
@@ -43,6 +43,15 @@ WHERE h.account_id = p.account_id AND h.valid_to IS NULL;
 
 INSERT INTO core.account_status_history (account_id, status, valid_from, valid_to, run_seq)
 SELECT account_id, status, valid_from, valid_to, run_seq FROM account_periods ORDER BY account_id, valid_from;
+
+INSERT INTO core.events BY NAME
+SELECT 'accounts' AS resource, account_id, run_seq, received_at AS changed_at, 'renamed' AS event, before AS ig_username
+FROM (
+    SELECT *, coalesce(lag(ig_username) OVER (PARTITION BY account_id ORDER BY seq, position), stored_name) AS before
+    FROM account_sightings
+)
+WHERE ig_username <> before
+ORDER BY account_id, seq, position;
 
 CREATE OR REPLACE TEMP TABLE merged_accounts AS
 WITH last AS (

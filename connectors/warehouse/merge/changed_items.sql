@@ -11,7 +11,7 @@ FROM changed AS i JOIN decoded AS r ON r._order_key = i.last_order_key
 ORDER BY i.account_id, i.surface, r.published_at;
 
 -- The first observation of an item adds or returns it; every later one that differs is a change.
-INSERT INTO events
+INSERT INTO run_numbers
 SELECT p.run_id, e.what, count(*)
 FROM (
     SELECT first_order_key AS order_key, 'added' AS what FROM changed WHERE stored IS NULL

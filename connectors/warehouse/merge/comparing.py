@@ -103,19 +103,38 @@ def _overflow(row: str, mapping: Mapping) -> str:
     return _without_addresses(text)
 
 
-def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
-    """Return the hash expression of a row's content (without counts and media URLs) and of `more` expressions."""
-    columns = [
+def _compared(schema: TableSchema, mapping: Mapping) -> Sequence[ColumnSchema]:
+    """Return the columns of content, without those that the mapping ignores."""
+    return [
         column
         for column in schema.columns
         if holds_content(column, mapping) and not is_ignored(column, schema, mapping)
     ]
+
+
+def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
+    """Return the hash expression of a row's content (without counts and media URLs) and of `more` expressions."""
+    columns = _compared(schema, mapping)
     texts = [_content(column, mapping, row) for column in columns if column.type == "VARCHAR"]
     others = [_content(column, mapping, row) for column in columns if column.type != "VARCHAR"]
     if schema.table == mapping.table:
         texts.append(_overflow(row, mapping))
     listed = [f"hash({_comparable('[' + ', '.join(texts) + ']', mapping)})"] if texts else []
     return _hash([*others, *listed, *more])
+
+
+def changed_columns(schema: TableSchema, mapping: Mapping, old: str, new: str) -> str:
+    """Return the expression of the names of the columns in which the content of two rows differs, in order of name."""
+    columns = _compared(schema, mapping)
+    texts = [column for column in columns if column.type == "VARCHAR"]
+    of_rows = [(one, [_content(one, mapping, row) for row in (old, new)]) for one in columns if one not in texts]
+    differing = [f"CASE WHEN {' IS DISTINCT FROM '.join(two)} THEN {literal(one.name)} END" for one, two in of_rows]
+    names = f"[{', '.join(literal(one.name) for one in texts)}]"
+    rows = (_comparable(f"[{', '.join(_content(one, mapping, row) for one in texts)}]", mapping) for row in (old, new))
+    pairs = f"list_zip({names}, {', '.join(rows)})"
+    in_texts = f"list_transform({pairs}, lambda one: CASE WHEN one[2] IS DISTINCT FROM one[3] THEN one[1] END)"
+    found = f"list_concat([{', '.join(differing)}]::VARCHAR[], {in_texts})"
+    return f"list_sort(list_filter({found}, lambda one: one IS NOT NULL))"
 
 
 def counts_hash(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:

@@ -101,9 +101,10 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
         mark_accounts_removed(connection, steps)
 
     [(has_removed, has_missing)] = connection.db.execute(_FACTS).fetchall()
+    returned = steps.run("returned").fetchall()[0][0] if has_removed else 0
     _write_items(steps, items)
-    if has_removed:
-        steps.run("returned")
+    if returned:
+        steps.run("returned_rows")
 
     if items.unidentified.num_rows or records.rejected or records.unreadable:
         steps.copy("unidentified_items", items.unidentified)

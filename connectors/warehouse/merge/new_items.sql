@@ -21,4 +21,4 @@ SELECT * FROM (
 )
 WHERE value IS NOT NULL;
 
-INSERT INTO events SELECT run_id, 'added', count(*) FROM new_items GROUP BY run_id;
+INSERT INTO run_numbers SELECT run_id, 'added', count(*) FROM new_items GROUP BY run_id;

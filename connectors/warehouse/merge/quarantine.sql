@@ -40,4 +40,4 @@ WHERE r.reason = q.reason AND r.resource = q.resource AND r.account_id = q.accou
 
 INSERT INTO core.quarantine BY NAME FROM quarantined;
 
-INSERT INTO events SELECT run_id, 'quarantined', count(*) FROM quarantined GROUP BY run_id;
+INSERT INTO run_numbers SELECT run_id, 'quarantined', count(*) FROM quarantined GROUP BY run_id;

@@ -12,5 +12,5 @@ WHERE m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.m
 
 INSERT INTO {items} BY NAME FROM removed_rows;
 
-INSERT INTO events
+INSERT INTO run_numbers
 SELECT run_id, removal, count(*) FROM missed_items WHERE removal IS NOT NULL GROUP BY run_id, removal;

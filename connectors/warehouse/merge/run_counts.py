@@ -56,7 +56,7 @@ _COUNTED = {
 
 
 def count_changes(steps: Steps) -> MergeStats:
-    """Add the changes of a batch, in `events`, to the counts of its runs; return their sums."""
+    """Add the changes of a batch, in `run_numbers`, to the counts of its runs; return their sums."""
     [numbers] = steps.run("counts", **_COUNTED).fetchall()
     return MergeStats(*numbers)
 

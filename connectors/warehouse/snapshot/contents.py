@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from connectors.warehouse.merge.comparing import changed_columns
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.declared import of_all_items
@@ -132,6 +133,19 @@ def _counted(counts: Iterable[tuple[str, str, str, str]]) -> str:
     return f"SELECT map_from_entries(flatten([{entries}])) AS items FROM {of_tables}"  # noqa: S608 - quoted
 
 
+def _changes(select: str, versions: TableSchema, mapping: MediaMapping) -> str:
+    """Return the query of the view `changes` for the items of one table."""
+    parts = {
+        "resource": mapping.table,
+        "items": f"core.{mapping.table}",
+        "versions": f"core.{versions.table}",
+        "metrics": f"core.{mapping.table}_metrics",
+        "content": "".join(f", {quoted(column.name)}" for column in versions.columns),
+        "changed_columns": changed_columns(versions, mapping, "gh_old", "gh_new"),
+    }
+    return re.sub(r"\{(\w+)\}", lambda part: parts[part[1]], select)
+
+
 def snapshot_views(connection: Connection) -> tuple[View, ...]:
     """Return the views of this warehouse's snapshot, in the order in which they can be created.
 
@@ -139,6 +153,7 @@ def snapshot_views(connection: Connection) -> tuple[View, ...]:
     """
     of_media, registry = read_mapping(connection), read_registry(connection)
     schemas: dict[str, TableSchema] = {}
+    changes: list[str] = []
     counts: list[tuple[str, str, str, str]] = []
     for mapping in map(of_media.of, ITEM_TABLES):
         found = table_schemas(mapping, registry)
@@ -146,6 +161,7 @@ def snapshot_views(connection: Connection) -> tuple[View, ...]:
         schemas |= {schema.table: schema for schema in found}
         schemas |= {versions.table: versions, f"{mapping.table}_history": versions}
         counts += _counts(found, mapping, registry)
+        changes.append(_changes(views()["changes"].select, versions, mapping))
     wanted = {"missing": value(connection.db, _ANY_MISSING)}
     recent_at = f"CASE {_RECENT_AT} END," if value(connection.db, _ANY_RECENT) else ""
 
@@ -155,6 +171,8 @@ def snapshot_views(connection: Connection) -> tuple[View, ...]:
         if view.name == MEDIA:
             words = [f"gh_row.{quoted(name)}" for name in type_columns(schemas[MEDIA])]
             select = select.replace("{kind}", kind(words))
+        if view.name == "changes":
+            select = " UNION ALL ".join(f"({each})" for each in changes)
         if view.name == "fields":
             select = select.replace("{counts}", _counted(counts))
         view = replace(view, select=select)

@@ -115,6 +115,9 @@ def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[s
 def _tables(schemas: Sequence[TableSchema], wanted: Mapping[str, bool]) -> dict[str, dict[str, bool]]:
     children = {schema.table: _of_table(schema, wanted, ()) for schema in schemas if schema.lists}
     tables = {"accounts": {name: wanted[name] for name in _OF_ACCOUNTS if name in wanted}, **children}
+    if (is_hashed := wanted.get("ig_username")) is not None:
+        tables["events"] = {"ig_username": is_hashed}
+        tables["account_changes"] = {f"{age}_ig_username": is_hashed for age in ("old", "new")}
     for schema in (schema for schema in schemas if not schema.lists):
         # A column with a whole list has the values that a child table hides.
         lists = [path for each in schemas if children.get(each.table) for path in each.lists]

@@ -35,7 +35,8 @@ _OF_VERSIONS = {"account_id", "surface", "media_id", "ig_username", "valid_from"
 _VALUE, _CONTEXT = 60, 15
 
 # The order of events at the same time.
-_EVENTS = ("received", "new", "changed", "counted", "missed", "removed", "expired", "status", "scan")
+_OF_ITEMS = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
+_EVENTS = (*_OF_ITEMS, "renamed", "status", "scan")
 
 
 def _in_order(events: Sequence[Record]) -> list[Record]:
@@ -51,14 +52,18 @@ def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> R
 
 
 def item_events(
-    item: Record, versions: Sequence[Record], counts: Sequence[Record], received: Sequence[Record]
+    item: Record,
+    versions: Sequence[Record],
+    counts: Sequence[Record],
+    received: Sequence[Record],
+    earlier: Sequence[Record] = (),
 ) -> list[Record]:
-    """Return what happened to an item, in order of time; no IO.
+    """Return what happened to an item, in order of time, with the events of `earlier` removals; no IO.
 
     Each event has `at` and `event`: received, new, changed (with `changes` by column), counted (with `counts`), missed,
-    removed, expired.
+    removed, expired, returned.
     """
-    events = [{"at": row["seen_at"], "event": "received", **row} for row in received]
+    events = [*earlier, *({"at": row["seen_at"], "event": "received", **row} for row in received)]
     events.append({"at": item["first_seen_at"], "event": "new"})
     for before, after in pairwise(versions):
         events.append({"at": after["valid_from"], "event": "changed", "changes": _differences(before, after)})
@@ -118,13 +123,14 @@ def with_runs(events: list[Record], runs: Sequence[Record]) -> list[Record]:
 def _relations(opened: Snapshot, table: str) -> dict[str, str]:
     """Return what the queries read for the items of a table: the items, their versions and their counts."""
     if table == MEDIA:
-        return {"items": MEDIA, "versions": f"{MEDIA}_history", "counts": f"{MEDIA}_metrics"}
+        return {"resource": table, "items": MEDIA, "versions": f"{MEDIA}_history", "counts": f"{MEDIA}_metrics"}
     # A feed's own views name their columns as they like.
     columns = opened.query(f"FROM core.{table}_superseded LIMIT 0").columns
     names = ", ".join(quoted(name) for name in columns if name not in ("valid_from", "valid_to", "overflow"))
     earlier = f"SELECT {names}, valid_from, valid_to FROM core.{table}_superseded"  # noqa: S608 - quoted
     current = f"SELECT {names}, content_changed_at, NULL FROM core.{table}"  # noqa: S608 - quoted
     return {
+        "resource": table,
         "items": f"({_SQL['own_items'].replace('{table}', table)})",
         "versions": f"({earlier} UNION ALL {current})",
         "counts": f"core.{table}_metrics",
@@ -140,7 +146,9 @@ def _item(opened: Snapshot, table: str, key: Sequence[str], *, with_raw: bool) -
     versions, counts = rows("versions"), rows("counts")
     received = rows("raw") if with_raw else []
     [item] = rows("item")
-    events = with_runs(item_events(item, versions, counts, received), opened.query(_SQL["runs"]).records())
+    events = with_runs(
+        item_events(item, versions, counts, received, rows("events")), opened.query(_SQL["runs"]).records()
+    )
     return {"state": item_state(item), "item": item, "events": events}
 
 
@@ -148,6 +156,8 @@ def _account(opened: Snapshot, account_id: str, settings: Settings, *, now: date
     [account] = opened.query(_SQL["account"], [account_id]).records()
     surfaces = opened.query(_SQL["surfaces"], [account_id]).records()
     events = [{"event": "status", **row} for row in opened.query(_SQL["statuses"], [account_id]).records()]
+    renames = opened.query(_SQL["renames"], [account_id]).records()
+    events += [{"event": "renamed", "at": row.pop("at"), "changes": {"ig_username": row}} for row in renames]
     events += [{"event": "scan", **row} for row in opened.query(_SQL["outcomes"], [account_id]).records()]
     return {
         "account": account,

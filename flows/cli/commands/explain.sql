@@ -37,6 +37,10 @@ SELECT * FROM {versions} WHERE account_id = $1 AND surface = $2 AND media_id = $
 SELECT observed_at AS at, metric, lag(value) OVER (PARTITION BY metric ORDER BY observed_at) AS old, value
 FROM {counts} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY observed_at, metric
 
+-- name: events
+SELECT changed_at AS at, event FROM core.events
+WHERE resource = '{resource}' AND account_id = $1 AND surface = $2 AND media_id = $3
+
 -- name: raw
 SELECT seen_at, run_id, correlation_id, payload
 FROM raw_versions WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY seen_at
@@ -53,6 +57,10 @@ WHERE f.account_id = $1 ORDER BY f.surface
 
 -- name: statuses
 SELECT valid_from AS at, status FROM account_status_history WHERE account_id = $1 ORDER BY valid_from
+
+-- name: renames
+SELECT changed_at AS at, old_ig_username AS old, new_ig_username AS new
+FROM account_changes WHERE account_id = $1 AND change = 'renamed'
 
 -- name: outcomes
 SELECT o.ended_at AS at, o.run_id, r.kind, o.surface, o.outcome, o.pages, o.items, o.error_code, o.detail, o.correlation_id

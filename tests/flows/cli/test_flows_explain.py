@@ -30,8 +30,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rig = Rig(connection)
         rig.land(Scan(CATALOGUE, "c", at(0)).page([account()], at(0), last=True))
         rig.scan(POSTS, "p-1", 1, [one, {"id": "2"}, {"id": "3"}])
-        rig.scan(STORIES, "s-1", 2, [{"id": "1", "caption": "a story"}])
+        story, old = {"id": "1", "caption": "a story"}, {"id": "4", "published_at": at(-90).isoformat()}
+        for hour, stories in enumerate(([story, old], [story], [story, old]), 2):
+            rig.scan(STORIES, f"s-{hour}", hour, stories)
         rig.scan(POSTS, "p-2", 24, [one | {"caption": LONG + "new", "like_count": 5}, {"id": "2"}])
+        rig.land(Scan(CATALOGUE, "c-2", at(25)).page([account(name="ann")], at(25), last=True))
+        rig.land(Scan(CATALOGUE, "c-3", at(26)).page([account()], at(26), last=True))
         rig.scan(POSTS, "p-3", 48, [one | {"caption": LONG + "new", "like_count": 5}])
     return folder
 
@@ -81,6 +85,14 @@ def test_a_missed_and_a_removed_item_say_why(explain: Explain) -> None:
     assert missed["state"].startswith("Missing: the scan that ended")
     assert removed["events"][-1]["event"] == "removed"
     assert removed["state"].startswith("Removed: two complete scans in a row did not list it; the first ended")
+
+
+def test_what_a_return_or_a_rename_has_ended_is_explained(explain: Explain) -> None:
+    [story], [account] = explain("4"), explain(ANNA)
+    assert [event["event"] for event in story["events"]] == ["received", "new", "expired", "returned"]
+    assert [event["changes"]["ig_username"] for event in account["events"] if event["event"] == "renamed"] == [
+        {"old": "anna", "new": "ann"}, {"old": "ann", "new": "anna"},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [ANNA, ANNA.upper(), "anna", "k3Xw9QbT5mZa"])

@@ -40,7 +40,8 @@ class Step(NamedTuple):
 def records(partition: Partition, contents: tuple[int, ...]) -> list[Item]:
     if partition == CATALOGUE:
         statuses = ("active", "token_expired")
-        return [account(one, status=statuses[how % 2]) for one, how in zip((ANNA, BEN), contents, strict=False) if how]
+        listed = zip((ANNA, BEN), contents, strict=False)
+        return [account(one, name=f"name {how // 3}", status=statuses[how % 2]) for one, how in listed if how]
     return [item(number, how) for number, how in enumerate(contents) if how]
 
 

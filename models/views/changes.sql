@@ -1,0 +1,59 @@
+-- What each run found of items, one row for each item, run and kind of change. Removals that ended before version 0.3,
+-- when their items were listed again, are not known.
+-- key, not unique: account_id, surface, media_id, run_seq or NULL, change
+-- join: media by account_id, surface, media_id
+-- join: accounts by account_id
+WITH gh_version AS (
+    SELECT account_id, surface, media_id, valid_from, valid_to, run_seq, raw_landed{content}
+    FROM {versions}
+    UNION ALL BY NAME
+    SELECT account_id, surface, media_id, content_changed_at AS valid_from, raw_landed{content}
+    FROM {items}
+    SEMI JOIN {versions} USING (account_id, surface, media_id)
+),
+gh_old AS (
+    SELECT
+        *,
+        lead(gh_version) OVER (
+            PARTITION BY account_id, surface, media_id ORDER BY valid_from, valid_to NULLS LAST, raw_landed
+        ) AS gh_new
+    FROM gh_version
+),
+gh_all AS (
+    SELECT account_id, surface, media_id, first_run_seq AS run_seq, first_seen_at AS changed_at, 'new' AS change,
+        NULL::VARCHAR[] AS columns
+    FROM {items}
+    UNION ALL
+    SELECT account_id, surface, media_id, run_seq, removed_at, removal, NULL FROM {items} WHERE removed_at IS NOT NULL
+    UNION ALL
+    SELECT account_id, surface, media_id, run_seq, changed_at, event, NULL FROM core.events WHERE resource = '{resource}'
+    UNION ALL
+    SELECT account_id, surface, media_id, run_seq, valid_to, 'changed', {changed_columns}
+    FROM gh_old
+    WHERE valid_to IS NOT NULL
+    UNION ALL
+    SELECT account_id, surface, media_id, run_seq, observed_at, 'counted', NULL FROM {metrics}
+),
+gh_row AS (
+    SELECT account_id, surface, media_id, run_seq, change, max(changed_at) AS changed_at, flatten(list(columns)) AS columns
+    FROM gh_all
+    GROUP BY account_id, surface, media_id, run_seq, change, if(run_seq IS NULL, changed_at, NULL)
+    QUALIFY change <> 'counted'
+        OR count(*) OVER (PARTITION BY account_id, surface, media_id, run_seq, if(run_seq IS NULL, changed_at, NULL)) = 1
+)
+SELECT
+    gh_row.run_seq,  -- The run, as seq in runs; NULL if unknown.
+    gh_run.run_id,  -- Its id; NULL if it is unknown or no longer listed.
+    gh_row.changed_at,  -- When it was found; of removed and expired items, removed_at of that removal.
+    gh_row.account_id,  -- The account's id, a UUID in lower case.
+    gh_lookup.ig_username,  -- The account's current name on the social network.
+    gh_row.surface,  -- Where the item was listed, such as posts or stories.
+    gh_row.media_id,  -- The item's id, always text.
+    gh_row.change,  -- new, changed (its content), counted (only its counts changed), removed, expired, or returned (listed
+                    -- again after it was removed or expired).
+    CASE WHEN gh_row.change = 'changed' THEN list_sort(list_distinct(gh_row.columns)) END
+        AS columns  -- Of changed items, the columns whose content changed; empty if only children, or fields without
+                    -- a column, did.
+FROM gh_row
+LEFT JOIN core.runs AS gh_run ON gh_run.seq = gh_row.run_seq
+LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

@@ -1,0 +1,125 @@
+"""The views `changes` and `account_changes`: what each run found."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.connection import connect
+from models.partition import CATALOGUE, Partition
+from models.schema.mapping_built_in import BUILT_IN
+from tests.warehouse.merge.test_warehouse_batches import RUNS
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at, unpack
+
+CHANGES = 'SELECT run_id, media_id, change, "columns" FROM changes ORDER BY run_seq, media_id, changed_at, change'
+CHILD = {"children": [{"id": "c"}]}
+ONE, TWO = {"id": "1", "caption": "one", "like_count": 1}, {"id": "2", "caption": "two", "like_count": 1, **CHILD}
+
+
+def scans(rig: Rig, *each: tuple[Partition, float, str, Sequence[Item]]) -> None:
+    rig.do(RUNS)
+    for partition, hour, run_id, items in each:
+        rig.land(Scan(partition, f"scan {hour}", at(hour), run_id).page(items, at(hour), last=True))
+    rig.merge()
+
+
+def published(rig: Rig, folder: Path, *queries: str, hide: Sequence[str] = ()) -> list[list[Row]]:
+    publish(rig.connection, folder / "analytics.duckdb", at=at(500), version="1", hide=hide)
+    with open_snapshot(folder / "analytics.duckdb", as_published=True) as opened:
+        return [opened.query(query).rows for query in queries]
+
+
+def test_each_item_has_a_row_for_each_run_that_found_something_new(rig: Rig, tmp_path: Path) -> None:
+    scans(
+        rig,
+        (POSTS, 0, "run-0", [ONE, TWO, {"id": "3"}]),
+        # Content and counts at once; counts alone; children alone, together with a field that is new.
+        (POSTS, 24, "run-1", [ONE | {"caption": "1", "like_count": 2}, TWO | {"like_count": 2}, {"id": "3", **CHILD}]),
+        # Several changes of an item in one run, the last of which takes one back.
+        (POSTS, 48, "run-2", [ONE | {"caption": "2", "extra": "x"}, TWO, {"id": "3", **CHILD}]),
+        (POSTS, 49, "run-2", [ONE | {"caption": "3"}, TWO | {"like_count": 3}, {"id": "3", **CHILD}]),
+    )
+    rows = [
+        ("run-0", "1", "new", None), ("run-0", "2", "new", None), ("run-0", "3", "new", None),
+        ("run-1", "1", "changed", ["caption"]), ("run-1", "2", "counted", None), ("run-1", "3", "changed", []),
+        ("run-2", "1", "changed", ["caption", "extra"]), ("run-2", "2", "counted", None),
+    ]  # fmt: skip
+    assert published(rig, tmp_path, CHANGES) == [rows]
+    rig.rebuild(BUILT_IN)
+    assert published(rig, tmp_path, CHANGES) == [rows]
+
+
+def test_values_that_are_spelled_differently_are_no_change_of_their_columns(rig: Rig, tmp_path: Path) -> None:
+    first = {"id": "1", "caption": "\u00e9", "alt": "a", "permalink": "https://x.example/p?Signature=1&Expires=2"}
+    then = {"caption": "e\u0301", "alt": "b", "permalink": "https://x.example/p?Signature=3&Expires=4"}
+    scans(rig, (POSTS, 0, "run-0", [first]), (POSTS, 24, "run-1", [first | then]))
+    assert published(rig, tmp_path, f"FROM ({CHANGES}) WHERE change = 'changed'") == [
+        [("run-1", "1", "changed", ["alt"])]
+    ]
+
+
+def test_removals_are_kept_when_an_item_returns(rig: Rig, tmp_path: Path) -> None:
+    story = {"id": "s", "published_at": at(-20).isoformat()}
+    scans(
+        rig,
+        (POSTS, 0, "run-0", [ONE, TWO]),
+        (STORIES, 1, "run-0", [story]),
+        *((POSTS, hour, "run-0", [TWO]) for hour in (2, 24)),
+        (STORIES, 25, "run-1", []),
+        # It returns with other content, the story as it was; then both are gone again.
+        (POSTS, 26, "run-1", [ONE | {"caption": "1"}, TWO]),
+        (STORIES, 27, "run-2", [story]),
+        *((POSTS, hour, "run-2", [TWO]) for hour in (28, 48)),
+        (STORIES, 49, "run-2", []),
+    )
+    [rows, times] = published(
+        rig, tmp_path, f"FROM ({CHANGES}) WHERE media_id <> '2'",
+        "SELECT change, changed_at FROM changes WHERE media_id = '1' AND starts_with(change, 're') ORDER BY ALL",
+    )  # fmt: skip
+    assert rows == [
+        ("run-0", "1", "new", None), ("run-0", "1", "removed", None), ("run-0", "s", "new", None),
+        ("run-1", "1", "changed", ["caption"]), ("run-1", "1", "returned", None), ("run-1", "s", "expired", None),
+        ("run-2", "1", "removed", None), ("run-2", "s", "returned", None), ("run-2", "s", "expired", None),
+    ]  # fmt: skip
+    assert times == [("removed", at(2)), ("removed", at(28)), ("returned", at(26))]
+
+
+ACCOUNTS = """
+SELECT run_id, change, old_ig_username, new_ig_username FROM account_changes ORDER BY run_seq, changed_at, change DESC
+"""
+
+
+def test_accounts_are_renamed_and_back_and_removed_and_listed_again(rig: Rig, tmp_path: Path) -> None:
+    other = account("9", name="other")
+    scans(
+        rig,
+        (CATALOGUE, 0, "run-0", [account(), other]),
+        (CATALOGUE, 1, "run-0", [account(name="anna2", status="token_expired"), other]),
+        (CATALOGUE, 2, "run-1", [account(), other]),
+        *((CATALOGUE, hour, "run-1", [other]) for hour in (3, 16)),
+        (CATALOGUE, 17, "run-2", [account(status="token_expired"), other]),
+    )
+    query = f"FROM ({ACCOUNTS}) WHERE run_id <> 'run-0' OR change <> 'new'"
+    assert published(rig, tmp_path, query)[0] == [
+        ("run-0", "token_expired", None, None), ("run-0", "renamed", "anna", "anna2"),
+        ("run-1", "renamed", "anna2", "anna"), ("run-1", "active", None, None), ("run-1", "removed", None, None),
+        ("run-2", "token_expired", None, None), ("run-2", "returned", None, None),
+    ]  # fmt: skip
+    columns = "SELECT DISTINCT column_name FROM (DESCRIBE account_changes) WHERE column_name LIKE '%ig_username'"
+    assert published(rig, tmp_path, columns, "FROM core.events", hide=["ig_username"]) == [
+        [], [(*row[:-1], None) for row in rig.rows("FROM core.events")]
+    ]  # fmt: skip
+    hashed = "SELECT a.old_ig_username = b.new_ig_username AND length(a.old_ig_username) = 32 FROM account_changes"
+    same = f"{hashed} AS a JOIN account_changes AS b ON a.new_ig_username = b.old_ig_username"
+    assert published(rig, tmp_path, same, hide=["username:hash"]) == [[(True,), (True,)]]
+
+
+def test_of_the_runs_of_0_2_0_the_changes_are_known_that_its_tables_have(path: Path) -> None:
+    numbers = "SELECT change, count(*) FROM {} GROUP BY change ORDER BY change"
+    queries = [numbers.format(view) for view in ("changes", "account_changes")]
+    with connect(unpack(path.parent)) as connection:
+        items, accounts = published(Rig(connection), path.parent, *queries)
+        stored = "SELECT count(*), count(removed_at), (SELECT count(*) FROM core.media_superseded) FROM core.media"
+        [(new, removed, changed)] = connection.db.execute(stored).fetchall()
+    assert items == [("changed", changed), ("counted", 3), ("expired", 3), ("new", new), ("removed", removed - 3)]
+    assert accounts == [("new", 9), ("removed", 1), ("token_expired", 1)]
