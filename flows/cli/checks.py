@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from humanize import naturalsize
 from pydantic import SecretStr
@@ -14,6 +15,7 @@ from connectors.buckets.address import BucketError
 from connectors.source.base_url import normalized
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.network import Network
+from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.runs.service import service_refusal
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseError
@@ -22,7 +24,6 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import Settings, exposed, prefect_api_url, set_by
 from flows.engine.resources import check_places, unwritable_folders
-from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
 from flows.reporting.words import count, moment, several, span
@@ -65,16 +66,15 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
     check_places(settings)
 
 
-def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
-    # Problems of the snapshot are a separate finding.
-    with suppress(WarehouseError, QueryError), open_snapshot(settings.snapshot_file()) as snapshot:
-        return read_cooldowns(settings, "gramhouse doctor", snapshot, now=now)
-    return read_cooldowns(settings, "gramhouse doctor", None, now=now)
+def _inspected(settings: Settings, now: datetime, raw: Path | None = None) -> Inspection:
+    since = now.isoformat(timespec="seconds")
+    found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
+    return found or Inspection()
 
 
-def _long(cooldowns: Cooldowns, now: datetime) -> tuple[datetime, str] | None:
+def _long(cooldowns: Mapping[str, datetime], now: datetime) -> tuple[datetime, str] | None:
     """Return the end of the long cooldowns, and the accounts that they concern, as text; None if there are none."""
-    long = {scope: until for scope, until in sorted(cooldowns.until.items()) if until - now > LONG_COOLDOWN}
+    long = {scope: until for scope, until in sorted(cooldowns.items()) if until - now > LONG_COOLDOWN}
     names = [scope.partition(":")[2] or "the account catalogue" for scope in long]
     return (max(long.values()), several(names)) if long else None
 
@@ -82,23 +82,26 @@ def _long(cooldowns: Cooldowns, now: datetime) -> tuple[datetime, str] | None:
 def _api(settings: Settings) -> Iterator[Finding]:
     """Request one page of accounts and one of media, once each, except during a cooldown."""
     now = datetime.now(UTC)
-    cooldowns = _cooldowns(settings, now)
-    if (long := _long(cooldowns, now)) is not None:
-        text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
-        yield Finding("cooldown", "bad", f"{text}. Fix: {LONG_COOLDOWN_FIX}.{cooldowns.caveat}")
     try:
+        cooldowns = _inspected(settings, now).cooldowns
         address, key, network = settings.address(), settings.key(), settings.network()
+    except WarehouseError:
+        yield Finding("API", "note", "not checked: cooldowns are in the warehouse, which cannot be read; see below.")
+        return
     except SettingsError:
         yield Finding("API", "note", "not checked: see address, key and network above.")
         return
-    if until := cooldowns.until.get(CATALOGUE_SCOPE):
+    if (long := _long(cooldowns, now)) is not None:
+        text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
+        yield Finding("cooldown", "bad", f"{text}. Fix: {LONG_COOLDOWN_FIX}.")
+    if until := cooldowns.get(CATALOGUE_SCOPE):
         text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC."
-        yield Finding("API", "note", f"{text}{cooldowns.caveat}")
+        yield Finding("API", "note", text)
     else:
         yield from asyncio.run(_asked(address, key, network, cooldowns))
 
 
-async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cooldowns) -> list[Finding]:
+async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Mapping[str, datetime]) -> list[Finding]:
     from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError, Disposition
@@ -120,10 +123,10 @@ async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Cool
                 verdict = "bad" if mostly_rejected(len(page.rejected), page.items) else "note"
                 found.append(Finding("accounts", verdict, f"{text}: {page.rejected[0].reason}. Fix: {fix}."))
             check = "media"
-            free = (each for each in accounts if account_scope(each.id) not in cooldowns.until)
+            free = (each for each in accounts if account_scope(each.id) not in cooldowns)
             if (account := next((each for each in free if each.status == "active"), None)) is None:
                 text = "not checked: no account on the first page has a valid token and no cooldown."
-                return [*found, Finding(check, "note", f"{text}{cooldowns.caveat}")]
+                return [*found, Finding(check, "note", text)]
             await client.send(feed_request(next(iter(FEEDS.values())), account.id, None, 1))
             found.append(Finding(check, "ok", f"the key can list media (checked with {account.ig_username})"))
     except ApiError as error:
@@ -143,21 +146,18 @@ def _warehouse(settings: Settings) -> Finding:
         return Finding("warehouse", "note", f"{file} is locked by {writing}; a sync would exit with code 4.")
     if not file.exists():
         return Finding("warehouse", "note", f"{file} does not exist yet: the first sync creates it.")
-    from connectors.warehouse.maintenance.inspection import inspect
     from connectors.warehouse.maintenance.pending import unfinished
 
     if warning := unfinished(file):
         return Finding("warehouse", "bad", warning)
-    now = SystemClock().now()
-    since, raw = now.isoformat(timespec="seconds"), settings.raw_folder()
-    found = inspect(file, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
-    if found and (ahead := found.ahead):
+    found = _inspected(settings, SystemClock().now(), settings.raw_folder())
+    if ahead := found.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`"
         return Finding("warehouse", "bad", f"{text}. Fix: {fix}.")
-    if found and settings.base_url and (refusal := service_refusal(found.base_url, normalized(settings.base_url))):
+    if settings.base_url and (refusal := service_refusal(found.base_url, normalized(settings.base_url))):
         return Finding("warehouse", "bad", refusal)
-    bound = f"; filled from {found.base_url}" if found and found.base_url else ""
+    bound = f"; filled from {found.base_url}" if found.base_url else ""
     return Finding("warehouse", "ok", f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
 
 
@@ -184,11 +184,7 @@ def _snapshot(settings: Settings) -> Finding:
         ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
     if not isinstance(at, datetime):
         return Finding("snapshot", "bad", f"{place} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT.")
-    age = (datetime.now(UTC) - at).total_seconds()
-    if age < 0:
-        text = f"{place} was published in the future, {moment(at.astimezone(UTC))} UTC"
-        return Finding("snapshot", "note", f"{text}: the clock was ahead then, or is behind now.")
-    return Finding("snapshot", "ok", f"{place} was published {span(age)} ago")
+    return Finding("snapshot", "ok", f"{place} was published at {moment(at.astimezone(UTC))} UTC")
 
 
 def _prefect(_: Settings) -> Finding:
@@ -268,7 +264,7 @@ def repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]
         text = f"moved back {what}; cooldowns among them start now"
     yield Finding("repair", "ok", text)
     now = datetime.now(UTC)
-    if (long := _long(_cooldowns(settings, now), now)) is not None:
+    if (long := _long(_inspected(settings, now).cooldowns, now)) is not None:
         what = f"the cooldown until {moment(long[0], seconds=True)} UTC of {long[1]}"
         if lift(what):
             asyncio.run(lift_now(settings, until=long[0], now=now))

@@ -1,36 +1,26 @@
-"""What a backfill would do now, estimated without blocking a writer or waiting for one."""
+"""What a backfill would do now, estimated from the snapshot."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
-from connectors.source.endpoints import account_scope
 from connectors.warehouse.runs.selection import choose
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.settings import Settings
-from flows.reporting.cooldowns import Cooldowns, read_cooldowns
-from flows.reporting.words import count
-from models.selection import ChosenAccount, Selection
+from flows.reporting.words import count, join, moment
+from models.selection import Selection
+
+Record = dict[str, Any]
+
+_COOLDOWNS = "SELECT account_id, max(resume_after) FROM freshness WHERE outcome = 'deferred' GROUP BY account_id"
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The accounts that a backfill would scan now, and those it would not: with an expired token, or in a cooldown."""
+def forecast(settings: Settings, selection: Selection, *, now: datetime) -> list[Record]:
+    """Return the accounts that a backfill would scan, and those that it would not, with a `reason`.
 
-    scanned: tuple[ChosenAccount, ...] = ()
-    expired: tuple[ChosenAccount, ...] = ()
-    cooling: tuple[tuple[ChosenAccount, datetime], ...] = ()
-    cooldowns: Cooldowns = field(default_factory=Cooldowns)
-
-    @property
-    def requests(self) -> int:
-        """Return the estimated number of requests."""
-        return sum(account.pages for account in self.scanned)
-
-
-def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Forecast:
-    """Return what a backfill would do. It would wait for cooldowns that end within GRAMHOUSE_MAX_WAIT seconds.
-
-    Raises SelectionError, SnapshotMissing and WarehouseUnusable.
+    It would wait for cooldowns that end within GRAMHOUSE_MAX_WAIT seconds. `resume_after` is when a later one ends,
+    `pages` the estimated number of requests. Raises SelectionError, SnapshotMissing and WarehouseUnusable.
     """
     with open_snapshot(settings.snapshot_file()) as snapshot:
         accounts = choose(
@@ -40,30 +30,36 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Fore
             settings.page_size,
             scan_expired=settings.scan_expired,
         )
-        cooldowns = read_cooldowns(settings, "gramhouse backfill --dry-run", snapshot, now=now)
-    scanned, expired, cooling = list[ChosenAccount](), list[ChosenAccount](), list[tuple[ChosenAccount, datetime]]()
+        cooldowns = dict(snapshot.query(_COOLDOWNS).rows)
+    found = []
     for account in accounts:
-        until = cooldowns.until.get(account_scope(account.account_id))
+        until, reason = cooldowns.get(account.account_id), None
         if account.expired and not settings.scan_expired:
-            expired.append(account)
+            reason = "token_expired"
         elif until is not None and (until - now).total_seconds() > settings.max_wait:
-            cooling.append((account, until))
-        else:
-            scanned.append(account)
-    return Forecast(tuple(scanned), tuple(expired), tuple(cooling), cooldowns)
+            reason = "cooldown"
+        found.append(asdict(account) | {"reason": reason, "resume_after": until if reason == "cooldown" else None})
+    return found
 
 
-def described(found: Forecast) -> str:
+def requests(found: Sequence[Record]) -> int:
+    """Return the estimated number of requests."""
+    return sum(row["pages"] for row in found if row["reason"] is None)
+
+
+def described(found: Sequence[Record]) -> str:
     """Return a description, in one line, of what a backfill would do."""
-    scans = sum(len(account.surfaces) for account in found.scanned)
-    parts = ["Nothing would be scanned"]
-    if scans:
-        accounts, requests = count(len(found.scanned), "account"), count(found.requests, "request")
-        parts = [f"{count(scans, 'scan')} of {accounts} would run, about {requests}"]
-    if found.expired:
-        parts.append(f"{count(len(found.expired), 'account')} with an expired token would be skipped")
-    if found.cooling:
-        until = min(until for _, until in found.cooling)
-        accounts = count(len(found.cooling), "account")
-        parts.append(f"{accounts} in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC")
-    return f"{'; '.join(parts)}.{found.cooldowns.caveat}"
+    scanned, expired, cooling = (
+        [row for row in found if row["reason"] == reason] for reason in (None, "token_expired", "cooldown")
+    )
+    scans = count(sum(len(row["surfaces"]) for row in scanned), "scan")
+    would = f"{scans} of {count(len(scanned), 'account')} would run, about {count(requests(found), 'request')}"
+    first = (
+        f", the first until {moment(min(row['resume_after'] for row in cooling), seconds=True)} UTC" if cooling else ""
+    )
+    parts = (
+        would if scanned else "Nothing would be scanned",
+        expired and f"{count(len(expired), 'account')} with an expired token would be skipped",
+        cooling and f"{count(len(cooling), 'account')} in a cooldown would be deferred{first}",
+    )
+    return f"{join('; ', parts)}."

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from heapq import merge
 from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
@@ -11,11 +12,9 @@ from cronsim import CronSim
 from flows.reporting.words import span
 from models.feeds import LIFETIMES
 
-# The periods in which gaps are looked for: five weeks, to include monthly schedules, and two days before and after each
-# clock change in the coming year.
-_COMING = timedelta(weeks=5)
-_AROUND = timedelta(days=2)
-_DAYS_OF_A_YEAR = 366
+# Gaps are looked for in a year, which includes clock changes, or in this many runs of both schedules.
+_YEAR = timedelta(days=366)
+_MOST = 20_000
 
 
 def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
@@ -37,26 +36,14 @@ class Schedule:
         return second - first
 
 
-def _spans(time_zone: str, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-    yield now, now + _COMING
-    days = [(now + timedelta(days=day)).astimezone(ZoneInfo(time_zone)) for day in range(_DAYS_OF_A_YEAR)]
-    for before, after in pairwise(days):
-        if before.utcoffset() != after.utcoffset():
-            yield before.astimezone(UTC) - _AROUND, after.astimezone(UTC) + _AROUND
-
-
 def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:
     """Return the longest time between two scans of feeds whose items expire, which both schedules scan."""
-    gaps = []
-    for begin, end in _spans(time_zone, now.astimezone(UTC)):
-        # In UTC: a difference of local times would ignore the hour that clocks skip or repeat.
-        seen = {
-            at.astimezone(UTC)
-            for expression in (nightly, stories)
-            for at in takewhile(lambda at, end=end: at <= end, fires(expression, time_zone, begin))  # type: ignore[misc]
-        }
-        gaps += [later - earlier for earlier, later in pairwise([begin, *sorted(seen), end])]
-    return max(gaps)
+    # In UTC: a difference of local times would ignore the hour that clocks skip or repeat.
+    begin = now.astimezone(UTC)
+    both = ((at.astimezone(UTC) for at in fires(expression, time_zone, now)) for expression in (nightly, stories))
+    runs = list(islice(takewhile(lambda at: at <= begin + _YEAR, merge(*both)), _MOST))
+    end = runs[-1] if len(runs) == _MOST else begin + _YEAR
+    return max(later - earlier for earlier, later in pairwise([begin, *runs, end]))
 
 
 def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:

@@ -1,8 +1,8 @@
 """`gramhouse backfill`: scans selected accounts again from the first page."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,35 +11,29 @@ from flows.cli.output.plain_table import print_rows
 from flows.cli.output.terminal import clean, out, print_json
 from flows.config.options import BackfillOptions, parse_options
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import moment
 from models.selection import NothingChosen
 
-if TYPE_CHECKING:
-    from flows.reporting.dry_run import Forecast
+Record = dict[str, Any]
 
 _SHOWN = 20
 
 
-def _show(found: "Forecast", *, as_json: bool) -> None:
-    from flows.reporting.dry_run import described
+def _show(found: Sequence[Record], *, as_json: bool) -> None:
+    from flows.reporting.dry_run import described, requests
 
-    accounts = [asdict(account) for account in found.scanned]
-    expired = [asdict(account) | {"reason": "token_expired", "resume_after": None} for account in found.expired]
-    cooling = [asdict(account) | {"reason": "cooldown", "resume_after": until} for account, until in found.cooling]
     if as_json:
-        counts = {"requests": found.requests, "skipped": expired + cooling, "cooldowns_as_of": found.cooldowns.as_of}
-        print_json({"accounts": accounts, **counts})
+        scanned, skipped = ([row for row in found if bool(row["reason"]) is given] for given in (False, True))
+        print_json({"accounts": scanned, "requests": requests(found), "skipped": skipped})
         return
-    rows = [row | {"requests": row["pages"], "why": None} for row in accounts]
-    rows += [row | {"requests": None, "why": "token expired: skipped"} for row in expired]
-    for row in cooling:
-        rows.append(row | {"requests": None, "why": f"cooldown until {moment(row['resume_after'])} UTC: deferred"})
-    if rows:
-        shown = [row | {"surfaces": " and ".join(row["surfaces"])} for row in rows[:_SHOWN]]
-        columns = {name: name for name in ("surfaces", "requests", "why")}
-        print_rows(shown, {"account": "ig_username", **columns, "account id": "account_id"})
-    if len(rows) > _SHOWN:
-        out.print(f"[dim]and {len(rows) - _SHOWN:,} more[/]")
+    if found:
+        columns = {"account": "ig_username", "surfaces": "surfaces", "requests": "requests", "skipped": "reason"}
+        shown = [
+            row | {"surfaces": " and ".join(row["surfaces"]), "requests": None if row["reason"] else row["pages"]}
+            for row in found[:_SHOWN]
+        ]
+        print_rows(shown, {**columns, "cooldown until": "resume_after", "account id": "account_id"})
+    if len(found) > _SHOWN:
+        out.print(f"[dim]and {len(found) - _SHOWN:,} more[/]")
     out.print(described(found))
 
 

@@ -15,12 +15,12 @@ from flows.config.options import BackfillOptions, SyncOptions, in_order, parse_o
 from flows.config.settings import load
 from flows.engine.run import RunResources
 from flows.pipeline import run_sync
-from flows.reporting.dry_run import Forecast, described, forecast
+from flows.reporting.dry_run import described, forecast
 from flows.reporting.findings import findings
 from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
-from models.selection import ChosenAccount, NothingChosen, Selection, SelectionError
+from models.selection import NothingChosen, Selection, SelectionError
 from tests.flows.fake_api import (
     FakeApi,
     Refusal,
@@ -195,23 +195,22 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
         settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
         # The warehouse is still locked here.
         found = forecast(settings, Selection(everything=True), now=now)
-    assert [account.account_id for account in found.scanned] == [uuid(1), uuid(2)]
-    assert [account.account_id for account in found.expired] == [uuid(3)]
-    ((cooling, until),) = found.cooling
-    assert (cooling.account_id, until > now + timedelta(hours=1)) == (uuid(4), True)
+    reasons = [None, None, "token_expired", "cooldown"]
+    assert [(row["account_id"], row["reason"]) for row in found] == [*zip(map(uuid, range(1, 5)), reasons, strict=True)]
+    until = found[3]["resume_after"]
+    assert until > now + timedelta(hours=1)
     assert described(found) == (
         "4 scans of 2 accounts would run, about 8 requests; 1 account with an expired token would be skipped;"
         f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
-        " Cooldowns are those of 2026-03-01 02:25 UTC, from the snapshot, because the warehouse cannot be read now."
     )
     # First the remaining cooldown is within the budget, so a run would wait; then it has ended.
     for later in (load(max_wait=90_000), load()):
         at = now if later.max_wait == 90_000 else until
         settings = later.model_copy(update={"snapshot": str(tmp_path / "analytics.duckdb")})
         found = forecast(settings, Selection(everything=True), now=at)
-        assert (len(found.scanned), found.cooling) == (3, ())
+        assert [row["reason"] for row in found] == [None, None, "token_expired", None]
     expired_too = settings.model_copy(update={"scan_expired": True})
-    assert forecast(expired_too, Selection(everything=True), now=until).expired == ()
+    assert {row["reason"] for row in forecast(expired_too, Selection(everything=True), now=until)} == {None}
 
 
 async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Path) -> None:
@@ -225,15 +224,15 @@ async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Pat
         settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
         # As after the clock was set back.
         earlier = resources.clock.now() - timedelta(days=1)
-        assert forecast(settings, Selection(everything=True), now=earlier).cooling == ()
+        assert [row["reason"] for row in forecast(settings, Selection(everything=True), now=earlier)] == [None]
 
 
 def test_a_backfill_with_nothing_to_do_is_reported_in_one_line() -> None:
-    assert described(Forecast()) == "Nothing would be scanned."
-    one = ChosenAccount("a", "a", expired=False, surfaces=POSTS, pages=1)
-    assert described(Forecast(scanned=(one,))) == "1 scan of 1 account would run, about 1 request."
+    assert described([]) == "Nothing would be scanned."
+    one = {"surfaces": POSTS, "pages": 1, "reason": None}
+    assert described([one]) == "1 scan of 1 account would run, about 1 request."
     skipped = "Nothing would be scanned; 1 account with an expired token would be skipped."
-    assert described(Forecast(expired=(one,))) == skipped
+    assert described([one | {"reason": "token_expired"}]) == skipped
 
 
 @pytest.mark.parametrize(
