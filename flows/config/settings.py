@@ -229,11 +229,8 @@ class Settings(BaseModel):
         400,
         ge=1,
         le=_MOST_DAYS,
-        description="Days for which runs and their outcomes are kept; after a week, only outcomes that differ from the"
-        " one before.",
-    )
-    keep_quarantine: int = Field(
-        400, ge=1, le=_MOST_DAYS, description="Days for which a record stays in quarantine after it was last seen."
+        description="Days for which runs, their outcomes and quarantined records are kept; after a week, only outcomes"
+        " that differ from the one before.",
     )
     keep_raw: int | None = Field(
         None,

@@ -55,7 +55,8 @@ async def close_run(run: Run) -> RunReport:
         detail=detail,
     )
     did = await warehouse.read(of_runs, [*beginning.resumed, *warehouse.recovered_runs, run.run_id])
-    await delete_old(request.keeping, warehouse, now=run.clock.now())
+    if request.keep_runs is not None:
+        await delete_old(request.keep_runs, warehouse, now=run.clock.now())
     (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
         run_id=run.run_id,

@@ -24,7 +24,7 @@ from flows.config.release import release
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, set_by
 from flows.engine.concurrency import Slots
-from flows.engine.run_request import RetentionSettings, RunRequest
+from flows.engine.run_request import RunRequest
 from flows.reporting.notices import notices
 from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
@@ -74,10 +74,7 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
         snapshot=settings.snapshot_file(),
         within=timedelta(seconds=settings.resume_within),
         version=release(),
-        keeping=RetentionSettings(
-            runs=timedelta(days=settings.keep_runs),
-            quarantine=timedelta(days=settings.keep_quarantine),
-        ),
+        keep_runs=timedelta(days=settings.keep_runs),
         stale_after=timedelta(seconds=settings.stale_after),
         report=settings.report,
         mode=settings.sync_mode,

@@ -1,6 +1,6 @@
 """The parameters of a run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,20 +15,12 @@ from models.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
-class RetentionSettings:
-    """How long `runs` are kept, and records in `quarantine` after they were last seen. None: for ever."""
-
-    runs: timedelta | None = None
-    quarantine: timedelta | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class RunRequest:
     """What a run scans: everything on `surfaces`, or a backfill's `selection`, with a `reason`.
 
     `within` is the maximum age of an interrupted run that is resumed. With `accept_removals` the user confirms that
     the accounts missing from this run's catalogue are removed; with `rebind`, that the other service's address is
-    right. `report` is the HTML report that is renewed after the snapshot is published.
+    right. Without `keep_runs` no old run is deleted. `report` is the HTML report that each publication renews.
 
     A sync with `mode` incremental scans posts down to known ones older than `lookback`, and in full every
     `full_refresh_every`. A backfill is always full. After `max_requests` requests a sync defers the rest. `schedule` is
@@ -47,7 +39,7 @@ class RunRequest:
     reason: str | None = None
     accept_removals: bool = False
     rebind: bool = False
-    keeping: RetentionSettings = field(default_factory=RetentionSettings)
+    keep_runs: timedelta | None = None
     stale_after: timedelta = STALE_AFTER
     report: Path | None = None
     mode: SyncMode = "full_refresh"

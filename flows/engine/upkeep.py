@@ -27,7 +27,7 @@ from connectors.warehouse.warehouse import Warehouse
 from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
 from flows.engine.resources import build_request, check_writable, writing
-from flows.engine.run_request import RetentionSettings, RunRequest
+from flows.engine.run_request import RunRequest
 from flows.engine.steady_clock import steady_clock
 from flows.reporting.notices import notices
 from flows.reporting.recording import command, recorded, recorded_start
@@ -206,52 +206,31 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
 _ALL_OUTCOMES = timedelta(days=7)
 
 
-_CHECK_CLOCK = "Fix: check this machine's clock; if it is correct, no action is needed."
-
-
-async def delete_old(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime) -> None:
-    """Delete old runs and quarantined records, but nothing if nearly all of them would be deleted.
+async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) -> None:
+    """Delete old runs and quarantined records, but nothing if nearly all runs would be deleted.
 
     Ages are counted from the end of the run before this one (see `newest`), in case the clock has jumped ahead. A
     failure is logged and not raised, because the run has already landed all its pages.
     """
-    for keep, what, delete in (
-        (keeping.runs, "runs", _delete_old_runs),
-        (keeping.quarantine, "records from quarantine", _delete_old_quarantined),
-    ):
-        try:
-            if keep is not None:
-                await delete(keep, warehouse, await warehouse.read(newest, now=now))
-        except WarehouseError as error:
-            notices.warning(f"Could not delete old {what}: {error}")
-
-
-async def _delete_old_runs(keep: timedelta, warehouse: Warehouse, now: datetime) -> None:
-    days = await warehouse.read(run_days)
-    keep_all = min(keep, _ALL_OUTCOMES)
-    if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
-        await warehouse.write(delete_repeated_outcomes, before=now - keep_all)
-    before = (now - keep).date()
-    if is_nearly_all(days, before=before, keep=keep.days):
-        old = sum(day < before for day in days)
-        notices.warning(
-            f"GRAMHOUSE_KEEP_RUNS would delete {old:,} of {len(days):,} runs: that is nearly all of them, so none was"
-            f" deleted. {_CHECK_CLOCK}"
-        )
+    try:
+        now, days = await warehouse.read(newest, now=now), await warehouse.read(run_days)
+        keep_all = min(keep, _ALL_OUTCOMES)
+        if not is_nearly_all(days, before=(now - keep_all).date(), keep=keep_all.days):
+            await warehouse.write(delete_repeated_outcomes, before=now - keep_all)
+        before = (now - keep).date()
+        # Quarantined records may all be old, but runs are not, unless the clock is wrong.
+        if is_nearly_all(days, before=before, keep=keep.days):
+            old = sum(day < before for day in days)
+            notices.warning(
+                f"GRAMHOUSE_KEEP_RUNS would delete {old:,} of {len(days):,} runs: that is nearly all of them, so"
+                " nothing was deleted. Fix: check this machine's clock; if it is correct, no action is needed."
+            )
+            return
+        runs = await warehouse.write(delete_runs, before=now - keep)
+        records = await warehouse.write(delete_quarantined, before=now - keep)
+    except WarehouseError as error:
+        notices.warning(f"Could not delete old runs: {error}")
         return
-    deleted = await warehouse.write(delete_runs, before=now - keep)
+    deleted = [count(number, what) for number, what in ((runs, "run"), (records, "quarantined record")) if number]
     if deleted:
-        notices.warning(f"Deleted {count(deleted, 'run')} older than {count(keep.days, 'day')}.")
-
-
-async def _delete_old_quarantined(keep: timedelta, warehouse: Warehouse, now: datetime) -> None:
-    # Judged by the runs: quarantined records may all be old, but runs are not unless the clock is wrong.
-    if is_nearly_all(await warehouse.read(run_days), before=(now - keep).date(), keep=keep.days):
-        notices.warning(
-            f"GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older. {_CHECK_CLOCK}"
-        )
-        return
-    deleted = await warehouse.write(delete_quarantined, before=now - keep)
-    if deleted:
-        what = count(deleted, "record")
-        notices.warning(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")
+        notices.warning(f"Deleted {' and '.join(deleted)} older than {count(keep.days, 'day')}.")

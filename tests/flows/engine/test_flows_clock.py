@@ -10,7 +10,6 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
@@ -130,8 +129,7 @@ async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Pa
         served = service(clock)
         async with open_run_resources(tmp_path, served) as resources:
             await run_sync(request(tmp_path), resources)
-            kept = RetentionSettings(runs=timedelta(days=90))
-            await delete_old(kept, resources.warehouse, now=clock.now())
+            await delete_old(timedelta(days=90), resources.warehouse, now=clock.now())
             assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4 + number,)]
         clock.passed += 86_400
     # Retention counts from the previous run: a correct one for the first run, but one a year ahead for the second.

@@ -11,7 +11,6 @@ from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import upkeep as keeping
-from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
 from tests.clocks import START
@@ -28,7 +27,7 @@ async def test_old_runs_are_deleted_and_reported(tmp_path: Path, said: list[str]
         for _ in range(5):
             await run_sync(request(tmp_path), resources)
             await service.clock.sleep(86_400)
-        await delete_old(RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=START + YEAR)
+        await delete_old(timedelta(days=2), resources.warehouse, now=START + YEAR)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
     # The age counts from the run before the last one, not from the clock.
     assert said == ["Deleted 1 run older than 2 days."]
@@ -73,7 +72,7 @@ async def test_files_that_cannot_be_removed_are_reported(
 
     monkeypatch.setattr(keeping, "delete_runs", refuse)
     async with open_run_resources(tmp_path, FakeApi()) as resources:
-        await delete_old(RetentionSettings(YEAR, YEAR), resources.warehouse, now=START)
+        await delete_old(YEAR, resources.warehouse, now=START)
     assert said == ["Could not delete old runs: out of memory"]
 
 
@@ -82,17 +81,15 @@ async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: 
         report = await run_sync(request(tmp_path), resources)
         assert report.media.quarantined == 3
         for days in (1, 0):
-            limit = RetentionSettings(quarantine=timedelta(days=days))
-            await delete_old(limit, resources.warehouse, now=START + timedelta(hours=23))
+            await delete_old(timedelta(days=days), resources.warehouse, now=START + timedelta(hours=23))
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
-    assert said == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
+    assert said == ["Deleted 3 quarantined records older than 0 days."]
 
 
 async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path, said: list[str]) -> None:
     async with open_run_resources(tmp_path, _WithoutId()) as resources:
         await run_sync(request(tmp_path), resources)
-        limit = RetentionSettings(quarantine=timedelta(days=400))
-        await delete_old(limit, resources.warehouse, now=START + 3 * YEAR)
+        await delete_old(timedelta(days=400), resources.warehouse, now=START + 3 * YEAR)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(3,)]
     (line,) = said
-    assert line.startswith("GRAMHOUSE_KEEP_QUARANTINE: no record was deleted")
+    assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 1 of 1 runs")
