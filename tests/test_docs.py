@@ -109,7 +109,7 @@ def test_only_the_settings_read_the_environment() -> None:
     # The command line's process chooses Arrow's allocator, which is possible nowhere else. obstore reads variables of
     # the clouds, and panics at some values, which the bucket refuses.
     config = ["flows/config/setting_sources.py", "flows/config/settings.py"]
-    assert found == ["flows/cli/__main__.py", *config, "connectors/buckets/bucket.py"]
+    assert found == ["flows/cli/__main__.py", *config, "connectors/buckets/snapshot_bucket.py"]
 
 
 def test_every_alert_is_explained() -> None:

@@ -1,6 +1,10 @@
 """Addresses of buckets, and their error. Every command imports this module, so it does not import obstore."""
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from connectors.buckets.snapshot_bucket import SnapshotBucket
 
 CLOUDS = ("s3", "gs", "az")
 
@@ -25,3 +29,13 @@ def check_url(url: str) -> str:
 def is_cloud(url: str) -> bool:
     """Return whether an address is a bucket's URL, not a path."""
     return urlsplit(url).scheme in CLOUDS and "://" in url
+
+
+def open_snapshot_bucket(url: str) -> "SnapshotBucket":
+    """Open the bucket of a snapshot at a checked address. Raises BucketError if its library is missing."""
+    try:
+        from connectors.buckets.snapshot_bucket import SnapshotBucket  # noqa: PLC0415 - an optional dependency
+    except ImportError as error:
+        message = f"{url} needs a library that is not installed. Fix: pip install 'gramhouse[bucket]'."
+        raise BucketError(message) from error
+    return SnapshotBucket(url)

@@ -165,7 +165,7 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
     url = settings.snapshot_url()
     if url is None:
         return
-    from connectors.buckets.snapshot_bucket import open_snapshot_bucket
+    from connectors.buckets.address import open_snapshot_bucket
     from flows.cli.snapshot_download import current_snapshot
 
     bucket = open_snapshot_bucket(url)

@@ -14,7 +14,7 @@ def current_snapshot(settings: Settings) -> Path:
     """
     url, file = settings.snapshot_url(), settings.snapshot_file()
     if url is not None and not settings.warehouse.exists():
-        from connectors.buckets.snapshot_bucket import open_snapshot_bucket
+        from connectors.buckets.address import open_snapshot_bucket
         from connectors.warehouse.snapshot.ownership import download_refusal
         from connectors.warehouse.snapshot.publish import draft_of
         from connectors.warehouse.storage.errors import WarehouseUnusable

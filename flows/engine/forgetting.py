@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.buckets.address import BucketError
-from connectors.buckets.snapshot_bucket import open_snapshot_bucket
+from connectors.buckets.address import BucketError, open_snapshot_bucket
 from connectors.warehouse.maintenance.forget import erase, find
 from connectors.warehouse.maintenance.pending import ACTIVITY, Account, Erasure, finish, pending, pending_path
 from connectors.warehouse.maintenance.traces import Found, files_of, search

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from connectors.buckets.snapshot_bucket import open_snapshot_bucket
+from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.warehouse.maintenance.pending import ACTIVITY, unfinished

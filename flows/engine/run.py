@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from connectors.buckets.snapshot_bucket import SnapshotBucket
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Send
@@ -39,6 +39,9 @@ from models.page_items import post_reader
 from models.runs import RunState
 from models.selection import NothingChosen, Selection
 
+if TYPE_CHECKING:
+    from connectors.buckets.snapshot_bucket import SnapshotBucket
+
 
 @dataclass(frozen=True, slots=True)
 class RunResources:
@@ -55,7 +58,7 @@ class RunResources:
     new_id: Callable[[], str]
     slots: Slots
     scan_account: ScanAccount = scan_account
-    bucket: SnapshotBucket | None = None
+    bucket: "SnapshotBucket | None" = None
     rate: RequestRate = field(default_factory=RequestRate)
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connectors.buckets.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
+from connectors.buckets.address import open_snapshot_bucket
 from connectors.warehouse.maintenance.future_times import MOVED, Ahead, repair
 from connectors.warehouse.maintenance.housekeeping import (
     delete_quarantined,
@@ -36,6 +36,7 @@ from models.clock import Clock
 from models.runs import LONG_COOLDOWN, RunState
 
 if TYPE_CHECKING:
+    from connectors.buckets.snapshot_bucket import SnapshotBucket
     from connectors.warehouse.maintenance.rebuild import RebuildResult
 
 
@@ -72,7 +73,7 @@ async def open_existing(settings: Settings, activity: str, *, trusts_clock: bool
             recording.end(RunState.COMPLETE)
 
 
-async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> Refusal | None:
+async def upload_refusal(bucket: "SnapshotBucket", warehouse: Warehouse) -> Refusal | None:
     """Return why the snapshot must not be uploaded: the bucket has that of another warehouse. None if it has not.
 
     Raises BucketError and WarehouseUnusable.
@@ -94,7 +95,7 @@ class Published:
 async def publish_snapshot(
     warehouse: Warehouse,
     request: RunRequest,
-    bucket: SnapshotBucket | None,
+    bucket: "SnapshotBucket | None",
     *,
     now: datetime,
     new_id: Callable[[], str],

@@ -1,16 +1,20 @@
-"""Objects in a bucket of an S3 server, and what can be wrong with it."""
+"""A snapshot in a bucket of an S3 server, and what can be wrong with it."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from connectors.buckets.address import BucketError, check_url
-from connectors.buckets.bucket import Bucket
+from connectors.buckets.address import BucketError, check_url, open_snapshot_bucket
 from tests.buckets.faulty_s3 import Fault, faulty_proxy
 from tests.buckets.s3 import s3_server
 
 pytestmark = pytest.mark.anyio
+
+AT = datetime(2026, 3, 1, 2, 15, 0, 123456, tzinfo=UTC)
+IDS = count(10_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -20,33 +24,44 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("fault", [None, "error", "error_after", "answer_lost"])
-async def test_objects_are_written_whole_replaced_listed_and_deleted_although_requests_fail(
+async def test_a_snapshot_is_published_and_fetched_although_each_request_fails_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], fault: Fault | None
 ) -> None:
-    faults: list[Fault] = []
-    with faulty_proxy(s3["AWS_ENDPOINT_URL"], lambda *_: faults.pop() if faults else None) as url:
+    made, file, copy = set[tuple[str, str]](), tmp_path / "published", tmp_path / "analytics.duckdb"
+
+    def fails(*request: str) -> Fault | None:
+        is_new = request not in made
+        made.add(request)  # type: ignore[arg-type]
+        return fault if is_new else None
+
+    with faulty_proxy(s3["AWS_ENDPOINT_URL"], fails) as url:
         for name, value in (s3 | {"AWS_ENDPOINT_URL": url}).items():
             monkeypatch.setenv(name, value)
-        bucket = Bucket(f"s3://bucket/{tmp_path.name}")
+        bucket = open_snapshot_bucket(f"s3://bucket/{tmp_path.name}/analytics.duckdb")
+        assert await bucket.pointer() is None
+        await bucket.check()
+        for number, content in enumerate((b"one", b"two")):
+            file.write_bytes(content)
+            at = AT + timedelta(hours=number)
+            await bucket.publish(file, "w", at=at, new_id=lambda: str(next(IDS)))
+            await bucket.fetch(copy)
+            assert copy.read_bytes() == content
+        assert await bucket.delete_superseded() == 1
+        assert await bucket.delete_superseded() == 0
+    assert made
 
-        def next_request_fails() -> None:
-            faults[:] = [] if fault is None else [fault]
 
-        assert await bucket.get("runs/1/a") is None
-        for data in (b"one", b"two"):
-            next_request_fails()
-            await bucket.put("runs/1/a", data)
-        await bucket.put("runs/2/b", b"")
-        next_request_fails()
-        assert await bucket.get("runs/1/a") == b"two"
-        assert await bucket.get("runs/2/b") == b""
-        next_request_fails()
-        assert await bucket.list("runs/") == ["runs/1/a", "runs/2/b"]
-        assert await bucket.list("nothing/") == []
-        next_request_fails()
-        await bucket.delete(["runs/1/a", "runs/1/never"])
-        assert await bucket.list("runs/") == ["runs/2/b"]
-    assert not faults
+async def test_a_large_file_is_uploaded_in_parts_and_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]
+) -> None:
+    content = bytes(range(256)) * 4096 * 17
+    (tmp_path / "file").write_bytes(content)
+    for name, value in s3.items():
+        monkeypatch.setenv(name, value)
+    bucket = open_snapshot_bucket(f"s3://bucket/{tmp_path.name}/analytics.duckdb")
+    await bucket.publish(tmp_path / "file", "w", at=AT, new_id=lambda: str(next(IDS)))
+    await bucket.fetch(tmp_path / "analytics.duckdb")
+    assert (tmp_path / "analytics.duckdb").read_bytes() == content
 
 
 async def test_an_error_of_the_bucket_is_reported_in_one_line(
@@ -55,7 +70,7 @@ async def test_an_error_of_the_bucket_is_reported_in_one_line(
     for name, value in s3.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(BucketError, match=r"^the bucket s3://none cannot be used: [^\n]+Fix: check the bucket's name"):
-        await Bucket("s3://none").put("a", b"b")
+        await open_snapshot_bucket("s3://none/s.duckdb").check()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +114,7 @@ async def test_wrong_settings_of_a_bucket_are_reported_in_one_line_without_secre
     for name, value in (s3 | changes).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(BucketError, match=rf"^the bucket {url} cannot be used: .*{why}") as raised:
-        await Bucket(url).put("a", b"b")
+        await open_snapshot_bucket(f"{url}/s.duckdb").check()
     assert "\n" not in str(raised.value)
     assert ". Fix: " in str(raised.value)
     assert "secret" not in str(raised.value)

@@ -557,16 +557,16 @@ MUTANTS = (
     Mutant(
         "a pointer before the snapshot that it names",
         "connectors/buckets/snapshot_bucket.py",
-        "        await self._folder.upload(key, file)\n",
-        "        await self._folder.put(self._key, msgspec.json.encode(Pointer(key, 0, at, warehouse_id)))\n"
-        "        await self._folder.upload(key, file)\n",
+        "        with self._reporting():\n            await obstore.put_async(self._store, key, file,",
+        "        with self._reporting():\n            await obstore.put_async(self._store, self._key, pointer)\n"
+        "            await obstore.put_async(self._store, key, file,",
         ("tests/buckets/test_snapshot_bucket.py",),
     ),
     Mutant(
         "a snapshot is deleted by its own age",
         "connectors/buckets/snapshot_bucket.py",
-        "            await self._clear({key, *(one.file for one in kept)}, at - _RETENTION)\n",
-        "            await self._clear({key}, at - _RETENTION)\n",
+        "for each, next_one in pairwise(files) if next_one < limit",
+        "for each in files if each < limit",
         ("tests/buckets/test_snapshot_bucket.py",),
     ),
     Mutant(
