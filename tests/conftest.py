@@ -48,6 +48,7 @@ LONGEST = (
     "test_flows_clock",
     "test_raw_media",
     "test_e2e_kills",
+    "test_flows_changing_fields",
 )
 ON_PREFECT = ("test_security_prefect", "test_flows_flow_run", "test_flows_serving")
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}

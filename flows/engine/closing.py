@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from connectors.source.errors import Failure
+from connectors.warehouse.maintenance.changing_fields import one_field_changes_most
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.merge.run_counts import of_runs
@@ -120,6 +121,8 @@ async def _warn(run: Run, missing: RunWarning | None, outcomes: Tally) -> None:
     """Write all warnings of a run to the ledger."""
     warehouse = run.resources.warehouse
     found = [missing, _nothing_scanned(run, outcomes), *_limited(run)]
+    if run.request.selection is None:
+        found.append(await warehouse.read(one_field_changes_most, run.run_id, accounts=run.batcher.listed))
     found += [await warehouse.read(values_not_cast), await _not_replaced(run)]
     for warning in found:
         if warning is not None:

@@ -4,7 +4,7 @@ They depend only on the mapping and the registry of fields. No IO.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -80,6 +80,12 @@ def part_of(column: ColumnSchema, mapping: Mapping) -> Part:
     if column.name == "media_url":
         return Part.ADDRESS
     return Part.COUNT if column.type == "BIGINT" else Part.CONTENT
+
+
+def counts_and_addresses(mapping: Mapping) -> Callable[[str], bool]:
+    """Return whether a key names a count or a media URL, as a function."""
+    counts = _count_keys(mapping)
+    return lambda key: bool(counts.fullmatch(key) or _ADDRESS.fullmatch(key))
 
 
 def holds_content(column: ColumnSchema, mapping: Mapping) -> bool:

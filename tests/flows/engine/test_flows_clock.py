@@ -213,7 +213,9 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
     clock.passed += 60
     report = await stepped(tmp_path, clock, step, during=during)
     refused = not during and step < -timedelta(days=1)
-    assert (report.state, codes(report)) == ((RunState.COMPLETE, []) if refused else (state, warned))
+    # Each sync changes the same field of all items.
+    found = [code for code in codes(report) if code != "items_changed_by_one_field"]
+    assert (report.state, found) == ((RunState.COMPLETE, []) if refused else (state, warned))
     clock.off = timedelta(0)
     clock.passed += 86_400
     await ran(tmp_path, CountingApi(clock=clock, posts=12, sync=5))
