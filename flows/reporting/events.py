@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flows.reporting.findings import findings
@@ -17,6 +17,14 @@ ACCOUNTS = "gramhouse.accounts"
 FAILED = "gramhouse.run.failed"
 # Not gramhouse.run.*, because the run has not ended.
 RETRY = "gramhouse.retry"
+
+# The findings of each event.
+_CODES = {
+    ACCOUNTS: {"accounts_removed", "accounts_missing"},
+    TOKENS: {"token_expired", "token_renewed"},
+    STALE: {"stale"},
+    DRIFT: {"new_fields", "retyped_fields"},
+}
 
 # Limits of accounts named in a sentence, and of those in a payload, so that an event is small with 100,000 accounts.
 _NAMED = 20
@@ -42,10 +50,6 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
     return {name: _plain(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
-def _flag(some: object) -> str:
-    return "yes" if some else "no"
-
-
 def _event(report: RunReport, name: str, text: str, payload: Mapping[str, Any], **labels: str) -> Event:
     given = {"kind": report.kind, "scope": report.scope, "state": report.state.value, **labels}
     return Event(
@@ -61,36 +65,13 @@ def _event(report: RunReport, name: str, text: str, payload: Mapping[str, Any], 
 
 def _found(report: RunReport) -> Iterator[Event]:
     """Yield the events of what a run found."""
-    data = report.data
-    tokens = {
-        "newly_expired": [each for each in data["expired"] if each["is_new"]],
-        "recovered": data["renewed"],
-        "still_expired": [each for each in data["expired"] if not each["is_new"]],
-    }
-    stale = {each["surface"]: each["stale"] for each in data["freshness"] if each["stale"]}
-    drift = {name: [each["path"] for each in data[f"{name}_fields"]] for name in ("new", "retyped")}
-    accounts = {"removed": report.accounts_removed, "missing": report.accounts_missing}
-    for name, codes, payload, labels in (
-        (ACCOUNTS, {"accounts_removed", "accounts_missing"}, accounts, accounts),
-        (
-            TOKENS,
-            {"token_expired", "token_renewed"},
-            {
-                group: {
-                    "total": len(some),
-                    "accounts": [{name: each[name] for name in ("account_id", "ig_username")} for each in some],
-                }
-                for group, some in tokens.items()
-            },
-            tokens,
-        ),
-        (STALE, {"stale"}, {"overdue": stale}, stale),
-        (DRIFT, {"new_fields", "retyped_fields"}, drift, drift),
-    ):
-        sentences = [finding.sentence(_NAMED) for finding in findings(report) if finding.code in codes]
-        if sentences:
-            flags = {label: _flag(some) for label, some in labels.items()}
-            yield _event(report, name, " ".join(plain(each, 2 * _LONGEST) for each in sentences), payload, **flags)
+    newly = any(each["is_new"] for each in report.data["expired"])
+    for name, codes in _CODES.items():
+        if found := [finding for finding in findings(report) if finding.code in codes]:
+            labels = {"newly_expired": "yes" if newly else "no"} if name == TOKENS else {}
+            text = " ".join(plain(finding.sentence(_NAMED), 2 * _LONGEST) for finding in found)
+            payload = {"findings": [asdict(finding) | {"accounts": [*finding.accounts]} for finding in found]}
+            yield _event(report, name, text, payload, **labels)
 
 
 def events(report: RunReport, retry: str | None = None) -> tuple[Event, ...]:

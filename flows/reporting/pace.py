@@ -1,7 +1,7 @@
 """The progress of a run in words, with an estimate of the remaining time."""
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Final
 
 from rich.progress import Progress as RichProgress
@@ -18,7 +18,7 @@ _LEAST: Final = 10
 
 
 class Pace:
-    """Estimates the remaining time of a run that begins now. `seconds_left` must be called every few seconds."""
+    """Describes a run that begins now, and estimates its remaining time. `line` must be called every few seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -34,40 +34,30 @@ class Pace:
 
     def line(self, progress: Progress) -> str:
         """Return the progress, the time that has passed, and the outlook, as text."""
-        ahead = outlook(progress, self._clock.now(), self.seconds_left(progress))
-        return line(progress, self._clock.monotonic() - self._began, ahead)
+        return " · ".join(self.parts(progress, self.seconds_left(progress)))
 
-
-def line(progress: Progress, seconds: float, outlook: Iterable[str] = ()) -> str:
-    """Return the progress of a run after a number of seconds, as text."""
-    more = "" if progress.catalogue_complete else "+"
-    parts = [
-        f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts",
-        f"{progress.pages:,} pages",
-        f"{progress.items:,} records",
-    ]
-    if progress.waiting:
-        parts.append(f"{progress.waiting:,} waiting")
-    if progress.retries:
-        parts.append(f"{progress.retries:,} retried")
-    return " · ".join([*parts, f"{seconds:,.0f} s", *outlook])
-
-
-def outlook(progress: Progress, now: datetime, seconds_left: float | None) -> Iterator[str]:
-    """Yield, as text, a limit of the service, the end of active cooldowns, and the estimated remaining time, if any."""
-    if progress.allowed is not None:
-        yield f"the service allows {per_second(progress.allowed)}; pace kept"
-    # A copy, because the run updates them in another thread.
-    cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
-    if cooldowns:
-        last = max(cooldowns)
-        at = f"{last:%H:%M:%S}" if last.date() == now.date() else f"{last:%Y-%m-%d %H:%M:%S}"
-        the_last = ", the last" if len(cooldowns) > 1 else ""
-        yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {at} UTC"
-        if progress.waiting and seconds_left is not None:
-            seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
-    if seconds_left is not None:
-        yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
-        next_run = progress.next_run
-        if progress.allowed is not None and next_run and next_run < now + timedelta(seconds=seconds_left):
-            yield f"longer than its schedule allows: the next run is due at {moment(next_run)} UTC"
+    def parts(self, progress: Progress, seconds_left: float | None) -> Iterator[str]:
+        """Yield the counts, a limit of the service, the end of active cooldowns, and the remaining time, if any."""
+        now, more = self._clock.now(), "" if progress.catalogue_complete else "+"
+        yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
+        yield f"{progress.pages:,} pages"
+        yield f"{progress.items:,} records"
+        if progress.waiting:
+            yield f"{progress.waiting:,} waiting"
+        if progress.retries:
+            yield f"{progress.retries:,} retried"
+        yield f"{self._clock.monotonic() - self._began:,.0f} s"
+        if progress.allowed is not None:
+            yield f"the service allows {per_second(progress.allowed)}; pace kept"
+        # A copy, because the run updates them in another thread.
+        cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
+        if cooldowns:
+            the_last = ", the last" if len(cooldowns) > 1 else ""
+            yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {moment(max(cooldowns), seconds=True)} UTC"
+            if progress.waiting and seconds_left is not None:
+                seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
+        if seconds_left is not None:
+            yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
+            next_run = progress.next_run
+            if progress.allowed is not None and next_run and next_run < now + timedelta(seconds=seconds_left):
+                yield f"longer than its schedule allows: the next run is due at {moment(next_run)} UTC"

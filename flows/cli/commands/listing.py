@@ -1,7 +1,6 @@
 """`gramhouse accounts` and `gramhouse runs`: lists from the snapshot."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,26 +13,17 @@ from flows.cli.output.plain_table import print_rows
 from flows.cli.output.terminal import WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import load
-from flows.reporting.words import count, moment, run_title
+from flows.reporting.words import count, run_title
 from models.feeds import SURFACES
-from models.text import one_line
 
 _SQL = statements(__name__)
 
 _SURFACES = sorted(SURFACES)
 _COUNTS = ", ".join(f"count(*) FILTER (m.surface = '{each}') AS {each}" for each in _SURFACES)
 
-_REMOVED = "SELECT count(*) AS accounts, max(removed_at) AS last FROM accounts WHERE removed_at IS NOT NULL"
-
-_ROOM_FOR_SIZES = 95
-_ROOM_FOR_WHAT = 24
+_REMOVED = "SELECT count(*) FROM accounts WHERE removed_at IS NOT NULL"
 
 _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
-
-
-def _what(run: Mapping[str, Any]) -> str:
-    what = run_title(run["kind"], run["selection"])
-    return one_line(what, _ROOM_FOR_WHAT) if out.is_terminal else what
 
 
 def accounts(
@@ -48,7 +38,7 @@ def accounts(
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
         items = opened.items("account_id, surface, removed_at")
         rows = opened.query(_SQL["accounts"].format(counts=_COUNTS, items=items), [expired]).records()
-        [removed] = opened.query(_REMOVED).records()
+        [(removed,)] = opened.query(_REMOVED).rows
     if as_json:
         print_json({"accounts": rows})
         return
@@ -65,9 +55,8 @@ def accounts(
         out.print(
             f"{WARN} {count(missing, 'account')} missing from the catalogue, not marked removed: see `gramhouse status`"
         )
-    if removed["accounts"]:
-        last = f"the last on {moment(removed['last'])} UTC"
-        out.print(f"[dim]{count(removed['accounts'], 'account')} marked as removed and not shown, {last}.[/]")
+    if removed:
+        out.print(f"[dim]{count(removed, 'account')} marked as removed and not shown.[/]")
 
 
 def runs(
@@ -93,14 +82,12 @@ def runs(
     if as_json:
         print_json({"runs": rows})
         return
-    # A narrow terminal would truncate numbers, which would then be wrong.
-    sizes = ("accounts", "pages") if out.width >= _ROOM_FOR_SIZES else ()
     columns = {"began (UTC)": "started_at", "run": "run", "state": "state", "took": "took"}
-    columns |= {**{name: name for name in sizes}, "new": "added", "changed": "changed", "gone": "gone"}
+    columns |= {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}
     shown = [
         row
         | {
-            "run": _what(row),
+            "run": run_title(row["kind"], row["selection"]),
             "took": row["ended_at"] and row["ended_at"] - row["started_at"],
             "gone": None if row["removed"] is None else row["removed"] + row["expired"],
         }

@@ -101,13 +101,10 @@ def _run(run: Mapping[str, Any], title: str = "Last run", done: str = DONE) -> s
 
 def _fresh(fact: Mapping[str, Any]) -> str:
     """Return a line about a surface of which nothing is stale."""
-    accounts, surface, never = count(fact["accounts"], "account"), clean(fact["surface"]), fact["never"]
-    refreshed = f"{surface} refreshed within {span(fact['stale_after'])}"
-    if not never:
-        return f"{DONE} {accounts}: {refreshed}; the oldest is {span(fact['age_seconds'])} old"
-    if never == fact["accounts"]:
-        return f"{WARN} {accounts}: {surface} never scanned to the end"
-    return f"{WARN} {fact['accounts'] - never:,} of {accounts}: {refreshed}; {never:,} never scanned to the end"
+    never, accounts = fact["never"], fact["accounts"]
+    rest = f"{never:,} never scanned to the end" if never else f"the oldest is {span(fact['age_seconds'])} old"
+    refreshed = f"{clean(fact['surface'])} refreshed within {span(fact['stale_after'])}"
+    return f"{WARN if never else DONE} {accounts - never:,} of {count(accounts, 'account')}: {refreshed}; {rest}"
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -3,8 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -104,23 +103,6 @@ def _run(settings: Settings, api: str | None) -> None:
     err.print("Stopped.")
 
 
-@contextmanager
-def _interrupted_by_signals() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does."""
-    before = {}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        err.print("Stopped.")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def up(
     *,
     port: Annotated[
@@ -144,14 +126,17 @@ def up(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         private(settings.prefect_home)
-        with (
-            _interrupted_by_signals(),
-            lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep),
-        ):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler)
+        with lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep):
             if api is None and not port_is_free(settings.prefect_port):
                 message = f"Port {settings.prefect_port} is in use. Fix: choose another port with --port."
                 raise SettingsError(message)
             _run(settings, api)
+    except KeyboardInterrupt:
+        err.print("Stopped.")
     except Held as other:
         hint = f"kill {other.who.pid}" if other.who else "end that process"
         err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")

@@ -12,7 +12,7 @@ from flows.cli.output.terminal import out, without_control_characters
 from flows.reporting.words import moment, span
 
 # On a narrow terminal only these are wrapped or truncated; --json prints all of them.
-_NARROWED = {"account id", "description", "type"}
+_NARROWED = {"account id", "description", "run", "type"}
 
 
 def print_rows(

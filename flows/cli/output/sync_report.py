@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from humanize import naturalsize
 from rich.table import Table
 
-from connectors.warehouse.merge.run_counts import RunCounts
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out
 from flows.reporting.findings import Severity, findings
 from flows.reporting.report import landed, outcomes
@@ -17,21 +16,11 @@ _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL
 _STYLES = {Severity.ACTION: "bold", Severity.WARNING: "yellow", Severity.INFORMATION: "dim"}
 
 
-def _relation(run: RunCounts, report: RunReport) -> str:
-    """Return the relation of an earlier run to this one, as one word."""
-    if run.run_id not in report.resumed_runs:
-        return "merged"
-    return "resumed" if run.state is RunState.INTERRUPTED else "unpublished"
-
-
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     for finding in findings(report):
         yield f"[{_STYLES[finding.severity]}]{finding.severity}[/]", clean(finding.sentence())
     for run in report.resumed:
-        yield (
-            _relation(run, report),
-            f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}): {landed(run)}",
-        )
+        yield "earlier", f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}): {landed(run)}"
     if report.accounts:
         yield "listed" if report.kind == "sync" else "chosen", count(report.accounts, "account")
     if report.state is not RunState.COMPLETE:

@@ -18,8 +18,6 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
 from flows.clock import SystemClock
-from flows.reporting.pace import line
-from flows.reporting.progress import Progress
 from tests.cli_runner import Cli
 
 
@@ -335,10 +333,3 @@ def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, m
 
     monkeypatch.setattr(command_line, "app", refused)
     assert run_cli() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and retry.\n")
-
-
-def test_progress_in_words() -> None:
-    progress = Progress(accounts=1200, accounts_done=3, pages=5, items=40)
-    assert line(progress, 61) == "3 of 1,200+ accounts · 5 pages · 40 records · 61 s"
-    progress.catalogue_complete, progress.waiting, progress.retries = True, 2, 7
-    assert line(progress, 1).endswith("3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 retried · 1 s")

@@ -157,7 +157,7 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
         assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
         text = " ".join(_message(capsys).split())
         assert "2 of 3 accounts: posts refreshed within 1 d 12 h; 1 never scanned to the end" in text
-        assert "3 accounts: stories refreshed within 1 d 12 h;" in text
+        assert "3 of 3 accounts: stories refreshed within 1 d 12 h;" in text
         assert "items_rejected: 4 of 4 items have no id that gramhouse knows" in text
         assert "set media_id under [mapping] in gramhouse.toml" in text
         service.rejected = lambda request: 4 * (dict(request.params).get("surface") == "posts")
@@ -167,7 +167,7 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
         (tmp_path / file).unlink()
     shutil.rmtree(tmp_path / "raw")
     await _run(service, tmp_path)
-    assert "2 accounts: posts never scanned to the end" in _message(capsys)
+    assert "0 of 2 accounts: posts refreshed within 1 d 12 h; 2 never scanned to the end" in _message(capsys)
 
 
 async def test_a_failed_run_is_recorded_and_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

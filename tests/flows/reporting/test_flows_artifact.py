@@ -2,12 +2,11 @@
 
 from datetime import timedelta
 
-import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token as Part
 
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
-from flows.reporting.artifact import bar, markdown
+from flows.reporting.artifact import markdown
 from models.runs import OutcomeKind, RunState
 from tests.flows.reports import START, failure, fresh, hostile, report, run, stale, tokens
 
@@ -82,26 +81,18 @@ def test_the_page_shows_resumed_runs_and_the_reason_of_a_backfill() -> None:
     assert "Scanned: `anna: posts`, because `they asked`\n\n|" in page
 
 
-def test_the_last_runs_are_drawn_to_one_scale() -> None:
+def test_the_last_runs_are_a_table() -> None:
     runs = [
         run(items=12_000, seconds=100.0),
         run(items=6_000, seconds=None, state="interrupted", started_at=START - timedelta(days=1)),
         run(items=0, seconds=50.0, selection="stories"),
     ]
-    rows = markdown(report({"last_runs": runs})).replace("\N{NO-BREAK SPACE}", " ").splitlines()[-3:]
+    rows = markdown(report({"last_runs": runs})).splitlines()[-3:]
     assert rows == [
-        "| 2026-03-01 02:15 | sync | complete | █████ 1 min 40 s | █████ 12,000 | 40 | 7 |",
-        "| 2026-02-28 02:15 | sync | **interrupted** |  | ██▌ 6,000 | 40 | 7 |",
-        "| 2026-03-01 02:15 | `stories` | complete | ██▌ 50 s | 0 | 40 | 7 |",
+        "| 2026-03-01 02:15 | sync | complete | 1 min 40 s | 12,000 | 40 | 7 |",
+        "| 2026-02-28 02:15 | sync | **interrupted** |  | 6,000 | 40 | 7 |",
+        "| 2026-03-01 02:15 | `stories` | complete | 50 s | 0 | 40 | 7 |",
     ]
-
-
-@pytest.mark.parametrize(
-    ("value", "most", "drawn"),
-    [(0, 0, ""), (0, 10, ""), (0.001, 10, "▏"), (5, 10, "██▌"), (10, 10, "█████"), (9.99, 10, "█████")],
-)
-def test_bars(value: float, most: float, drawn: str) -> None:
-    assert bar(value, most) == drawn
 
 
 def test_a_surface_without_a_scan_has_no_age() -> None:

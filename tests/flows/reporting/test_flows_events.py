@@ -34,32 +34,24 @@ def test_tokens_are_reported_with_names_and_labels() -> None:
     expired = [*tokens("anna", "ben"), *tokens("dora", is_new=False)]
     _, message = events(report({"expired": expired, "renewed": tokens("carl")}))
     assert message.name == "gramhouse.tokens"
-    labels = {name: message.labels[f"gramhouse.{name}"] for name in ("newly_expired", "recovered", "still_expired")}
-    assert labels == {"newly_expired": "yes", "recovered": "yes", "still_expired": "yes"}
+    assert message.labels["gramhouse.newly_expired"] == "yes"
     assert message.payload["sentence"] == (
         "3 access tokens expired, 2 of them newly (anna, ben, dora). Fix: the owner must reconnect the account; the"
         " next sync then fetches its media. 1 access token renewed: syncs fetch the media again (carl)."
     )
-    assert message.payload["newly_expired"] == {
-        "total": 2,
-        "accounts": [
-            {"account_id": "id of anna", "ig_username": "anna"},
-            {"account_id": "id of ben", "ig_username": "ben"},
-        ],
-    }
+    assert [finding["accounts"] for finding in message.payload["findings"]] == [["anna", "ben", "dora"], ["carl"]]
 
 
 def test_tokens_that_were_expired_before_match_no_alarm() -> None:
     _, message = events(report({"expired": tokens("dora", is_new=False)}))
-    assert (message.labels["gramhouse.newly_expired"], message.labels["gramhouse.recovered"]) == ("no", "no")
+    assert message.labels["gramhouse.newly_expired"] == "no"
     assert message.payload["sentence"].startswith("1 access token expired (dora). Fix: ")
 
 
 def test_a_sentence_names_twenty_and_the_payload_fifty() -> None:
     run, message = events(report({"expired": tokens(*(f"user_{n}" for n in range(60)))}))
     assert "user_19 and 40 more)." in message.payload["sentence"]
-    assert message.payload["newly_expired"]["total"] == 60
-    assert len(message.payload["newly_expired"]["accounts"]) == 50
+    assert len(message.payload["findings"][0]["accounts"]) == 50
     assert len(run.payload["findings"][0]["accounts"]) == 50
 
 
@@ -112,19 +104,16 @@ def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
 def test_stale_surfaces_are_reported_by_name() -> None:
     _, message = events(report(stale("anna", "ben")))
     assert message.name == "gramhouse.stale"
-    assert message.labels["gramhouse.posts"] == "yes"
-    assert "gramhouse.stories" not in message.labels
     assert message.payload["sentence"].startswith("2 of 100 accounts: posts not refreshed within 1 d 12 h;")
-    assert message.payload["overdue"] == {"posts": 2}
+    assert message.payload["findings"][0]["accounts"] == ["anna", "ben"]
 
 
 def test_drift_is_reported_with_the_fields() -> None:
     _, message = events(report({"new_fields": fields("/mood"), "retyped_fields": fields("/views")}))
     assert message.name == "gramhouse.drift"
-    assert (message.labels["gramhouse.new"], message.labels["gramhouse.retyped"]) == ("yes", "yes")
     assert message.payload["sentence"] == ("1 new field: /mood (VARCHAR). 1 retyped field: /views (VARCHAR).")
     _, message = events(report({"retyped_fields": fields("/views")}))
-    assert (message.labels["gramhouse.new"], message.payload["new"]) == ("no", [])
+    assert [finding["code"] for finding in message.payload["findings"]] == ["retyped_fields"]
 
 
 def test_a_run_without_a_report_emits_a_failure_without_a_scope() -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from flows.reporting.pace import Pace, line, outlook
+from flows.reporting.pace import Pace
 from flows.reporting.progress import Progress
 from tests.clocks import START, VirtualClock
 
@@ -26,23 +26,31 @@ async def test_the_estimate_follows_the_last_minute_of_a_complete_catalogue() ->
 
 
 def test_cooldowns_and_time_left_in_words() -> None:
+    pace = Pace(VirtualClock())
+
+    def outlook(progress: Progress, seconds_left: float | None) -> list[str]:
+        return [*pace.parts(progress, seconds_left)][3 + (progress.waiting > 0) :][1:]
+
     progress = Progress(accounts=8, catalogue_complete=True)
-    assert list(outlook(progress, START, None)) == []
-    assert list(outlook(progress, START, 250.4)) == ["about 4 min 10 s left"]
-    assert list(outlook(progress, START, 3)) == ["less than 10 s left"]
+    assert outlook(progress, None) == []
+    assert outlook(progress, 250.4) == ["about 4 min 10 s left"]
+    assert outlook(progress, 3) == ["less than 10 s left"]
     progress.cooldowns = {"over": START, "a": START + timedelta(minutes=5)}
-    assert list(outlook(progress, START, None)) == ["1 cooldown until 02:20:00 UTC"]
+    assert outlook(progress, None) == ["1 cooldown until 2026-03-01 02:20:00 UTC"]
     progress.cooldowns["b"] = START + timedelta(days=1)
-    words = ["2 cooldowns, the last until 2026-03-02 02:15:00 UTC", "about 20 s left"]
-    assert list(outlook(progress, START, 20)) == words
+    assert outlook(progress, 20) == ["2 cooldowns, the last until 2026-03-02 02:15:00 UTC", "about 20 s left"]
     progress.waiting = 1
-    assert list(outlook(progress, START, 20))[1] == "about 5 min left", "a scan that waits is not over before its wait"
+    assert outlook(progress, 20)[1] == "about 5 min left", "a scan that waits is not over before its wait"
     progress = Progress(catalogue_complete=True, allowed=59.6, next_run=START + timedelta(hours=1))
-    assert list(outlook(progress, START, 3000)) == [
-        "the service allows about 60 requests/s; pace kept",
-        "about 50 min left",
-    ]
-    assert list(outlook(progress, START, 4000))[-1] == (
+    assert outlook(progress, 3000) == ["the service allows about 60 requests/s; pace kept", "about 50 min left"]
+    assert outlook(progress, 4000)[-1] == (
         "longer than its schedule allows: the next run is due at 2026-03-01 03:15 UTC"
     )
-    assert line(progress, 1, words).endswith(f" · 1 s · {words[0]} · {words[1]}")
+
+
+def test_counts_in_words() -> None:
+    progress = Progress(accounts=1200, accounts_done=3, pages=5, items=40)
+    assert Pace(VirtualClock()).line(progress) == "3 of 1,200+ accounts · 5 pages · 40 records · 0 s"
+    progress.catalogue_complete, progress.waiting, progress.retries = True, 2, 7
+    line = Pace(VirtualClock()).line(progress)
+    assert line == "3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 retried · 0 s"
