@@ -257,8 +257,7 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str
             settings.key(),
             clock=clock,
             concurrency=task.concurrency,
-            certificates=network.certificates,
-            proxy=network.proxy,
+            network=network,
             paths=task.paths,
         )
         async with api:

@@ -216,8 +216,7 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
                 key,
                 clock=clock,
                 concurrency=settings.concurrency + 1,
-                certificates=network.certificates,
-                proxy=network.proxy,
+                network=network,
                 paths=settings.page_paths(),
             )
         )
