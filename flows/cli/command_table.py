@@ -78,6 +78,10 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
             module="snapshot",
             context_settings={"ignore_unknown_options": True},
         ),
+        "changes": Command(
+            "List what the last run found, or the runs since then: new, changed, removed and returned items.",
+            "gramhouse changes --since 2d --account nasa --values",
+        ),
         "explain": Command(
             "Show what is known of one item or account, in order of time, and why an item is or is not removed.",
             "gramhouse explain nasa",

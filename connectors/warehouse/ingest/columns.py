@@ -1,12 +1,16 @@
 """Generates the SQL that reads a table's columns from cells, without IO."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from connectors.warehouse.ingest.layout import Cell
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import EXACT, LISTS, JsonType
 from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, Metric, TableSchema
+
+if TYPE_CHECKING:
+    # Publishing, which needs the comparison of columns, does not import pyarrow.
+    from connectors.warehouse.ingest.layout import Cell
 
 _COUNT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+(\\.0+)?') THEN TRY_CAST({0} AS BIGINT) END"
 
@@ -31,7 +35,7 @@ def text_of(value: str, sql_type: str) -> str:
     return f"{value}::VARCHAR" if sql_type in ("BIGINT", "BOOLEAN") else value
 
 
-def _no_object(cell: Cell) -> list[str]:
+def _no_object(cell: "Cell") -> list[str]:
     """Return conditions that exclude empty values, and objects and lists, which have their own columns."""
     if cell.type.endswith("[]"):
         return ["false"]
@@ -46,15 +50,15 @@ def _no_object(cell: Cell) -> list[str]:
     return [f"{cell.name} {condition}" for condition, json_types in found.items() if json_types]
 
 
-def _is_there(cell: Cell) -> str:
+def _is_there(cell: "Cell") -> str:
     return " AND ".join([f"{cell.name} IS NOT NULL", *_no_object(cell)])
 
 
-def _is_value(cell: Cell) -> str:
+def _is_value(cell: "Cell") -> str:
     return f"{_is_there(cell)} AND {cell.name} <> ''" if cell.type == "VARCHAR" else _is_there(cell)
 
 
-def _reading(cell: Cell, how: Reading) -> str:
+def _reading(cell: "Cell", how: Reading) -> str:
     is_there = " AND ".join(_no_object(cell))
     if how is Reading.TIMESTAMP:
         value = cell.time or "NULL::TIMESTAMPTZ"
@@ -65,7 +69,7 @@ def _reading(cell: Cell, how: Reading) -> str:
     return f"CASE WHEN {is_there} THEN {value} END" if is_there else value
 
 
-def _column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
+def _column_value(column: ColumnSchema, cells: Mapping[str, "Cell"]) -> str:
     """Return the expression of a column's value, given a row of cells."""
     found = [cells[path] for path in column.paths if path in cells]
     if not found:
@@ -76,12 +80,12 @@ def _column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
     return cell.time or cell.name if column.type == READING_TYPES[Reading.TIMESTAMP] else cell.name
 
 
-def columns_select(schema: TableSchema, cells: Mapping[str, Cell]) -> str:
+def columns_select(schema: TableSchema, cells: Mapping[str, "Cell"]) -> str:
     """Return the select list of a schema's columns, given a row of cells; each entry begins with a comma."""
     return "".join(f", {_column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)
 
 
-def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
+def media_id_of(paths: Sequence[str], cells: Mapping[str, "Cell"]) -> str:
     """Return the expression of an item's id, as `id_in` finds it: the first of these paths with a valid id."""
     texts = [text_of(cells[path].name, cells[path].type) for path in paths if path in cells]
     # Objects, lists and empty text are not valid ids.
@@ -113,7 +117,7 @@ def counts_of(metrics: Sequence[Metric], row: str) -> str:
 
 
 def checks(
-    cells: Mapping[str, Cell], mapped: Sequence[ColumnMapping], ids: Sequence[str]
+    cells: Mapping[str, "Cell"], mapped: Sequence[ColumnMapping], ids: Sequence[str]
 ) -> Mapping[tuple[str, JsonType], str]:
     """Return conditions on a row of cells, by path and JSON type: if one is true, the path has a value of that type.
 

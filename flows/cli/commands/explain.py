@@ -29,7 +29,7 @@ Record = dict[str, Any]
 _SQL = statements(__name__)
 
 # Columns of media_history that are not content.
-_OF_VERSIONS = {"account_id", "surface", "media_id", "ig_username", "valid_from", "valid_to", "raw_landed"}
+_OF_VERSIONS = {"account_id", "surface", "media_id", "ig_username", "valid_from", "valid_to", "raw_landed", "run_seq"}
 
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
@@ -120,7 +120,7 @@ def with_runs(events: list[Record], runs: Sequence[Record]) -> list[Record]:
     return [{"run_id": run_at(event["at"]), **event} for event in events]
 
 
-def _relations(opened: Snapshot, table: str) -> dict[str, str]:
+def relations(opened: Snapshot, table: str) -> dict[str, str]:
     """Return what the queries read for the items of a table: the items, their versions and their counts."""
     if table == MEDIA:
         return {"resource": table, "items": MEDIA, "versions": f"{MEDIA}_history", "counts": f"{MEDIA}_metrics"}
@@ -138,10 +138,10 @@ def _relations(opened: Snapshot, table: str) -> dict[str, str]:
 
 
 def _item(opened: Snapshot, table: str, key: Sequence[str], *, with_raw: bool) -> Record:
-    relations = _relations(opened, table)
+    read = relations(opened, table)
 
     def rows(name: str) -> list[Record]:
-        return opened.query(_SQL[name].format(**relations), key).records()
+        return opened.query(_SQL[name].format(**read), key).records()
 
     versions, counts = rows("versions"), rows("counts")
     received = rows("raw") if with_raw else []
@@ -166,7 +166,8 @@ def _account(opened: Snapshot, account_id: str, settings: Settings, *, now: date
     }
 
 
-def _pair(change: Mapping[str, object]) -> str:
+def pair(change: Mapping[str, object]) -> str:
+    """Return a value before and after a change side by side; of long texts, the parts around the first difference."""
     texts = ["nothing" if value is None else one_line(str(value)) for value in change.values()]
     # Long texts that differ at their ends would look the same.
     equal = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
@@ -176,7 +177,7 @@ def _pair(change: Mapping[str, object]) -> str:
 
 def _text(event: Record) -> str:
     of_event = {**event.get("changes", {}), **event.get("counts", {})}
-    pairs = ", ".join(f"{name}: {_pair(change)}" for name, change in of_event.items())
+    pairs = ", ".join(f"{name}: {pair(change)}" for name, change in of_event.items())
     scan = ""
     if event["event"] == "scan":
         scan = (

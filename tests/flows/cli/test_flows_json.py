@@ -79,7 +79,7 @@ def test_every_command_answers_a_wrong_setting_with_one_object(
 
 
 @pytest.mark.parametrize(
-    "command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query", "explain"]
+    "command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query", "explain", "changes"]
 )
 def test_missing_settings_are_one_json_object(run_cli: Cli, command: str) -> None:
     code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))

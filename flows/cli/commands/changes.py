@@ -1,0 +1,171 @@
+"""`gramhouse changes`: what runs found of items and accounts, from the snapshot."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.statements import statements
+from flows.cli.commands.explain import pair, relations
+from flows.cli.options import AsJson, SnapshotFile
+from flows.cli.output.terminal import clean, out, print_json
+from flows.cli.snapshot_download import current_snapshot
+from flows.clock import SystemClock
+from flows.config.errors import SettingsError
+from flows.config.settings import load
+from flows.reporting.reader import Reader
+from flows.reporting.words import count, join, moment, run_title
+from models.feeds import FEEDS
+
+Record = dict[str, Any]
+
+_SQL = statements(__name__)
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+_WITHOUT_COLUMNS = "children, or fields without a column"
+
+_SHOWN = 100
+_NO_LIMIT = 2**63 - 1
+
+
+def since_time(text: str, now: datetime) -> datetime:
+    """Return the time that `--since` means: so long before now, or a date (UTC); no IO. Raises SettingsError."""
+    try:
+        if found := re.fullmatch(r"(\d+)([mhdw])", text.strip()):
+            return now - timedelta(**{_UNITS[found[2]]: int(found[1])})
+        at = datetime.fromisoformat(text.strip())
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        message = f"--since {text!r} is not a time. Fix: use 2d, 36h or 90m, or a date such as 2026-03-01."
+        raise SettingsError(message) from None
+
+
+def _item(row: Mapping[str, object]) -> tuple[object, ...]:
+    return row["account_id"], row["surface"], row["media_id"]
+
+
+def with_values(changes: Sequence[Record], versions: Sequence[Record], counts: Sequence[Record]) -> list[Record]:
+    """Return the changes with `values`: of each column and count, the value before the run and after it; no IO.
+
+    `versions` are in the order of time; their `run_seq` is that of the run that found the next one.
+    """
+    of_items: dict[object, list[Record]] = defaultdict(list)
+    counted: dict[object, Record] = defaultdict(dict)
+    for version in versions:
+        of_items[_item(version)].append(version)
+    for row in counts:
+        counted[*_item(row), row["run_seq"]][row["metric"]] = {"old": row["old"], "new": row["new"]}
+
+    def values(change: Record) -> Record:
+        found: Record = {}
+        if change["change"] == "changed":
+            of_item = of_items[_item(change)]
+            ended = [at for at, one in enumerate(of_item) if one["valid_to"] and one["run_seq"] == change["run_seq"]]
+            if ended:
+                old, new = of_item[ended[0]], of_item[ended[-1] + 1]
+                found = {name: {"old": old[name], "new": new[name]} for name in change["columns"]}
+        return found | (counted[*_item(change), change["run_seq"]] if change["change"] != "new" else {})
+
+    return [change | {"values": values(change)} for change in changes]
+
+
+def _with_values(opened: Snapshot, reader: Reader, changes: Sequence[Record]) -> list[Record]:
+    # Items stay when the entry of their feed is removed.
+    names = {FEEDS[each["surface"]].table for each in changes if each["surface"] in FEEDS}
+    tables = [relations(opened, table) for table in sorted(names)]
+    versions, counts = (
+        [row for each in tables for row in reader.records(_SQL[name].format(**each))] for name in ("versions", "counts")
+    )
+    return with_values(changes, versions, counts)
+
+
+def _text(change: Mapping[str, Any]) -> str:
+    if change["change"] == "renamed":
+        return pair({"old": change["old_ig_username"], "new": change["new_ig_username"]})
+    columns = change.get("columns")
+    values = dict.fromkeys(columns or ()) | change.get("values", {})
+    named = (f"{name}: {pair(value)}" if value else name for name, value in values.items())
+    return join(", ", (columns == [] and _WITHOUT_COLUMNS, *named))
+
+
+def _by_run(rows: Sequence[Record]) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = defaultdict(list)
+    for row in rows:
+        found[row["run_seq"]].append(row)
+    return found
+
+
+def _lines(found: Mapping[str, list[Record]], numbers: Sequence[Record]) -> Iterator[str]:
+    of_runs, counted = _by_run([*found["account_changes"], *found["changes"]]), _by_run(numbers)
+    for run in found["runs"]:
+        title = f"{run_title(run['kind'], run['selection'])}, began {moment(run['started_at'])} UTC"
+        counts = ", ".join(f"{each['items']:,} {each['change']}" for each in counted[run["seq"]])
+        yield f"[bold]Run {run['seq']}[/] ({clean(title)}): {counts or 'no changes of items'}"
+        for change in of_runs[run["seq"]]:
+            name = change["ig_username"] or change["account_id"]
+            what = join(" ", (name, change.get("surface"), change.get("media_id")))
+            text = clean(join("  ", (what, _text(change))))
+            yield f"  [dim]{moment(change['changed_at'], seconds=True)}[/]  {change['change']:<13}  {text}"
+
+
+def changes(
+    *,
+    since_run: Annotated[
+        int | None, typer.Option(help="Of this run (`seq` in runs) and all later ones.", min=1, max=1_000_000_000)
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
+    ] = None,
+    account: Annotated[
+        list[str] | None, typer.Option("--account", help="Only this account (name or id); may be repeated.")
+    ] = None,
+    values: Annotated[bool, typer.Option("--values", help="Also the values before and after.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(help="Number of changes to list. Default: 100, or all with --json.", min=1, max=1_000_000_000),
+    ] = None,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what the last run found, or the runs since then: new, changed, removed and returned items.
+
+    An item has one line for each run and kind of change, and so has an account: new, renamed, token_expired, active,
+    removed, returned.
+    """
+    if since_run is not None and since is not None:
+        message = "--since-run and --since exclude each other. Fix: use one of them."
+        raise SettingsError(message)
+    these = "seq = (SELECT max(seq) FROM runs)" if since_run is None else f"seq >= {since_run}"
+    if since is not None:
+        these = f"started_at >= TIMESTAMPTZ '{since_time(since, SystemClock().now())}'"
+    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+        reader = Reader(opened, account or ())
+        reader.set(most=limit or (_NO_LIMIT if as_json else _SHOWN))
+        found = {"runs": reader.records(_SQL["runs"].format(these=these)), "changes": [], "account_changes": []}
+        numbers: list[Record] = []
+        if found["runs"]:
+            seqs = [run["seq"] for run in found["runs"]]
+            opened.query(f"SET VARIABLE run_seqs = {seqs}")
+            reader.set(first_run=min(seqs))
+            reader.records(_SQL["listed"])
+            numbers = [] if as_json else reader.records(_SQL["counts_by_run"])
+            found |= {name: reader.records(_SQL[name]) for name in ("changes", "account_changes")}
+            if values:
+                found["changes"] = _with_values(opened, reader, found["changes"])
+    if as_json:
+        print_json(found)
+        return
+    if not found["runs"]:
+        out.print("No such run: `gramhouse runs` lists the last ones." if since_run or since else "No run yet.")
+    for line in _lines(found, numbers):
+        # Not wrapped, because an id that is split over two lines cannot be copied.
+        out.print(line, soft_wrap=True)
+    total, listed = sum(each["items"] for each in numbers), len(found["changes"])
+    if listed < total:
+        out.print(f"The newest {listed:,} of {count(total, 'change')}. List all with `--limit {total}`.")

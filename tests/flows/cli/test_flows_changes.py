@@ -1,0 +1,115 @@
+"""The command `gramhouse changes`."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.snapshot.publish import publish
+from flows.cli.commands import changes as module
+from flows.cli.commands.changes import since_time
+from flows.config.errors import SettingsError
+from models.partition import CATALOGUE, Partition, media
+from models.runs import RunState
+from tests.cli_runner import Cli
+from tests.clocks import VirtualClock
+from tests.warehouse.rig import BEN, POSTS, Item, Rig, Scan, account, at, in_memory
+
+ONE: Item = {"id": "1", "caption": "one", "like_count": 1}
+TWO: Item = {"id": "2", "like_count": 1, "children": [{"id": "c"}]}
+
+
+def run(rig: Rig, hour: float, *scanned: tuple[Partition, list[Item]]) -> None:
+    run_id = f"run-{hour}"
+    with rig.connection.begin():
+        ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(), version="1")
+        ledger.end(rig.connection, run_id, RunState.COMPLETE, now=at(hour + 1))
+    for partition, items in scanned:
+        rig.land(Scan(partition, f"{partition} {hour}", at(hour), run_id).page(items, at(hour), last=True))
+    rig.merge()
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("changes") / "s.duckdb"
+    with in_memory() as connection:
+        rig = Rig(connection)
+        run(rig, 0, (CATALOGUE, [account(), account(BEN, name="ben")]), (POSTS, [ONE, TWO, {"id": "3"}]))
+        run(rig, 24, (POSTS, [ONE | {"caption": "two", "like_count": 2}, TWO | {"like_count": 5}, {"id": "3"}]))
+        run(rig, 48, (CATALOGUE, [account(name="ann"), account(BEN, name="ben")]), (media(BEN, "posts"), [ONE]),
+            (POSTS, [ONE | {"caption": "three"}, TWO | {"like_count": 5, "children": []}]))  # fmt: skip
+        publish(connection, path, at=at(49), version="1")
+    return path
+
+
+@pytest.fixture
+def changes(snapshot: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> Cli:
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
+    monkeypatch.setattr(module, "SystemClock", lambda: VirtualClock(at(50)))
+    return run_cli
+
+
+def found(changes: Cli, *arguments: str) -> dict[str, Any]:
+    code, out, err = changes("changes", "--json", *arguments)
+    assert (code, err) == (0, "")
+    read: dict[str, Any] = json.loads(out)
+    return read
+
+
+def test_the_changes_of_the_last_run_are_listed(changes: Cli) -> None:
+    code, out, err = changes("changes")
+    assert (code, err) == (0, "")
+    assert [" ".join(line.split()[2:]) for line in out.splitlines()[1:]] == [
+        "renamed ann anna → ann",
+        "changed ann posts 1 caption",
+        "changed ann posts 2 children, or fields without a column",
+        "new ben posts 1",
+    ]
+    assert out.startswith("Run 3 (sync, began 2026-03-03 02:00 UTC): 2 changed, 1 new\n")
+
+
+def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
+    since = found(changes, "--since-run", "2", "--values", "--account", "ann")
+    assert [(each["run_seq"], each["media_id"], each["change"], each["values"]) for each in since["changes"]] == [
+        (3, "1", "changed", {"caption": {"old": "two", "new": "three"}, "like_count": {"old": 2, "new": 1}}),
+        (3, "2", "changed", {}),
+        (2, "1", "changed", {"caption": {"old": "one", "new": "two"}, "like_count": {"old": 1, "new": 2}}),
+        (2, "2", "counted", {"like_count": {"old": 1, "new": 5}}),
+    ]  # fmt: skip
+    assert [run["seq"] for run in since["runs"]] == [3, 2]
+    out = changes("changes", "--since-run", "2", "--values")[1]
+    assert "1  caption: one → two, like_count: 1 → 2\n" in out
+    assert "2  like_count: 1 → 5\n" in out
+
+
+def test_since_selects_the_runs_that_began_since_then(changes: Cli) -> None:
+    for since, runs in (("26h", [3, 2]), ("1d", [3]), ("60m", []), ("2026-03-01", [3, 2, 1])):
+        assert [run["seq"] for run in found(changes, "--since", since)["runs"]] == runs
+    assert changes("changes", "--since", "60m")[:2] == (0, "No such run: `gramhouse runs` lists the last ones.\n")
+    assert since_time(" 2026-03-01T04:00:00+02:00", at(0)) == at(0)
+    for wrong in ("2", "2x", "999999999w", "yesterday", ""):
+        with pytest.raises(SettingsError, match="is not a time"):
+            since_time(wrong, at(0))
+
+
+def test_the_list_is_limited_and_says_so(changes: Cli) -> None:
+    out = changes("changes", "--since-run", "1", "--limit", "2")[1]
+    assert out.endswith("The newest 2 of 8 changes. List all with `--limit 8`.\n")
+    assert len(found(changes, "--since-run", "1")["changes"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--since-run", "1", "--since", "2d"], "--since-run and --since exclude each other. Fix:"),
+        (["--account", "annn"], "has no account 'annn'. Did you mean ann? Fix:"),
+        (["--since-run", "0"], "--since-run"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(changes: Cli, arguments: list[str], message: str) -> None:
+    code, out, err = changes("changes", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
