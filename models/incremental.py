@@ -24,6 +24,9 @@ FUTURE = timedelta(days=1)
 # Consecutive full scans that must find posts in order before recent scans rely on it: initially, and after a violation.
 PROOFS, PROOFS_AGAIN = 1, 2
 
+# The age, in refresh intervals, at which a full scan that a budget defers is reported, and at which it is made anyway.
+OVERDUE, FORCED = 2.0, 4.0
+
 LOOKBACK_WINDOW = timedelta(days=28)
 FULL_REFRESH_EVERY = timedelta(days=7)
 
@@ -117,13 +120,34 @@ class ClosedScan:
     is_ordered: bool
     full_share: float
 
+    @property
+    def is_eligible(self) -> bool:
+        """Whether a recent scan may follow."""
+        return self.is_ordered and self.pages >= LEAST_PAGES
+
+    def age(self, now: datetime, every: timedelta) -> float:
+        """Return the age of the last full scan, in refresh intervals."""
+        return (now - self.complete_at) / every
+
+    def full_due_at(self, every: timedelta) -> datetime:
+        """Return when the next full scan is due."""
+        return self.complete_at + every * self.full_share
+
+    def is_full_due(self, now: datetime, every: timedelta) -> bool:
+        """Whether the next full scan is due."""
+        return now >= self.full_due_at(every)
+
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """How a run decides between full and recent scans; `at` is when the run began."""
+    """How a run decides between full and recent scans; `at` is when the run began.
+
+    Of the full scans that are due, it makes those whose age, in refresh intervals, is at least `least_age`.
+    """
 
     at: datetime
     every: timedelta = FULL_REFRESH_EVERY
+    least_age: float = 0.0
 
 
 def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> FullReason | None:
@@ -134,7 +158,25 @@ def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> Full
         return FullReason.MODE
     if not closed.is_ordered:
         return FullReason.UNPROVED
-    if closed.pages < LEAST_PAGES:
+    if not closed.is_eligible:
         return FullReason.SHORT
-    due_at = closed.complete_at + incremental.every * closed.full_share
-    return FullReason.DUE if incremental.at >= due_at else None
+    at, every = incremental.at, incremental.every
+    is_taken = closed.is_full_due(at, every) and closed.age(at, every) >= incremental.least_age
+    return FullReason.DUE if is_taken else None
+
+
+def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:
+    """Return the least age of due full scans that are made, so that they take at most `budget` requests.
+
+    `due` has the age, in refresh intervals, and the number of pages of each due scan. The oldest come first. The first
+    one, and all of age `FORCED` or more, are made regardless of the budget. If `budget` is None, all are made.
+    """
+    if budget is None:
+        return 0.0
+    pages, least = 0, FORCED
+    for number, (age, takes) in enumerate(sorted(due, reverse=True)):
+        pages += takes
+        if number and pages > budget:
+            return min(least, FORCED)
+        least = age
+    return 0.0

@@ -214,6 +214,12 @@ class Settings(BaseModel):
         le=366,
         description="Days after which an incremental sync fetches all posts of an account again.",
     )
+    full_refresh_budget: int | None = Field(
+        None,
+        ge=1,
+        le=10**9,
+        description="Maximum number of requests of such full scans in one run, the oldest first; by default no limit.",
+    )
     engine: Literal["local", "dask"] = Field(
         "local", description="Where accounts are scanned: local, in the process of the run; dask, by Dask workers."
     )

@@ -80,6 +80,7 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
         mode=settings.sync_mode,
         lookback=timedelta(days=settings.lookback_window),
         full_refresh_every=timedelta(days=settings.full_refresh_every),
+        full_refresh_budget=settings.full_refresh_budget,
         hide=settings.hide,
         base_url=None if settings.base_url is None else normalized(settings.base_url),
         page_size=settings.page_size,

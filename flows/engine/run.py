@@ -16,6 +16,7 @@ from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.run_counts import RunCounts, of_runs
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.account_ids import listed_spellings
+from connectors.warehouse.runs.closed_scans import full_scans_due
 from connectors.warehouse.runs.progress import cooldowns, seen
 from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
@@ -34,7 +35,7 @@ from flows.reporting.recording import STOPPED, Recording, recorded, short
 from flows.reporting.words import count
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
-from models.incremental import Incremental
+from models.incremental import Incremental, least_age
 from models.page_items import post_reader
 from models.runs import RunState
 from models.selection import NothingChosen, Selection
@@ -141,9 +142,7 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
     resumed = await _begin(request, warehouse, progress.run_id, now)
-    mapping = await warehouse.read(read_mapping)
-    is_full = request.kind == "backfill" or request.mode == "full_refresh"
-    incremental = None if is_full else Incremental(now, request.full_refresh_every)
+    mapping, incremental = await warehouse.read(read_mapping), await _incremental(request, warehouse, now)
     scans = ScanContext(
         request,
         Beginning(progress.run_id, now, resumed, mapping, incremental),
@@ -231,3 +230,11 @@ def _resuming(last: RunCounts) -> str:
     if last.state is RunState.INTERRUPTED:
         return f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
     return f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
+
+
+async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:
+    """Return how the run decides between full and recent scans of posts; None: all are full."""
+    if request.kind == "backfill" or request.mode == "full_refresh":
+        return None
+    due = await warehouse.read(full_scans_due, now=now, every=request.full_refresh_every)
+    return Incremental(now, request.full_refresh_every, least_age(due, request.full_refresh_budget))

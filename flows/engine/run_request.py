@@ -23,8 +23,9 @@ class RunRequest:
     right. Without `keep_runs` no old run is deleted. `report` is the HTML report that each publication renews.
 
     A sync with `mode` incremental scans posts down to known ones older than `lookback`, and in full every
-    `full_refresh_every`. A backfill is always full. After `max_requests` requests a sync defers the rest. `schedule` is
-    the one of such syncs. The snapshot is published without the columns to `hide`.
+    `full_refresh_every`; these full scans take at most `full_refresh_budget` requests per run. A backfill is always
+    full. After `max_requests` requests a sync defers the rest. `schedule` is the one of such syncs. The
+    snapshot is published without the columns to `hide`.
 
     `base_url` is the service's address, as normalized by `connectors.source.base_url.normalized`; None: the warehouse
     is not bound to a service. `max_wait` is the time in seconds that a run waits for cooldowns of a rate-limit scope.
@@ -45,6 +46,7 @@ class RunRequest:
     mode: SyncMode = "full_refresh"
     lookback: timedelta = LOOKBACK_WINDOW
     full_refresh_every: timedelta = FULL_REFRESH_EVERY
+    full_refresh_budget: int | None = None
     max_requests: int | None = None
     schedule: Schedule | None = None
     hide: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
 from models.checkpoint import RunKind
+from models.incremental import OVERDUE
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 _SQL = statements(__name__)
@@ -89,7 +90,7 @@ def _data(reader: Reader, runs: Sequence[str], run_id: str | None) -> Data:
 
     With a `run_id`, only accounts that this run scanned or skipped can have an expired token.
     """
-    reader.set(runs=runs, run_id=run_id)
+    reader.set(runs=runs, run_id=run_id, overdue=OVERDUE)
     return {name: reader.records(query) for name, query in _SQL.items()}
 
 

@@ -15,6 +15,7 @@ from models.incremental import (
     FullReason,
     Incremental,
     Post,
+    least_age,
     read_page,
     why_full,
 )
@@ -154,3 +155,22 @@ def test_a_scan_is_recent_unless_a_reason_requires_a_full_one(
 
 def test_without_the_mode_each_scan_is_full() -> None:
     assert why_full(CLOSED, None) is FullReason.MODE
+
+
+def test_a_budget_defers_the_younger_full_scans() -> None:
+    due = replace(CLOSED, complete_at=NOW - 2 * EVERY)
+    assert why_full(due, Incremental(NOW, EVERY, 2.0)) is FullReason.DUE
+    assert why_full(due, Incremental(NOW, EVERY, 2.1)) is None
+
+
+@pytest.mark.parametrize(
+    ("budget", "least"),
+    [(None, 0.0), (1000, 0.0), (35, 0.0), (34, 1.2), (20, 1.5), (5, 3.0)],
+)
+def test_the_oldest_full_scans_come_first_and_one_is_always_made(budget: int | None, least: float) -> None:
+    assert least_age([(1.1, 10), (3.0, 10), (1.2, 5), (1.5, 10)], budget) == least
+
+
+def test_full_scans_that_are_far_overdue_exceed_the_budget() -> None:
+    assert least_age([(9.0, 10), (8.0, 10), (5.0, 10), (4.0, 10), (1.0, 10)], 10) == 4.0
+    assert least_age([], 10) == 0.0

@@ -277,15 +277,22 @@ MUTANTS = (
     Mutant(
         "full scans are never due",
         "models/incremental.py",
-        "return FullReason.DUE if incremental.at >= due_at else None",
+        "return FullReason.DUE if is_taken else None",
         "return None",
+        ("tests/models/test_incremental.py",),
+    ),
+    Mutant(
+        "a budget defers full scans for ever",
+        "models/incremental.py",
+        "            return min(least, FORCED)\n",
+        "            return least\n",
         ("tests/models/test_incremental.py",),
     ),
     Mutant(
         "a scan of few pages may be recent",
         "models/incremental.py",
-        "closed.pages < LEAST_PAGES",
-        "closed.pages < 0",
+        "and self.pages >= LEAST_PAGES",
+        "and self.pages >= 0",
         ("tests/models/test_incremental.py", "tests/flows/engine/test_flows_incremental.py"),
     ),
     Mutant(
@@ -312,8 +319,8 @@ MUTANTS = (
     Mutant(
         "a backfill stops at what is known",
         "flows/engine/run.py",
-        'request.kind == "backfill" or request.mode',
-        "request.mode",
+        'if request.kind == "backfill" or request.mode',
+        "if request.mode",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(

@@ -1,7 +1,7 @@
 """The last closed scans of each partition: written by merges, read by scans."""
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import of_all_items
@@ -17,7 +17,7 @@ SELECT
     account_id, surface, seq, complete_at, greatest(complete_at, recent_at), pages,
     coalesce(item_order = '{NEWEST_FIRST}', false), full_share
 FROM core.completed_scans
-WHERE list_contains({list(SURFACES)}, surface) AND account_id IN (SELECT unnest(?::VARCHAR[]))
+WHERE list_contains({list(SURFACES)}, surface)
 """  # noqa: S608 - constant names
 
 # The most known items of a feed that a scan receives: enough to recognize where they begin.
@@ -38,8 +38,20 @@ GROUP BY m.account_id, m.surface
 
 def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[Partition, ClosedScan]:
     """Return the last closed scan of each feed of these accounts, as far as merged."""
-    rows = connection.db.execute(_CLOSED, [list(account_ids)]).fetchall()
+    query = f"{_CLOSED} AND account_id IN (SELECT unnest(?::VARCHAR[]))"
+    rows = connection.db.execute(query, [list(account_ids)]).fetchall()
     return {media(account_id, surface): ClosedScan(*row) for account_id, surface, *row in rows}
+
+
+def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
+    """Return age (in refresh intervals) and pages of each full scan that is due, for active accounts."""
+    accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
+    is_due = f"item_order = '{NEWEST_FIRST}' AND complete_at <= ?::TIMESTAMPTZ - to_seconds(? * full_share)"
+    query = f"{_CLOSED} AND account_id IN ({accounts}) AND {is_due}"
+    rows = connection.db.execute(query, [now, every.total_seconds()]).fetchall()
+    found = [ClosedScan(*row) for _, _, *row in rows]
+    due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
+    return [(scan.age(now, every), scan.pages) for scan in due]
 
 
 def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[tuple[str, str], datetime]:

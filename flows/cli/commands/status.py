@@ -44,7 +44,7 @@ FROM ({grouped("FROM last_outcomes")}) ORDER BY scans DESC, outcome, error_code
 """  # noqa: S608 - our own statement
 
 # The rows about the data that --json has.
-_DATA = ("freshness", "stale", "undecided", "recent", "gaps")
+_DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
 
 _COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
@@ -81,7 +81,7 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
         "interrupted": "interrupted" in ends or (other is not None and other.state is RunState.INTERRUPTED),
         "failed": "failed" in ends or bool(codes & set(LOST)) or (other is not None and other.state is RunState.FAILED),
         "warning": any(each["makes_partial"] for each in found["warnings"]),
-        **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown")},
+        **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
         "status_file": state.is_damaged,
         "snapshot_log": found.get("snapshot_problem") is not None,
         "unfinished_erasure": found["unfinished_erasure"] is not None,
@@ -218,8 +218,8 @@ def status(
     """Show what is fresh, stale, expired, deferred, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
-    failed or interrupted scans, a warning, removals that are undecided for too long, a cooldown of more than a
-    day, an interrupted `gramhouse forget`, or a damaged status file or snapshot.
+    failed or interrupted scans, a warning, removals that are undecided for too long, an overdue full scan, a cooldown
+    of more than a day, an interrupted `gramhouse forget`, or a damaged status file or snapshot.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
+from flows.reporting.findings import findings
 from flows.reporting.report import sentence
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
@@ -159,7 +160,7 @@ async def test_a_backfill_is_always_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-async def test_full_scans_spread_over_the_days(tmp_path: Path) -> None:
+async def test_full_scans_spread_over_the_days_and_keep_to_a_budget(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, *(daily(100) for _ in range(14)))
     runs.service.seconds_each = 1.0
     full: list[int] = []
@@ -169,6 +170,10 @@ async def test_full_scans_spread_over_the_days(tmp_path: Path) -> None:
     assert full[0] == 14
     assert all(count < 10 for count in full[1:])
     assert sum(full[1:8]) == 14 == sum(full[8:15])
+    runs.clock.days(20)
+    assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 == 3
+    runs.clock.days(20)
+    assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 >= 11
 
 
 async def test_requests_are_counted(tmp_path: Path) -> None:
@@ -215,6 +220,18 @@ async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_
         surfaces.append([asked["surface"] for asked in params if "surface" in asked])
     # Otherwise the stories of a partly scanned account would be read in every run.
     assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
+
+
+@pytest.mark.parametrize("both_ways", ["here"], indirect=True)
+async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, *(daily(100) for _ in range(3)))
+    runs.service.seconds_each = 1.0
+    await runs.sync()
+    runs.clock.days(15)
+    report = await runs.sync(full_refresh_budget=1)
+    [overdue] = [finding for finding in findings(report) if finding.code == "full_overdue"]
+    assert len(overdue.accounts) == 2
+    assert report.state is RunState.COMPLETE
 
 
 @pytest.mark.long

@@ -97,11 +97,13 @@ def test_an_expired_token_is_an_action_for_the_owner() -> None:
 
 def test_the_state_of_the_data() -> None:
     rejected = {"account_id": "1", "ig_username": "anna", "surface": "posts", "removals_undecided_since": START}
+    overdue = {"account_id": "2", "ig_username": "ben", "complete_at": START}
     gap = {"account_id": "3", "ig_username": None, "surface": "posts"}
     data: dict[str, list[dict[str, Any]]] = {
         **stale("anna", "ben"),
         "undecided": [rejected],
         "recent": [{}],
+        "full_overdue": [overdue],
         "gaps": [gap],
         "quarantine": [{"reason": "no id.", "records": 9}, {"reason": "other", "records": 3}],
         "new_fields": fields("/mood", "/b", "/c", "/d", "/e", "/f"),
@@ -110,6 +112,7 @@ def test_the_state_of_the_data() -> None:
     assert [(code, each.severity) for code, each in found.items()] == [
         ("stale", ACTION),
         ("removals_undecided", ACTION),
+        ("full_overdue", ACTION),
         ("gap", WARNING),
         ("quarantine", WARNING),
         ("mapping_pending", WARNING),
@@ -121,6 +124,7 @@ def test_the_state_of_the_data() -> None:
         " Fix: `gramhouse sync`."
     )
     assert "since 2026-03-01 02:15 UTC" in found["removals_undecided"].text
+    assert found["full_overdue"].fix == "increase GRAMHOUSE_FULL_REFRESH_BUDGET"
     assert found["gap"].accounts == ("3",)
     assert found["quarantine"].text == "12 records in quarantine: no id"
     assert found["new_fields"].text.endswith("/e (VARCHAR) and 1 more")

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
-from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, known_items
+from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, full_scans_due, known_items
 from models.checkpoint import ScanState
 from models.partition import media
-from tests.warehouse.rig import ANNA, POSTS, Item, Rig, Row, Scan, at
+from tests.warehouse.rig import ANNA, POSTS, Item, Rig, Row, Scan, account, at
 
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 SCAN = """
@@ -78,6 +79,16 @@ def test_a_new_mapping_makes_the_next_scan_full(rig: Rig) -> None:
         forget_order(rig.connection)
     assert scan_of(rig)[:5] == (at(0), None, None, None, 1)
     assert rig.rows("SELECT DISTINCT order_broken_by FROM ops.checkpoints") == [("",)]
+
+
+def test_full_scans_are_due_by_their_share_of_the_interval(rig: Rig) -> None:
+    rig.catalogue("c", 0, [account()])
+    scan(rig, "a", 0, posts(10))
+    rig.do("UPDATE core.completed_scans SET pages = 12, full_share = 0.5 WHERE surface = 'posts'")
+    every = timedelta(hours=100)
+    with rig.connection.begin():
+        assert full_scans_due(rig.connection, now=at(49.9), every=every) == []
+        assert full_scans_due(rig.connection, now=at(50), every=every) == [(0.5, 12)]
 
 
 def test_first_full_scans_of_one_day_get_different_shares_of_the_interval(rig: Rig) -> None:
