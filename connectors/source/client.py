@@ -2,7 +2,9 @@
 
 import asyncio
 import math
+import ssl
 from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Final, Self, cast
@@ -17,7 +19,7 @@ from connectors.source.body import BodyError, BoundedBody
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, client_error
-from connectors.source.network import Network
+from connectors.source.network import Proxy
 from connectors.source.redaction import Redaction
 from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
@@ -33,6 +35,8 @@ _MAX_REFUSAL_BYTES: Final = 256 * 1024
 # The headers that are read. Any of them may be shown or stored.
 _HEADERS: Final = ("content-type", "date", "location", "retry-after", "x-correlation-id")
 
+_REDIRECT: Final = "redirect"
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -46,10 +50,10 @@ class Timeouts:
 class ApiClient:
     """Sends each request once. Use it as an async context manager.
 
-    Requests go to the transport directly, without a client of httpx: nothing follows redirects, or uses cookies or
-    environment variables, which could send the API key to another server. `concurrency` limits the connections,
-    `max_body_bytes` the size of a response after decompression. A proxy of `network` is only used for https, which
-    hides the key from it. `paths` are the places of the list and the cursor in a media page.
+    It follows no redirects and uses no cookies or environment variables: each could send the API key to another server.
+    `concurrency` limits the connections, `max_body_bytes` the size of a response after decompression. `certificates`
+    replaces the public certificates. `proxy` is only used for https, which hides the key from it. `paths` are the
+    places of the list and the cursor in a media page.
 
     Raises ValueError when the base URL or the key is invalid.
     """
@@ -64,7 +68,8 @@ class ApiClient:
         concurrency: int = 16,
         timeout: Timeouts | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
-        network: Network | None = None,
+        certificates: ssl.SSLContext | None = None,
+        proxy: Proxy | None = None,
         paths: PagePaths = DEFAULT_PATHS,
     ) -> None:
         self._paths = paths
@@ -74,21 +79,27 @@ class ApiClient:
         self._redaction = Redaction(api_key)
         self._clock = clock
         self._timeout = timeout or Timeouts()
-        secure, network = self._base_url.scheme == "https", network or Network()
-        self._proxy = network.proxy if secure else None
-        self._transport = transport or aiohttp_transport(
-            secure=secure, concurrency=concurrency, certificates=network.certificates, proxy=self._proxy
+        secure = self._base_url.scheme == "https"
+        self._proxy = proxy if secure else None
+        self._http = httpx.AsyncClient(
+            transport=transport
+            or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
+            event_hooks={"response": [_keep_redirect]},
+            follow_redirects=False,
+            trust_env=False,
         )
         self._max_body_bytes = max_body_bytes
 
     async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
+        await self._http.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
+        await self._http.__aexit__(kind, error, trace)
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
@@ -107,12 +118,13 @@ class ApiClient:
         try:
             # A slow trickle of bytes never reaches the read timeout, so the whole attempt is limited too.
             async with asyncio.timeout(self._timeout.total) as attempt:
-                answer = await self._transport.handle_async_request(outgoing)
+                answer = await self._http.send(outgoing, stream=True)
                 try:
                     return answer, await self._body(answer, attempt)
                 finally:
                     await answer.aclose()
         except _CAUGHT as error:
+            answer = answer or outgoing.extensions.get(_REDIRECT)
             if answer is not None and answer.status_code != 200:
                 # An error response without its body still has a status and Retry-After.
                 return answer, b""
@@ -120,8 +132,8 @@ class ApiClient:
 
     def _outgoing(self, request: ApiRequest) -> httpx.Request:
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
-        limits = {"timeout": {"connect": self._timeout.connect, "read": self._timeout.read}}
-        return httpx.Request("GET", f"{self._base}{request.path}?{query}", headers=self._headers, extensions=limits)
+        # Not `build_request`, which adds headers of httpx.
+        return httpx.Request("GET", f"{self._base}{request.path}?{query}", headers=self._headers)
 
     async def _body(self, answer: httpx.Response, attempt: asyncio.Timeout) -> bytes:
         body = BoundedBody(answer.headers.get("content-encoding", ""), self._max_body_bytes)
@@ -129,7 +141,7 @@ class ApiClient:
         end, read = attempt.when() or math.inf, self._timeout.read
         # aiohttp drops its own read timeout when it closes a connection because of malformed chunks.
         attempt.reschedule(min(end, clock() + read))
-        # The raw stream, because httpx's decoders have no size limit.
+        # The raw stream, because httpx's decoders have no size limit. `AsyncClient.send` ensures that it has this type.
         async for piece in cast("httpx.AsyncByteStream", answer.stream):
             body.add(piece)
             attempt.reschedule(min(end, clock() + read))
@@ -162,6 +174,12 @@ class ApiClient:
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
+
+
+async def _keep_redirect(answer: httpx.Response) -> None:
+    # httpx parses the target of a redirect even if it does not follow it, and raises when that fails.
+    if answer.has_redirect_location:
+        answer.request.extensions[_REDIRECT] = answer
 
 
 def _headers(api_key: SecretStr) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """How the service is reached according to the environment: through which proxy, and with which certificates."""
 
+import ipaddress
 import os
 import re
 import ssl
@@ -22,6 +23,7 @@ _ADDRESS = re.compile(
     r"((?P<login>.*)@)?(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(:(?P<port>[0-9]{1,5}))?(/[^@]*)?",
     re.IGNORECASE | re.ASCII,
 )
+_WITH_PORT = re.compile(r"(\[[^]]*\]|[^:]*):([0-9]{1,5})")
 
 # The names under which OpenSSL looks for certificates in a folder.
 _HASHED = re.compile(r"[0-9a-f]{8}\.[0-9]+")
@@ -98,9 +100,23 @@ def _proxy(host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """Return whether an entry of NO_PROXY covers a host: `*`, or a domain or an address, with a port or not."""
-    name = re.sub(r"[][]", "", entry).lower().removeprefix("*").strip(".")
-    return entry == "*" or (bool(name) and any(each.endswith(f".{name}") for each in (f".{host}", f".{host}:{port}")))
+    """Return whether an entry of NO_PROXY covers a host: `*`, a domain, an address or a network, with a port or not."""
+    if entry == "*":
+        return True
+    name = entry.lower()
+    if found := _WITH_PORT.fullmatch(name):
+        if int(found[2]) != port:
+            return False
+        name = found[1]
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        domain = name.removeprefix("*").strip(".")
+        return bool(domain) and f".{host}".endswith(f".{domain}")
+    try:
+        return address in ipaddress.ip_network(name.replace("[", "").replace("]", ""), strict=False)
+    except ValueError:
+        return False
 
 
 def _authorization(login: str | None) -> str | None:

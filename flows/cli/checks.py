@@ -108,7 +108,7 @@ async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Mapp
 
     found: list[Finding] = []
     check = "API"
-    client = ApiClient(address, key, clock=SystemClock(), network=network)
+    client = ApiClient(address, key, clock=SystemClock(), certificates=network.certificates, proxy=network.proxy)
     try:
         async with client:
             response = await client.send(accounts_request(None, 50))

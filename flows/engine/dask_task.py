@@ -257,7 +257,8 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str
             settings.key(),
             clock=clock,
             concurrency=task.concurrency,
-            network=network,
+            certificates=network.certificates,
+            proxy=network.proxy,
             paths=task.paths,
         )
         async with api:

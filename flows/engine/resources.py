@@ -217,7 +217,8 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
                 key,
                 clock=clock,
                 concurrency=settings.concurrency + 1,
-                network=network,
+                certificates=network.certificates,
+                proxy=network.proxy,
                 paths=settings.page_paths(),
             )
         )

@@ -10,7 +10,6 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import Response, accounts_request
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.network import Network
 from tests.clocks import VirtualClock
 from tests.conformance.large_responses import SWOLLEN, sent
 from tests.conformance.outcomes import OUTCOMES, Outcome, Then
@@ -31,7 +30,7 @@ REQUEST = accounts_request(None, 50)
 # Generous, because the machine may be busy; nothing here is expected to time out.
 PATIENT = Timeouts(connect=60.0, read=60.0, total=60.0)
 HASTY = Timeouts(connect=60.0, read=60.0, total=0.3)
-NETWORK = Network(certificates=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 PAUSES: dict[str | None, Callable[[bytes], int] | None] = {None: None, "head": head_of, "answer": answer_of}
 NEXT = {
     Then.AGAIN: {Disposition.RETRY},
@@ -65,7 +64,7 @@ async def test_each_response_has_its_outcome_and_the_next_is_read(one: Outcome) 
     key, patience = SecretStr(KEY), HASTY if one.timed else PATIENT
     async with (
         served(sent(one.name), closes=one.closes, pause=PAUSES[one.pause]) as (server, elsewhere),
-        ApiClient(server.url, key, clock=CLOCK, timeout=patience, network=NETWORK) as client,
+        ApiClient(server.url, key, clock=CLOCK, timeout=patience, certificates=NO_CERTIFICATES) as client,
     ):
         if one.then is Then.LANDS:
             response = await client.send(REQUEST)

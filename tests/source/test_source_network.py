@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.network import Network, Proxy, read_network
+from connectors.source.network import Proxy, read_network
 from tests.clocks import WakefulClock
 from tests.private_network import BASE_URL, HOST, create_authority, private_network
 from tests.source.test_source_client import KEY, REQUEST, Stage, everything_shown, http, saying
@@ -112,12 +112,14 @@ def test_loopback_is_never_reached_through_a_proxy(url: str) -> None:
         (SERVICE, "example.com.evil.example", False),
         (SERVICE, ". : [ ] / % -", False),
         (SERVICE, "fe80::/10,10.0.0.0/8,::,[::1]:443,1/2/3,10.0.0.0/99", False),
-        ("https://10.1.2.3", "fe80::1, 10.1.2.3", True),
+        ("https://10.1.2.3", "10.0.0.0/8", True),
+        ("https://10.1.2.3", "2.3", False),
+        ("https://[fe80::1]", "fe80::/10", True),
         ("https://[fe80::1]", "[fe80::1]:443", True),
-        ("https://[fe80::1]", "[fe80::1]:444", False),
+        ("https://[fe80::1]", "10.0.0.0/8,fd00::/8", False),
     ],
 )
-def test_no_proxy_lists_domains_and_addresses(url: str, exceptions: str, *, is_direct: bool) -> None:
+def test_no_proxy_lists_domains_addresses_and_networks(url: str, exceptions: str, *, is_direct: bool) -> None:
     for name in ("no_proxy", "NO_PROXY"):
         assert (_proxy(url, {"ALL_PROXY": "http://proxy:1", name: exceptions}) is None) is is_direct
 
@@ -176,7 +178,8 @@ async def test_a_proxy_gets_its_credentials_and_not_the_key(tmp_path: Path, *, i
             SecretStr(KEY),
             clock=WakefulClock(),
             concurrency=1,
-            network=found,
+            certificates=found.certificates,
+            proxy=found.proxy,
         ) as client:
             for _ in range(3):
                 assert (await client.send(REQUEST)).page.items == 1
@@ -194,7 +197,7 @@ async def _failure(network_url: str, certificates: ssl.SSLContext | None = None)
     proxy = read_network(BASE_URL, {"HTTPS_PROXY": network_url}).proxy
     patience = Timeouts(connect=1, read=1, total=2)
     async with ApiClient(
-        BASE_URL, SecretStr(KEY), clock=WakefulClock(), timeout=patience, network=Network(proxy, certificates)
+        BASE_URL, SecretStr(KEY), clock=WakefulClock(), timeout=patience, certificates=certificates, proxy=proxy
     ) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
