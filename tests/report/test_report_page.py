@@ -159,29 +159,6 @@ def test_engagement_by_day_equals_the_view(snapshot: Path, weeks: int) -> None:
     assert found == expected
 
 
-def test_a_gain_counts_from_the_last_count_before_the_days_shown(snapshot: Path, tmp_path: Path) -> None:
-    """All runs but the last are before the first day shown."""
-
-    def long_ago(db: duckdb.DuckDBPyConnection) -> None:
-        db.execute(
-            "UPDATE media_metrics SET observed_at = observed_at - INTERVAL 300 DAYS"
-            " WHERE observed_at < (SELECT date_trunc('day', snapshot_at) FROM published)"
-        )
-
-    other = rewritten(snapshot, tmp_path / "long_ago.duckdb", long_ago)
-    [(gained,)] = answer(
-        other,
-        "SELECT sum(likes_gained)::BIGINT FROM engagement_by_day WHERE day = (SELECT snapshot_at::DATE FROM published)",
-    )
-    [newest, *_] = table(page(other, weeks=1).html, "Engagement by day")
-    assert int(newest[1].replace(",", "")) == gained > 0
-
-
-def test_a_day_without_a_run_is_a_gap_and_not_zero(snapshot: Path) -> None:
-    rows = table(page(snapshot, weeks=1).html, "Engagement by day")
-    assert [row[1] == "no run" for row in rows] == [False] * 3 + [True] * 4
-
-
 def test_top_posts_are_relative_to_their_account(snapshot: Path) -> None:
     rows = table(page(snapshot).html, "Posts with the most likes relative")
     times = [float(row[3]) for row in rows]
@@ -190,12 +167,6 @@ def test_top_posts_are_relative_to_their_account(snapshot: Path) -> None:
     assert times[0] == round(most, 1)
     names = [row[0] for row in rows]
     assert max(map(names.count, names)) <= 3
-
-
-def test_hours_are_those_of_best_hour(snapshot: Path) -> None:
-    rows = table(page(snapshot).html, "Hours of the week")
-    expected = answer(snapshot, "SELECT relative_likes, posts, accounts FROM best_hour")
-    assert sorted(row[1:] for row in rows) == sorted([f"{times:.2f}", *map(str, counts)] for times, *counts in expected)
 
 
 def test_removed_posts_and_stories_are_listed(snapshot: Path, tmp_path: Path) -> None:
@@ -215,17 +186,6 @@ def test_removed_posts_and_stories_are_listed(snapshot: Path, tmp_path: Path) ->
         " FROM stories_by_day GROUP BY day",
     ):
         assert message[str(day)] == fates
-
-
-def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
-    html = page(snapshot).html
-    figures = re.findall(r"<figure>(.*?)</figure>", html, re.DOTALL)
-    # Charts with the same axis share one table.
-    without = [re.findall(r"<h3>(.*?)</h3>", found)[0] for found in figures if "<table>" not in found]
-    shared = ["Outcomes by run", "Requests", "Duration", "Likes gained by day", "Comments gained by day"]
-    assert without == [*shared, "Posts published by day", "How recent posts grew"]
-    for caption in ("The last 30 runs", "Engagement by day", "Best posts of the last 28 days"):
-        assert table(html, caption)
 
 
 def test_one_account_alone(snapshot: Path) -> None:

@@ -1,7 +1,6 @@
 """Each publish updates the configured report; its errors do not fail the run."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,14 +42,7 @@ async def test_a_run_renews_the_report(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"report    {target}" in capsys.readouterr().out
 
 
-async def test_no_report_is_made_unless_one_is_named(tmp_path: Path) -> None:
-    found = await run(tmp_path, None)
-    assert found.report is None
-    assert json.loads(to_json(found))["report"] is None
-    assert not any(name.endswith(".html") for name in os.listdir(tmp_path))  # noqa: PTH208
-
-
-@pytest.mark.parametrize("name", ["folder", "notes.txt", "notes.txt/page.html"])
+@pytest.mark.parametrize("name", ["folder", "notes.txt/page.html"])
 async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
     tmp_path: Path, said: list[str], name: str
 ) -> None:
@@ -63,17 +55,6 @@ async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
     assert line.startswith("The report was not updated: ")
     assert "Fix:" in line
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-async def test_a_bug_in_the_page_is_reported_in_one_line(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("flows.reporting.page.write.make", broken)
-    assert (await run(tmp_path, tmp_path / "page.html")).state is RunState.COMPLETE
-    assert said == ["The report was not updated: ZeroDivisionError"]
 
 
 async def test_publish_renews_it_by_the_setting(
@@ -93,7 +74,7 @@ async def test_publish_renews_it_by_the_setting(
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith(MARK)
 
 
-@pytest.mark.parametrize("address", ["ftp://x.example/", "https://x.example/) [y](z", "report.html", "https://a b"])
+@pytest.mark.parametrize("address", ["ftp://x.example/", "https://x.example/) [y](z"])
 def test_an_invalid_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_REPORT_URL", address)
     with pytest.raises(SettingsError, match=r"^GRAMHOUSE_REPORT_URL: it is not a web address"):

@@ -49,10 +49,6 @@ def test_columns_are_stacked_and_as_high_as_their_values() -> None:
     assert "<title>two\ngood: 3</title>" in drawing
 
 
-def test_one_failure_among_many_is_seen() -> None:
-    assert _heights(columns("n", [_row("one", good=100_000, bad=1)], KINDS), "trouble") == [1.5]
-
-
 def test_a_missing_run_is_drawn_as_a_gap_and_not_as_zero() -> None:
     drawing = columns("n", [_row("one", likes=None), _row("two", likes=0)], {"likes": "c1"})
     assert drawing.count('class="gap"') == 1
@@ -65,16 +61,6 @@ def test_negative_values_are_drawn_below_zero() -> None:
     up, down = (float(y) for y in re.findall(r'y="([\d.]+)" height="[\d.]+" class="c1"', drawing))
     [height, _] = _heights(drawing, "c1")
     assert down == pytest.approx(up + height, abs=0.2)
-
-
-def test_an_incomplete_run_has_a_mark_above_its_column() -> None:
-    drawing = columns("n", [_row("one", good=1, is_bad=True), _row("two", good=1, is_bad=False)], KINDS, marks="is_bad")
-    assert drawing.count('class="mark">!</text>') == 1
-
-
-def test_charts_without_data_are_empty() -> None:
-    assert columns("n", [], KINDS).startswith("<svg")
-    assert lines("n", [{"name": "a", "style": "c1", "points": []}], x_most=2, x_labels=("0", "2")).count("<path") == 0
 
 
 def test_a_heat_map_marks_cells_with_few_values_and_missing_cells() -> None:

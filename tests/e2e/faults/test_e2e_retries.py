@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from flows.orchestration.processes import free_port
-from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess, killed_on_exit
+from tests.e2e.processes import TIMEOUT, Operator, killed_on_exit
 
 pytestmark = pytest.mark.e2e
 
@@ -27,10 +27,3 @@ def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) ->
     assert "Traceback" not in out + err
     # The attempt itself had ended: it failed, and was not interrupted.
     assert operator.inside("SELECT state FROM core.runs") == [("failed",)]
-
-
-def test_a_wrong_key_is_not_retried(operator: Operator, service: SandboxProcess) -> None:
-    service.forget()
-    message = operator.run("sync", "--retries", "3", code=1, GRAMHOUSE_API_KEY="wrong")
-    assert "Retry" not in message.stderr
-    assert len(service.requests()) == 1

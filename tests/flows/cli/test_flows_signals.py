@@ -155,10 +155,3 @@ def test_a_run_has_time_to_close_until_the_second_signal(folder: Path) -> None:
             process.wait(3)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 143
-
-
-def test_a_background_command_of_a_shell_ignores_ctrl_c(folder: Path) -> None:
-    with begun(folder, before="import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)") as process:
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 143

@@ -119,7 +119,7 @@ def test_a_warehouse_leaves_the_bucket_of_another_one(
     assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "sales.duckdb"])
+@pytest.mark.parametrize("name", ["notes.txt", pytest.param("sales.duckdb", marks=pytest.mark.long)])
 def test_a_download_replaces_no_other_file(
     run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

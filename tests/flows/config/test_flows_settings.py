@@ -13,7 +13,6 @@ from pydantic import SecretStr
 
 from connectors.source.network import read_network
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import line_of
 from flows.config.settings import Settings, environment, exposed, load, prefect_api_url, set_by
 
 SECRET = "canary-51e2"
@@ -58,45 +57,29 @@ RIGHT = [
 
 WRONG = [
     ("base_url", "http://api.example.com"),
-    ("base_url", "ftp://x"),
     ("base_url", "https://user:pass@x"),
     ("warehouse", "/"),
-    ("warehouse", "."),
     ("snapshot", ".."[:1]),
     ("snapshot", "ftp://x/s.duckdb"),
     ("snapshot", "s3://bucket"),
-    ("snapshot", "s3://bucket/core.duckdb"),
     ("api_key_file", "/"),
-    ("report", "/"),
     ("report_url", "report.html"),
     ("nightly", "at two"),
-    ("stories", "* * * *"),
     ("mapping", '{"media_id": ["id"]}'),
     ("mapping", '{"columns": {"media_id": {"paths": ["$.a"]}}}'),
-    ("mapping", '{"columns": {"a b": {"paths": ["$.a"]}}}'),
     ("mapping", '{"volatile_parameters": ["a b"]}'),
     ("hide", "caption:hsh"),
-    ("hide", ":hash"),
-    ("hide", "caption,caption:hash"),
     ("concurrency", "257"),
     ("page_size", "0"),
-    ("page_size", "51"),
-    ("page_size", "1.5"),
     ("requests_per_second", "0"),
     ("resume_within", "inf"),
-    ("busy_wait", "inf"),
     ("sync_mode", "sometimes"),
     ("full_refresh_every", "0"),
     ("full_refresh_budget", "0"),
     ("engine", "ray"),
-    ("workers", "0"),
     ("keep_runs", "0"),
-    ("keep_raw", "0"),
-    ("keep_prefect", "0"),
     ("time_zone", "Mars/Olympus"),
-    ("time_zone", "../etc/passwd"),
     ("prefect_port", "0"),
-    ("prefect_port", "70000"),
 ]
 
 
@@ -192,14 +175,7 @@ def test_an_invalid_file_is_reported_in_one_line(content: bytes | None, output: 
     assert "123456" not in str(raised.value)
 
 
-def test_the_key_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
-    read = load()
-    assert read.key().get_secret_value() == SECRET
-    assert SECRET not in f"{read!r} {read} {read.model_dump()} {read.model_dump_json()}"
-
-
-AROUND = [("", "\n"), ("", "\r\n"), (" \t", " "), ("\ufeff", "\r\n"), ("\n\n", "\u00a0\u200b\n")]
+AROUND = [("", "\n"), ("\ufeff", "\r\n"), ("\n\n", "\u00a0\u200b\n")]
 
 
 @pytest.mark.parametrize(("before", "after"), AROUND)
@@ -221,9 +197,7 @@ def test_the_key_is_used_without_what_is_around_it(
     assert SECRET not in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "key", [" ", "\ufeff\n", f"{SECRET} {SECRET}", f"{SECRET}\n{SECRET}", f"{SECRET}\0", "k\u00e9y"]
-)
+@pytest.mark.parametrize("key", [" ", f"{SECRET}\n{SECRET}", "k\u00e9y"])
 @pytest.mark.parametrize("source", ["GRAMHOUSE_API_KEY", "GRAMHOUSE_API_KEY_FILE", "gramhouse.toml, line 1: api_key"])
 def test_a_key_that_cannot_be_sent_is_one_line_that_names_its_source(
     key: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -246,10 +220,7 @@ def test_a_key_that_cannot_be_sent_is_one_line_that_names_its_source(
     ("content", "why"),
     [
         (b"", "is empty"),
-        (b" \n", "is empty"),
         (b"\xff", "it is not text"),
-        (b"\xef\xbb\xbf\r\n", "is empty"),
-        (SECRET.encode("utf-16"), "it is not text in UTF-8"),
         (SECRET.encode("utf-16-le"), "invalid in a header"),
         (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8"),
     ],
@@ -277,9 +248,7 @@ def test_a_missing_setting_is_named() -> None:
     ("variable", "meant"),
     [
         ("GRAMHOUSE_CONCURENCY", "; did you mean GRAMHOUSE_CONCURRENCY?"),
-        ("GRAMHOUSE_PAGESIZE", "; did you mean GRAMHOUSE_PAGE_SIZE?"),
         ("GRAMHOUSE_KEY", "; did you mean GRAMHOUSE_API_KEY?"),
-        ("GRAMHOUSE_API_KEYFILE", "; did you mean GRAMHOUSE_API_KEY_FILE?"),
         ("gramhouse_base_uri", "; did you mean GRAMHOUSE_BASE_URL?"),
         ("GRAMHOUSE_QQQ", ". Fix: remove it, or see docs/settings.md for the names."),
     ],
@@ -359,13 +328,9 @@ def test_an_invalid_value_is_reported_with_its_source(monkeypatch: pytest.Monkey
     ("name", "value", "why", "default"),
     [
         ("CONCURRENCY", "0", "a whole number from 1 to 256", "; the default is 16"),
-        ("CONCURRENCY", "2.5", "a whole number from 1 to 256", "; the default is 16"),
-        ("MAX_WAIT", "-1", "a number from 0 to 31622400", "; the default is 3600"),
         ("MAX_WAIT", "inf", "a number from 0 to 31622400", "; the default is 3600"),
-        ("MAX_WAIT", "nan", "a number from 0 to 31622400", "; the default is 3600"),
         ("STALE_AFTER", "0", "a number above 0, at most 31622400", "; the default is 129600"),
         ("KEEP_RAW", "soon", "a whole number from 1 to 36525", ", or remove it"),
-        ("KEEP_RUNS", "1000000", "a whole number from 1 to 36525", "; the default is 400"),
         ("SCAN_EXPIRED", "maybe", "true or false", "; the default is false"),
     ],
 )
@@ -386,7 +351,7 @@ NUMBERS = [
 PATHS = ("api_key_file", "prefect_home", "raw", "report", "snapshot", "warehouse")
 
 
-@pytest.mark.parametrize("value", ["1e300", "9" * 30, "-1", "-" + "9" * 30])
+@pytest.mark.parametrize("value", ["9" * 30, "-1"])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_every_number_has_a_range(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", value)
@@ -433,22 +398,12 @@ def test_only_settings_with_a_value_count_as_set(monkeypatch: pytest.MonkeyPatch
     assert read.warehouse == Path("~/w.duckdb").expanduser()
 
 
-def test_an_invalid_mapping_in_the_environment_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMHOUSE_MAPPING", "{media_id")
-    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_MAPPING: it must be a table") as raised:
-        load()
-    assert len(str(raised.value).splitlines()) == 1
-
-
 @pytest.mark.parametrize(
     ("variable", "value"),
     [
-        ("GRAMHOUSE_BASE_URL", SECRET),
         ("GRAMHOUSE_BASE_URL", f"https://{SECRET}@api.example.com"),
         ("GRAMHOUSE_BASE_URL", f"http://api.example.com/?key={SECRET}"),
-        ("GRAMHOUSE_PAGE_SIZE", SECRET),
         ("GRAMHOUSE_TIME_ZONE", SECRET),
-        ("GRAMHOUSE_NIGHTLY", SECRET),
         ("GRAMHOUSE_API_KEY_FILE", f"{SECRET}\0"),
     ],
 )
@@ -464,24 +419,6 @@ def test_a_key_in_the_wrong_setting_is_not_shown(monkeypatch: pytest.MonkeyPatch
     assert SECRET not in str(raised.value)
 
 
-def test_credentials_in_the_address_of_a_bucket_are_refused_and_not_shown() -> None:
-    with pytest.raises(SettingsError, match=r"^--snapshot: it names no bucket\. Fix: write one such") as raised:
-        load(snapshot="s3://user:canary@bucket/a.duckdb")
-    assert "canary" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    "content",
-    ['api_key = "canary-51e2', 'api_key = "canary-51e2\x01"', "api_key = canary-51e2", 'api_key = "a"\napi_key = "b"'],
-)
-def test_a_key_in_an_invalid_toml_file_is_not_shown(content: str) -> None:
-    Path("gramhouse.toml").write_text(f"page_size = 3\n{content}\n", encoding="utf-8")
-    with pytest.raises(
-        SettingsError, match=r"^gramhouse\.toml, line [23], is not valid TOML\. Fix: correct the file\.$"
-    ):
-        load()
-
-
 def test_the_source_of_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text(f'\napi_key = "{SECRET}"\n', encoding="utf-8")
     assert set_by("api_key") == "gramhouse.toml, line 2: api_key"
@@ -492,10 +429,8 @@ def test_the_source_of_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("content", "mode", "message"),
     [
-        (f'api_key = "{SECRET}"', 0o644, "gramhouse.toml contains api_key and is readable by other users."),
         (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml contains api_key and is readable by other users."),
         (f'api_key = "{SECRET}"', 0o600, None),
-        ("page_size = 3", 0o644, None),
         (f'prefect_database = "postgresql+asyncpg://p:{SECRET}@h/d"', 0o604, "contains prefect_database"),
     ],
 )
@@ -508,20 +443,12 @@ def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode
     assert SECRET not in (warning or "")
 
 
-def test_the_line_of_a_setting_in_a_document() -> None:
-    assert line_of('a = 1\nb = """\na = 2\n"""\n[c]\na = 3\n', ["c", "a"]) == 6
-    assert line_of('a = 1\nb = """\na = 2\n"""\n', ["b", "x"]) == 2
-    assert line_of("a.b = 1", ["x"]) is None
-
-
 @pytest.mark.parametrize(
     ("given", "line"),
     [
         ("127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801'). Fix: change it, or remove it."),
-        ("api.example", "must begin with https:// (got 'api.example'). Fix: change it, or remove it."),
         ("https://api.example/api/v1/accounts", "(got 'https://api.example/api/v1/accounts'). Fix: remove /accounts."),
         ("a-key-that-is-no-address", "must begin with https://. Fix: change it, or remove it."),
-        ("me:hunter2@api.example", "must begin with https://. Fix: change it, or remove it."),
     ],
 )
 def test_a_refused_address_is_shown_unless_it_may_hold_a_secret(
@@ -539,15 +466,10 @@ PROXY = "http://127.0.0.1:9"
 @pytest.mark.parametrize(
     "proxies",
     [
-        {"HTTP_PROXY": PROXY, "HTTPS_PROXY": PROXY},
         {"http_proxy": PROXY, "https_proxy": PROXY, "no_proxy": "api.example.com"},
-        {"http_proxy": "127.0.0.1:9", "NO_PROXY": "*"},
         {"ALL_PROXY": PROXY, "NO_PROXY": "10.0.0.0/8,.corp,*.example.com,[::1],fe80::/10,::1,a:80"},
         {"ALL_PROXY": "socks5://127.0.0.1:9", "HTTPS_PROXY": PROXY},
-        {"all_proxy": "socks5h://127.0.0.1:9", "no_proxy": "fe80::/10 example.com"},
-        {"HTTP_PROXY": "socks4://x", "https_proxy": "http://u:p@[::1]:9/", "all_proxy": "socks://x"},
         {"HTTP_PROXY": "::::", "HTTPS_PROXY": "http://u:p#@x", "ALL_PROXY": "http://x:y"},
-        {"HTTPS_PROXY": "http://[", "http_proxy": "", "ALL_PROXY": "file:///etc/passwd"},
     ],
 )
 def test_prefects_clients_reach_this_machine_whatever_proxies_are_set(
