@@ -166,14 +166,21 @@ def next_cursor(found: Located, paths: PagePaths) -> str | CursorFault | None:
     if found.cursor is None:
         is_missing = found.no_cursor is not None and found.no_cursor.code == "cursor_missing"
         return None if is_missing and paths.missing_cursor == "ends" else found.no_cursor
+    cursor = cursor_of(found.cursor)
+    is_empty = isinstance(cursor, CursorFault) and cursor.code == "cursor_empty"
+    return None if is_empty and paths.empty_cursor == "ends" else cursor
+
+
+def cursor_of(raw: bytes) -> str | CursorFault | None:
+    """Return the value of a page's `next_cursor`, or why it is no cursor."""
     try:
-        cursor = msgspec.json.decode(found.cursor.decode())
+        cursor = msgspec.json.decode(raw.decode())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return CursorFault("cursor_invalid", "next_cursor is not JSON")
     if cursor is None:
         return None
     if cursor == "":
-        return None if paths.empty_cursor == "ends" else CursorFault("cursor_empty", "next_cursor is an empty text")
+        return CursorFault("cursor_empty", "next_cursor is an empty text")
     if not isinstance(cursor, str):
         return CursorFault("cursor_invalid", "next_cursor is neither text nor null")
     if len(cursor) > MAX_CURSOR:

@@ -201,7 +201,7 @@ def _own_code(status: int) -> str:
 
 
 def _message(envelope: ErrorEnvelope) -> str:
-    issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.issues)
+    issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.details.issues)
     return one_line(f"{envelope.message} [{issues}]" if issues else envelope.message)
 
 

@@ -44,45 +44,6 @@ class JsonType(StrEnum):
     UNREADABLE = "unreadable"
 
 
-class _Family(StrEnum):
-    SCALAR = "scalar"
-    OBJECT = "object"
-    LIST = "list"
-    ROWS = "rows"
-    MIXED = "mixed"
-
-
-_FAMILY: Mapping[JsonType, _Family] = {
-    JsonType.BOOLEAN: _Family.SCALAR,
-    JsonType.INTEGER: _Family.SCALAR,
-    JsonType.LONG: _Family.SCALAR,
-    JsonType.WIDE: _Family.SCALAR,
-    JsonType.NUMBER: _Family.SCALAR,
-    JsonType.TEXT: _Family.SCALAR,
-    JsonType.INSTANT: _Family.SCALAR,
-    JsonType.OBJECT: _Family.OBJECT,
-    JsonType.BOOLEANS: _Family.LIST,
-    JsonType.INTEGERS: _Family.LIST,
-    JsonType.LONGS: _Family.LIST,
-    JsonType.WIDES: _Family.LIST,
-    JsonType.NUMBERS: _Family.LIST,
-    JsonType.TEXTS: _Family.LIST,
-    JsonType.ROWS: _Family.ROWS,
-    JsonType.MIXED: _Family.MIXED,
-}
-
-_ELEMENT: Mapping[JsonType, JsonType] = {
-    JsonType.BOOLEANS: JsonType.BOOLEAN,
-    JsonType.INTEGERS: JsonType.INTEGER,
-    JsonType.LONGS: JsonType.LONG,
-    JsonType.WIDES: JsonType.WIDE,
-    JsonType.NUMBERS: JsonType.NUMBER,
-    JsonType.TEXTS: JsonType.TEXT,
-}
-
-# Lists whose elements are of one type; all numbers count as one type.
-LISTS = frozenset({*_ELEMENT, JsonType.ROWS})
-
 _ONE_OF: Mapping[JsonType, str] = {
     JsonType.BOOLEAN: "BOOLEAN",
     JsonType.INTEGER: "BIGINT",
@@ -91,6 +52,33 @@ _ONE_OF: Mapping[JsonType, str] = {
     JsonType.NUMBER: "DOUBLE",
     JsonType.TEXT: "VARCHAR",
     JsonType.INSTANT: "TIMESTAMP WITH TIME ZONE",
+}
+
+_LIST_OF: Mapping[JsonType, JsonType] = {
+    JsonType.BOOLEAN: JsonType.BOOLEANS,
+    JsonType.INTEGER: JsonType.INTEGERS,
+    JsonType.LONG: JsonType.LONGS,
+    JsonType.WIDE: JsonType.WIDES,
+    JsonType.NUMBER: JsonType.NUMBERS,
+    JsonType.INSTANT: JsonType.TEXTS,
+    JsonType.TEXT: JsonType.TEXTS,
+    JsonType.OBJECT: JsonType.ROWS,
+}
+
+# Lists whose elements are of one type; all numbers count as one type.
+LISTS = frozenset(_LIST_OF.values())
+
+# Of the lists of texts, the elements are texts.
+_ELEMENT = {of_list: json_type for json_type, of_list in _LIST_OF.items() if json_type in _ONE_OF}
+
+_NUMBERS = frozenset({JsonType.INTEGER, JsonType.LONG, JsonType.WIDE, JsonType.NUMBER})
+_LISTS_OF_NUMBERS = frozenset(_LIST_OF[json_type] for json_type in _NUMBERS)
+
+# What a column must hold: a column of one kind does not hold values of another, except as text.
+_KIND: Mapping[JsonType, str] = {
+    **dict.fromkeys(_ONE_OF, "scalar"),
+    **dict.fromkeys(_ELEMENT, "list"),
+    **{json_type: json_type for json_type in (JsonType.OBJECT, JsonType.ROWS, JsonType.MIXED)},
 }
 
 
@@ -108,26 +96,23 @@ def column_type(json_types: Collection[JsonType]) -> str | None:
     None if no column is needed: for null alone, for an object (its fields have columns), and for a list of objects (it
     has a table). Adding a JSON type can only widen the column type.
     """
-    families = {_FAMILY[json_type] for json_type in json_types if json_type in _FAMILY}
-    if JsonType.EMPTY_LIST in json_types and _Family.ROWS not in families and families - {_Family.LIST}:
-        families.add(_Family.LIST)
-    if _Family.MIXED in families or len(families) > 1:
+    kinds = {_KIND[json_type] for json_type in json_types if json_type in _KIND}
+    if JsonType.EMPTY_LIST in json_types and JsonType.ROWS not in kinds and kinds - {"list"}:
+        kinds.add("list")
+    if JsonType.MIXED in kinds or len(kinds) > 1:
         return "VARCHAR"
-    if families == {_Family.SCALAR}:
+    if kinds == {"scalar"}:
         return _scalar({json_type for json_type in json_types if json_type in _ONE_OF})
-    if families == {_Family.LIST}:
+    if kinds == {"list"}:
         return _scalar({_ELEMENT[json_type] for json_type in json_types if json_type in _ELEMENT}) + "[]"
     return None
 
 
 # The types that JSON itself distinguishes, and unreadable values: a change between these is a change of type.
 _SORT: Mapping[JsonType, str] = {
-    **_FAMILY,
+    **_KIND,
+    **dict.fromkeys(_NUMBERS, "number"),
     JsonType.BOOLEAN: "boolean",
-    JsonType.INTEGER: "number",
-    JsonType.LONG: "number",
-    JsonType.WIDE: "number",
-    JsonType.NUMBER: "number",
     JsonType.TEXT: "text",
     JsonType.INSTANT: "text",
     JsonType.UNREADABLE: "unreadable",
@@ -184,19 +169,6 @@ _OF_CLASS: Mapping[type, JsonType] = {
     dict: JsonType.OBJECT,
 }
 
-_LIST_OF: Mapping[JsonType, JsonType] = {
-    JsonType.BOOLEAN: JsonType.BOOLEANS,
-    JsonType.INTEGER: JsonType.INTEGERS,
-    JsonType.LONG: JsonType.LONGS,
-    JsonType.WIDE: JsonType.WIDES,
-    JsonType.NUMBER: JsonType.NUMBERS,
-    JsonType.TEXT: JsonType.TEXTS,
-    JsonType.INSTANT: JsonType.TEXTS,
-    JsonType.OBJECT: JsonType.ROWS,
-}
-
-_NUMBERS = frozenset({JsonType.INTEGERS, JsonType.LONGS, JsonType.WIDES, JsonType.NUMBERS})
-
 
 def json_type_of(value: Json) -> JsonType:
     """Return the JSON type of a value that is not a list."""
@@ -215,7 +187,7 @@ def json_types_of_list(elements: Iterable[Json]) -> frozenset[JsonType]:
     json_types = frozenset(_LIST_OF[json_type_of(value)] for value in values)
     if not json_types:
         return frozenset({JsonType.EMPTY_LIST})
-    return json_types if len(json_types) == 1 or json_types <= _NUMBERS else frozenset({JsonType.MIXED})
+    return json_types if len(json_types) == 1 or json_types <= _LISTS_OF_NUMBERS else frozenset({JsonType.MIXED})
 
 
 @dataclass(frozen=True, slots=True)

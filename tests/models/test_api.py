@@ -1,6 +1,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,9 @@ def test_an_item_that_is_not_an_account_is_rejected_alone(item: object) -> None:
     assert json.loads(rejected.payload) == item
 
 
-def test_a_rejected_payload_stays_legal_json_even_with_a_number_beyond_floats() -> None:
-    (rejected,) = read_account_page(b'{"items":[{"id":1e999}],"next_cursor":null}').rejected
-    assert json.loads(rejected.payload, parse_constant=pytest.fail) == {"id": "Infinity"}
+def test_a_rejected_payload_keeps_its_text() -> None:
+    (rejected,) = read_account_page(b'{"items":[ {"id":1e999,  "a": 1.50} ],"next_cursor":null}').rejected
+    assert rejected.payload == '{"id":1e999,  "a": 1.50}'
 
 
 def test_fifty_accounts_are_a_page_and_an_empty_page_is_one_too() -> None:
@@ -299,10 +300,9 @@ def test_the_quick_way_reads_a_page_as_the_other_does_or_leaves_it_alone(
     quick = wire._plain_media_page(bytes(body))  # noqa: SLF001
     if quick is None:
         return
-    envelope, text = wire._read_page(wire._MediaEnvelope, bytes(body))  # noqa: SLF001
-    assert quick == wire.MediaPage(len(envelope.items), envelope.next_cursor, frozenset(), text)
-    assert quick.ids == wire._ids(envelope.items)  # noqa: SLF001
-    assert not envelope.model_extra
+    found = read_media_page(bytes(body), PagePaths(("/items",)))
+    assert (replace(found, body=""), found.ids) == (replace(quick, body=""), quick.ids)
+    assert raw_items(found.body.encode()) == raw_items(quick.body.encode())
 
 
 def error(**output: object) -> bytes:
@@ -316,7 +316,7 @@ def error(**output: object) -> bytes:
 def test_an_error_keeps_its_code_despite_invalid_details(details: object) -> None:
     output = read_error(error(details=details, correlation_id=7, hint="new"))
     assert output is not None
-    assert (output.code, output.correlation_id, output.issues) == ("api_x", None, ())
+    assert (output.code, output.correlation_id, output.details.issues) == ("api_x", None, [])
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_path_is_sent_unchanged_and_must_be_encoded(path: str) -> None:
 def test_the_error_of_a_malformed_page_describes_the_response() -> None:
     error = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE)
     assert (error.code, error.status, error.correlation_id) == ("malformed_page", 200, TRACE)
-    assert error.message == "text/html: Invalid JSON: expected value at line 1 column 1"
+    assert error.message == "text/html: it is not a JSON object"
     assert refused(200).message.startswith("a body of no stated type: ")
 
 
