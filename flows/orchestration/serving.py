@@ -9,13 +9,7 @@ from uuid import UUID
 
 import psutil
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterId,
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import State, StateType
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
@@ -57,13 +51,10 @@ async def _as_left(wanted: RunnerDeployment) -> RunnerDeployment:
 
 async def _resume_killed_runs(deployments: list[UUID]) -> None:
     """Schedule the runs again that are shown as under way: their processes ended with the last serving process."""
-    under_way = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING, StateType.CANCELLING])
+    served = DeploymentFilter.model_validate({"id": {"any_": deployments}})
+    under_way = FlowRunFilter.model_validate({"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}})
     async with get_client() as client:
-        killed = await client.read_flow_runs(
-            deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=deployments)),
-            flow_run_filter=FlowRunFilter(state=FlowRunFilterState(type=under_way)),
-        )
-        for run in killed:
+        for run in await client.read_flow_runs(deployment_filter=served, flow_run_filter=under_way):
             state: State[None] = Scheduled(
                 name="Interrupted", message="Its process was killed. Saved pages are kept; it is resumed by itself."
             )

@@ -13,11 +13,9 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.logging import get_run_logger
 
-from connectors.warehouse.merge.run_counts import MergeStats
 from flows.engine.batch_scan import sync_batch
 from flows.engine.listing import list_accounts
 from flows.engine.run import Run
-from flows.engine.upkeep import Published
 from flows.pipeline import merge, publish
 from flows.reporting.words import changes, count
 from models.runs import Outcome
@@ -26,21 +24,12 @@ T = TypeVar("T")
 
 
 def _listed(outcome: Outcome) -> str:
-    listed = f"{count(outcome.pages, 'page')}, {count(outcome.items, 'account')}"
     why = f": {outcome.detail}" if outcome.detail else ""
-    return f"account catalogue: {outcome.kind.replace('_', ' ')}, {listed}{why}"
+    return f"{outcome.kind}: {count(outcome.pages, 'page')}, {count(outcome.items, 'account')}{why}"
 
 
 def _scanned(done: Counter[str]) -> str:
-    return "outcomes and pages: " + ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in done.items())
-
-
-def _merged(stats: MergeStats) -> str:
-    return f"merge: {changes(stats)}"
-
-
-def _published(published: Published) -> str:
-    return f"publish: {naturalsize(published.snapshot_bytes)}"
+    return ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in done.items())
 
 
 def _task(step: Callable[..., Coroutine[Any, Any, T]], name: str, described: Callable[[T], str]) -> Task[..., Any]:
@@ -59,8 +48,8 @@ def _task(step: Callable[..., Coroutine[Any, Any, T]], name: str, described: Cal
 _TASKS = {
     list_accounts: _task(list_accounts, "account catalogue", _listed),
     sync_batch: _task(sync_batch, "{batch}", _scanned),
-    merge: _task(merge, "merge", _merged),
-    publish: _task(publish, "publish", _published),
+    merge: _task(merge, "merge", changes),
+    publish: _task(publish, "publish", lambda published: naturalsize(published.snapshot_bytes)),
 }
 
 
