@@ -69,7 +69,7 @@ async def _measure_here(mode: str, accounts: int, posts: int, folder: Path) -> N
     async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=datetime.now(UTC)) as warehouse:
         began, cpu_began = time.perf_counter(), time.process_time()
         for scanned in map(Scanned.unpack, results):
-            if mode == "land":
+            if mode == "land" and isinstance(scanned, Scanned):
                 await asyncio.gather(*(warehouse.land(commit) for commit in scanned.commits))
         if mode == "land":
             await warehouse.merge()

@@ -12,7 +12,6 @@ import httpx
 
 from connectors.source.body import BodyError, BodyTooLarge
 from connectors.source.network import Proxy
-from connectors.source.transport import MAX_HEADER_BYTES, MAX_HEADERS
 
 # The first row that matches is used. aiohttp's classes are distinguished here because its httpx transport reports both
 # refused and reset connections as ConnectTimeout.
@@ -40,13 +39,6 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
         "proxy_refused": "the connection to {server} was refused",
         "protocol_error": "{server} answered with something that is not HTTP",
         "timeout": "{server} did not answer in time",
-    }
-)
-# How aiohttp's messages begin when a response exceeds one of the limits.
-_TOO_LARGE: Mapping[str, str] = MappingProxyType(
-    {
-        "Got more than": f"{{server}} sent a header or status line of more than {MAX_HEADER_BYTES:,} bytes",
-        "Too many headers": f"{{server}} sent more than {MAX_HEADERS:,} headers",
     }
 )
 _NAMES: Mapping[int, str] = MappingProxyType(
@@ -80,10 +72,6 @@ def describe(cause: BaseException, code: str, base_url: httpx.URL, proxy: Proxy 
         name = f"the proxy {proxy.server} ({proxy.variable})"
         is_at_proxy = isinstance(cause, aiohttp.ClientConnectorError) and _at(cause.host, cause.port) == proxy.server
         server = name if is_at_proxy else f"{server} through {name}"
-    if isinstance(cause, aiohttp.ClientResponseError):
-        for beginning, text in _TOO_LARGE.items():
-            if cause.message.startswith(beginning):
-                return text.format(server=server)
     connecting = code == "timeout" and isinstance(cause, _CONNECTING)
     text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
     reason = _reason(cause)
@@ -104,7 +92,8 @@ def _reason(error: BaseException) -> str:
             # Its message is the proxy's text, which may contain anything.
             return f"the proxy answered with status {error.status}"
         case aiohttp.ClientResponseError():
-            return error.message.strip().partition("\n")[0].rstrip(":")
+            # What follows is a part of the response.
+            return error.message.strip().partition("\n")[0].partition(":")[0]
         case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
             return message.rstrip(".")
         case ssl.SSLError():

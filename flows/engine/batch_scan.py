@@ -44,7 +44,7 @@ async def sync_batch(run: Run, batch: Batch) -> Counter[str]:
     async with fail_fast_group() as group, slots.starting:
         async for account in _read(run, [account for account in batch.accounts if is_due(account)]):
             # The slot is taken before the task is created, so that waiting accounts cost no memory.
-            await slots.take()
+            await slots.acquire()
             group.create_task(_scan_in_slot(run, account, ended))
     return done
 
@@ -53,7 +53,7 @@ async def _scan_in_slot(run: Run, account: AccountScan, ended: Ended) -> None:
     try:
         await run.resources.scan_account(run.scans, account, ended)
     finally:
-        run.resources.slots.give()
+        run.resources.slots.release()
 
 
 async def _skip(run: Run, accounts: Collection[ListedAccount], ended: Ended) -> None:

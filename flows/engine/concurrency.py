@@ -90,16 +90,16 @@ class Pacer:
                 await sleep(wait)
 
 
-class Slots:
+class Slots(asyncio.Semaphore):
     """Slots for open scans. A scan that sleeps (cooldown, retry) releases its slot, so it delays only itself.
 
     At most `most_released` scans have released their slots at a time; further ones keep them while they sleep.
     """
 
     def __init__(self, slots: int, most_released: int = _MOST_RELEASED, *, in_flight: int | None = None) -> None:
+        super().__init__(slots)
         self.requests = RequestSlots(in_flight or slots)
         self._most_released = most_released
-        self._slots = asyncio.Semaphore(slots)
         self.released = 0
         # Held by the batch that starts scans.
         self.starting = asyncio.Lock()
@@ -108,14 +108,6 @@ class Slots:
     def for_requests(cls, in_flight: int) -> "Slots":
         """Return enough slots to keep this many requests in flight."""
         return cls(_OPEN * in_flight, in_flight=in_flight)
-
-    async def take(self) -> None:
-        """Wait for a slot and take it."""
-        await self._slots.acquire()
-
-    def give(self) -> None:
-        """Release a slot."""
-        self._slots.release()
 
     @asynccontextmanager
     async def release_slot(self) -> AsyncIterator[None]:
@@ -126,13 +118,13 @@ class Slots:
         if self.released >= self._most_released:
             yield
             return
-        self.give()
+        self.release()
         self.released += 1
         try:
             yield
         finally:
             self.released -= 1
-        await self.take()
+        await self.acquire()
 
 
 class RunStopped(Exception):  # noqa: N818 - the error is its attribute
@@ -147,34 +139,37 @@ class StopSignal:
     """Set once, by an error that ends the run or only its media scans. It ends every sleep on it."""
 
     def __init__(self) -> None:
-        self.failure: Failure | None = None
-        self._set = asyncio.Event()
+        self._stopped: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
+
+    @property
+    def failure(self) -> Failure | None:
+        """Return the first error with which it was set."""
+        return self._stopped.result() if self._stopped.done() else None
 
     def set(self, failure: Failure) -> None:
         """Set the signal; only the first error is kept."""
-        self.failure = self.failure or failure
-        self._set.set()
+        if not self._stopped.done():
+            self._stopped.set_result(failure)
 
     def check(self) -> None:
         """Raise RunStopped if the signal is set."""
-        if self.failure is not None:
-            raise RunStopped(self.failure)
+        if self._stopped.done():
+            raise RunStopped(self._stopped.result())
 
     async def wait(self) -> None:
         """Wait until the signal is set."""
-        await self._set.wait()
+        await asyncio.wait((self._stopped,))
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
         """Sleep until the time is over or the signal is set. Raises what `clock.sleep` raises."""
-        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._set.wait())]
+        sleeping = asyncio.ensure_future(clock.sleep(seconds))
         try:
-            over, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sleeping, self._stopped), return_when=asyncio.FIRST_COMPLETED)
+            if sleeping.done():
+                sleeping.result()
         finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-        for wait in over:
-            wait.result()
+            sleeping.cancel()
+            await asyncio.gather(sleeping, return_exceptions=True)
 
 
 @asynccontextmanager

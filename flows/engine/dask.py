@@ -190,7 +190,7 @@ class DaskScans:
             self._submit(run)
             # One at a time, because each is much larger when it is unpacked.
             async with self._landing:
-                scanned = await asyncio.to_thread(_unpack, result)
+                scanned = await asyncio.to_thread(Scanned.unpack, result)
                 if isinstance(scanned, Scanned):
                     await self._land(run, of_scope, scanned, running)
         finally:
@@ -286,14 +286,6 @@ class DaskScans:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-
-
-def _unpack(result: bytes | str) -> Scanned | str:
-    """Return what a task scanned, or why there is nothing."""
-    try:
-        return result if isinstance(result, str) else Scanned.unpack(result)
-    except Exception as error:  # noqa: BLE001 - unpickling may raise anything
-        return f"its result cannot be read ({error})"
 
 
 async def _result(future: Any) -> bytes | str:  # noqa: ANN401

@@ -89,13 +89,17 @@ class Scanned:
         return pickle.dumps((len(data), pa.compress(data, codec="zstd", asbytes=True)))
 
     @staticmethod
-    def unpack(packed: bytes) -> "Scanned":
-        """Return what a worker sent. Raises an exception of any class if it cannot be read, or is too large."""
-        size, data = pickle.loads(packed)  # noqa: S301 - from our own worker
-        if size > MOST_RESULT:
-            message = f"it has {size:,} bytes"
-            raise ValueError(message)
-        return pickle.loads(pa.decompress(data, decompressed_size=size, codec="zstd"))  # type: ignore[no-any-return] # noqa: S301
+    def unpack(packed: bytes | str) -> "Scanned | str":
+        """Return what a worker sent, or why there is nothing."""
+        if isinstance(packed, str):
+            return packed
+        try:
+            size, data = pickle.loads(packed)  # noqa: S301 - from our own worker
+            if size > MOST_RESULT:
+                return f"its result has {size:,} bytes"
+            return pickle.loads(pa.decompress(data, decompressed_size=size, codec="zstd"))  # type: ignore[no-any-return] # noqa: S301
+        except Exception as error:  # noqa: BLE001 - unpickling may raise anything
+            return f"its result cannot be read ({error})"
 
 
 class Pause(Exception):  # noqa: N818 - not an error

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.address import open_snapshot_bucket
@@ -32,7 +33,6 @@ from models.clock import Clock
 from models.feeds import LIFETIMES
 
 if TYPE_CHECKING:
-    from connectors.source.client import ApiClient
     from flows.engine.run import RunResources
 
 T = TypeVar("T")
@@ -174,12 +174,6 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
         yield warehouse
 
 
-def _import_client() -> "type[ApiClient]":
-    from connectors.source.client import ApiClient  # noqa: PLC0415 - not for commands that send no requests
-
-    return ApiClient
-
-
 @asynccontextmanager
 async def open_resources(settings: Settings, activity: str) -> AsyncIterator["RunResources"]:
     """Open the resources of a run; they are closed when the block ends.
@@ -195,7 +189,7 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
     check_writable(settings)
     address, key, network = settings.address(), settings.key(), settings.network()
     # On another thread, because importing httpx and aiohttp takes about as long as opening the warehouse.
-    importing_client = asyncio.get_running_loop().run_in_executor(None, _import_client)
+    importing = asyncio.get_running_loop().run_in_executor(None, import_module, "connectors.source.client")
     bucket = None
     if (url := settings.snapshot_url()) is not None:
         bucket = open_snapshot_bucket(url)
@@ -210,9 +204,8 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock))
         # The record of a run that failed before this point.
         status_path(settings.warehouse).unlink(missing_ok=True)
-        new_client = await importing_client
         client = await stack.enter_async_context(
-            new_client(
+            (await importing).ApiClient(
                 address,
                 key,
                 clock=clock,

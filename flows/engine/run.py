@@ -13,7 +13,7 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Send
 from connectors.warehouse.maintenance.future_times import repair_future_times
-from connectors.warehouse.merge.run_counts import RunCounts, of_runs
+from connectors.warehouse.merge.run_counts import of_runs
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.account_ids import listed_spellings
 from connectors.warehouse.runs.closed_scans import full_scans_due
@@ -123,8 +123,7 @@ class Run:
     async def end(self, state: RunState, **columns: object) -> None:
         """Write the end of the run, and other columns of its row, to the ledger."""
         columns["requests"] = self.progress.requests
-        end = partial(ledger.end, now=self.clock.now(), **columns)
-        await self.resources.warehouse.write(end, self.run_id, state)
+        await self.resources.warehouse.write(ledger.end, self.run_id, state, now=self.clock.now(), **columns)
         self.is_open = False
 
 
@@ -207,8 +206,10 @@ async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) 
 
 async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: datetime) -> tuple[str, ...]:
     """Write the run to the ledger; return the interrupted runs that it resumes."""
-    begin = partial(
+    resumed = await warehouse.write(
         ledger.begin,
+        run_id,
+        request.kind,
         now=now,
         within=request.within,
         version=request.version,
@@ -217,19 +218,15 @@ async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: da
         base_url=request.base_url,
         accept_removals=request.accept_removals,
     )
-    resumed = await warehouse.write(begin, run_id, request.kind)
     # Only after deciding which runs are resumed, because runs that began in the future must not be.
     await warehouse.write(repair_future_times, run_id, now=now)
     if resumed:
         (last,) = await warehouse.read(of_runs, resumed[:1])
-        notices.warning(_resuming(last))
+        text = f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
+        if last.state is RunState.INTERRUPTED:
+            text = f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
+        notices.warning(text)
     return resumed
-
-
-def _resuming(last: RunCounts) -> str:
-    if last.state is RunState.INTERRUPTED:
-        return f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
-    return f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
 
 
 async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:

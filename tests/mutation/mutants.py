@@ -424,8 +424,8 @@ MUTANTS = (
     Mutant(
         "one account's wait holds up the others",
         "flows/engine/concurrency.py",
-        "        self.give()\n        self.released += 1\n",
-        "        await self.take()\n        self.give()\n        self.released += 1\n",
+        "        self.release()\n        self.released += 1\n",
+        "        await self.acquire()\n        self.release()\n        self.released += 1\n",
         ("tests/flows/engine/test_flows_slots.py",),
     ),
     Mutant(

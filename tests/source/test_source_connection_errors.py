@@ -77,7 +77,7 @@ async def test_a_host_that_does_not_exist() -> None:
         (
             saying(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", then="close"),
             "protocol_error",
-            "127.0.0.1:PORT sent a header or status line of more than 65,536 bytes",
+            "127.0.0.1:PORT answered with something that is not HTTP: Got more than 65536 bytes when reading",
         ),
     ],
     ids=["silent", "reset", "closed", "cut", "no HTTP", "long header"],

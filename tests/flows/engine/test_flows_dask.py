@@ -229,7 +229,9 @@ async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(
     results: list[Scanned] = []
 
     def fate(_: Task, result: bytes) -> bytes:
-        results.append(Scanned.unpack(result))
+        scanned = Scanned.unpack(result)
+        assert isinstance(scanned, Scanned)
+        results.append(scanned)
         return result
 
     service = Slow(accounts=2, posts=200)

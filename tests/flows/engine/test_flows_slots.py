@@ -26,10 +26,10 @@ async def _free(slots: Slots) -> int:
     with suppress(TimeoutError):
         while True:
             async with asyncio.timeout(0):
-                await slots.take()
+                await slots.acquire()
             taken += 1
     for _ in range(taken):
-        slots.give()
+        slots.release()
     return taken
 
 
@@ -42,19 +42,19 @@ async def test_a_waiting_scan_releases_its_slot() -> None:
     slots, awake = Slots(1), asyncio.Event()
 
     async def sleeper() -> None:
-        await slots.take()
+        await slots.acquire()
         async with slots.release_slot():
             await awake.wait()
-        slots.give()
+        slots.release()
 
     waiting = asyncio.create_task(sleeper())
     await _settle()
     assert slots.released == 1
-    await slots.take()
+    await slots.acquire()
     awake.set()
     await _settle()
     assert not waiting.done()
-    slots.give()
+    slots.release()
     await waiting
     assert slots.released == 0
     assert await _free(slots) == 1
@@ -65,16 +65,16 @@ async def test_a_cancelled_waiting_scan_does_not_wait_for_a_slot(*, waking: bool
     slots, awake = Slots(1), asyncio.Event()
 
     async def sleeper() -> None:
-        await slots.take()
+        await slots.acquire()
         try:
             async with slots.release_slot():
                 await awake.wait()
         finally:
-            slots.give()
+            slots.release()
 
     waiting = asyncio.create_task(sleeper())
     await _settle()
-    await slots.take()
+    await slots.acquire()
     if waking:
         awake.set()
         await _settle()
@@ -86,14 +86,14 @@ async def test_a_cancelled_waiting_scan_does_not_wait_for_a_slot(*, waking: bool
 
 async def test_beyond_the_limit_a_waiting_scan_keeps_its_slot() -> None:
     slots = Slots(2, most_released=1)
-    await slots.take()
-    await slots.take()
+    await slots.acquire()
+    await slots.acquire()
     async with slots.release_slot():
         assert await _free(slots) == 1
         async with slots.release_slot():
             assert (slots.released, await _free(slots)) == (1, 1)
-    slots.give()
-    slots.give()
+    slots.release()
+    slots.release()
     assert (slots.released, await _free(slots)) == (0, 2)
 
 
