@@ -38,10 +38,11 @@ class Reader:
         snapshot: Snapshot,
         accounts: Sequence[str] = (),
         *,
+        surfaces: Sequence[str] = SURFACES,
         now: datetime | None = None,
         stale_after: float | None = None,
     ) -> None:
-        """Answer for these accounts (names or ids; empty: all), as of `now` or the time of the snapshot.
+        """Answer for these accounts (names or ids; empty: all) and surfaces, as of `now` or the snapshot's time.
 
         `stale_after`, in seconds, overrides the snapshot's.
         """
@@ -59,7 +60,7 @@ class Reader:
             made_at=self.at,
             stale_after=self.stale_after,
             stale_before=self.at + timedelta(seconds=usual - self.stale_after),
-            surfaces=SURFACES,
+            surfaces=surfaces,
             is_everything=not accounts,
             account_ids=self._ids(accounts),
         )

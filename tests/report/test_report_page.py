@@ -202,6 +202,14 @@ def test_one_account_alone(snapshot: Path) -> None:
     assert f"{posts} posts" in page(snapshot, accounts=(chosen[0][0],)).html
 
 
+def test_surfaces_can_be_chosen(snapshot: Path) -> None:
+    stories = page(snapshot, surfaces=("stories",)).html
+    assert sections(stories) == [*SECTIONS, "removed", "stories"]
+    assert "<td>posts</td>" not in stories
+    assert "Only stories." in stories
+    assert sections(page(snapshot, surfaces=("posts",)).html) == [*SECTIONS, *ANALYSIS[:-1]]
+
+
 def test_an_empty_snapshot_makes_a_page(snapshot: Path, tmp_path: Path) -> None:
     def emptied(db: duckdb.DuckDBPyConnection) -> None:
         for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():

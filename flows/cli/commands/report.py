@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 from humanize import naturalsize
 
-from flows.cli.options import AsJson, SnapshotFile, to_path
+from flows.cli.options import AsJson, SnapshotFile, SurfaceNames, to_path
 from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
+from flows.config.options import in_order
 from flows.config.settings import load
 from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
@@ -29,6 +30,7 @@ def report(
         list[str] | None,
         typer.Option("--account", help="Only this account (name or id); may be repeated."),
     ] = None,
+    surface: SurfaceNames = None,
     weeks: Annotated[int, typer.Option(help="Number of weeks in daily charts.", min=1, max=_MOST_WEEKS)] = WEEKS,
     show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     snapshot: SnapshotFile = None,
@@ -45,7 +47,14 @@ def report(
     from flows.reporting.page.write import write
 
     path = settings.report_file() if file is None else to_path("FILE", file)
-    written = write(current_snapshot(settings), path, account or (), weeks=weeks, apart_from=settings.warehouse)
+    written = write(
+        current_snapshot(settings),
+        path,
+        account or (),
+        surfaces=in_order(surface or []),
+        weeks=weeks,
+        apart_from=settings.warehouse,
+    )
     size = len(written.html.encode())
     if as_json:
         contents = {"published_at": written.published_at, "action_required": written.attention}

@@ -70,6 +70,9 @@ _PARTS = {
     },
 }
 
+# The sections that are about one surface.
+_ABOUT = dict.fromkeys(("engagement", "growth", "top", "hours", "cadence"), "posts") | {"stories": "stories"}
+
 # The queries of page.sql that prepare temporary tables for the others.
 _TABLES = ("days", "gained", "ripe", "recent_posts", "recent_likes", "cadence")
 
@@ -108,12 +111,19 @@ def _runs(rows: Sequence[Record]) -> list[Record]:
     return runs
 
 
-def make(snapshot: Snapshot, accounts: Sequence[str] = (), *, weeks: int = WEEKS, release: str) -> Report:
-    """Return the page for an open snapshot and these accounts (empty: all), with `weeks` on its time axes.
+def make(
+    snapshot: Snapshot,
+    accounts: Sequence[str] = (),
+    *,
+    surfaces: Sequence[str] = SURFACES,
+    weeks: int = WEEKS,
+    release: str,
+) -> Report:
+    """Return the page for an open snapshot, these accounts (empty: all) and surfaces, with `weeks` on its time axes.
 
     It depends only on these and the release. Raises QueryError and SettingsError as Reader does.
     """
-    reader = Reader(snapshot, accounts)
+    reader = Reader(snapshot, accounts, surfaces=surfaces)
     midnight = reader.at.replace(hour=0, minute=0, second=0, microsecond=0)
     few_likes, posts_per_account = (0, 20) if accounts else (_FEW_LIKES, _POSTS_PER_ACCOUNT)
     reader.set(since=midnight - timedelta(days=7 * weeks - 1), few_likes=few_likes, posts_per_account=posts_per_account)
@@ -155,26 +165,30 @@ def make(snapshot: Snapshot, accounts: Sequence[str] = (), *, weeks: int = WEEKS
         "span": span,
         "stamp": stamp,
     }
-    environment.globals |= {"charts": charts, "query": query, "surfaces": SURFACES}
+    environment.globals |= {"charts": charts, "query": query, "surfaces": surfaces}
     html = environment.get_template("page.html.j2").render(
         accounts=query("accounts")[0]["accounts"],
         actions=actions,
         causes=reader.records(f"{grouped(_SQL['outcomes'])} LIMIT 20"),
         chosen=len(accounts),
+        chosen_surfaces=surfaces if len(surfaces) < len(SURFACES) else (),
         expired=data["expired"],
         few_likes=_FEW_LIKES,
         findings=found,
         last_runs=_runs(data["last_runs"]),
-        parts=_PARTS,
+        parts={
+            part: {key: section for key, section in sections.items() if _ABOUT.get(key, surfaces[0]) in surfaces}
+            for part, sections in _PARTS.items()
+        },
         posts_per_account=_POSTS_PER_ACCOUNT,
         published=reader.published,
         release=release,
         removals=[
-            {**day, **dict.fromkeys(SURFACES, 0 if day["is_seen"] else None), **day["by_surface"]}
+            {**day, **dict.fromkeys(surfaces, 0 if day["is_seen"] else None), **day["by_surface"]}
             for day in query("removed")
         ],
         removed=_REMOVED,
-        removed_styles=dict(zip(SURFACES, cycle(_REMOVED_STYLES), strict=False)),
+        removed_styles=dict(zip(surfaces, cycle(_REMOVED_STYLES), strict=False)),
         scans=sum(each["accounts"] for each in data["freshness"]),
         stale=sum(each["stale"] for each in data["freshness"]),
         totals={each["surface"]: each["present"] for each in query("totals")},

@@ -14,6 +14,7 @@ from flows.config.release import release
 from flows.reporting.notices import notices
 from flows.reporting.page.page import MARK, Report, make
 from flows.reporting.reader import WEEKS
+from models.feeds import SURFACES
 
 
 def _occupied(path: Path, databases: tuple[Path, ...]) -> str | None:
@@ -65,17 +66,18 @@ def write(
     path: Path,
     accounts: Sequence[str] = (),
     *,
+    surfaces: Sequence[str] = SURFACES,
     weeks: int = WEEKS,
     apart_from: Path | None = None,
 ) -> Report:
     """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`, and return it.
 
-    `accounts` and `weeks` are those of `make`. Raises SnapshotMissing, WarehouseUnusable and QueryError, and
-    SettingsError for an unusable path or account.
+    `accounts`, `surfaces` and `weeks` are those of `make`. Raises SnapshotMissing, WarehouseUnusable and QueryError,
+    and SettingsError for an unusable path or account.
     """
     check_place(path, *filter(None, (snapshot, apart_from)))
     with open_snapshot(snapshot) as opened:
-        report = make(opened, accounts, weeks=weeks, release=release())
+        report = make(opened, accounts, surfaces=surfaces, weeks=weeks, release=release())
     try:
         replace_file(path, report.html.encode())
     except OSError as error:
