@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect, syncs of 28 days, some queries.
+demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect, syncs of 28 days, a query.
 	@$(BIN)/gramhouse demo --days 28
 
 demo-cluster: $(VENV)/.dev ## A sync on two Dask workers of this machine; one worker is killed during it.

@@ -1,6 +1,7 @@
 """A Prefect server and requests to it, with the retries that Prefect's own client makes."""
 
 import json
+import os
 import time
 import urllib.error
 import urllib.request
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from flows.orchestration.processes import free_port, prefect
 
@@ -19,8 +21,10 @@ PUBLIC = "https://prefect.example"
 def prefect_server(home: Path) -> Iterator[str]:
     """Run a Prefect server with its data in `home`; yield the URL of its API."""
     port = free_port()
-    environment = {"PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api"}
-    with prefect(home, port, home.parent / "report.html", environment) as server:
+    with (
+        patch.dict(os.environ, {"PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api"}),
+        prefect(home, port, home.parent / "report.html") as server,
+    ):
         server.wait()
         yield f"http://127.0.0.1:{port}/api"
 

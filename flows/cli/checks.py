@@ -22,7 +22,8 @@ from connectors.warehouse.storage.errors import QueryError, WarehouseError
 from connectors.warehouse.storage.holder import holder
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError, TrackerUnreachable
-from flows.config.settings import Settings, exposed, prefect_api_url, set_by
+from flows.config.setting_sources import exposed
+from flows.config.settings import Settings, prefect_api_url, set_by
 from flows.engine.resources import check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning

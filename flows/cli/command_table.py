@@ -33,7 +33,7 @@ class Command:
 _GROUPS: Mapping[str, Mapping[str, Command]] = {
     "Start": {
         "demo": Command(
-            "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries.",
+            "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and a query.",
             "gramhouse demo",
         ),
         "doctor": Command(

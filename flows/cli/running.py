@@ -15,7 +15,8 @@ from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, clean, dated, err, out, reporting
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
-from flows.config.settings import Settings, exposed, prefect_api_url
+from flows.config.setting_sources import exposed
+from flows.config.settings import Settings, prefect_api_url
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.notices import notices
 from flows.reporting.progress import Progress

@@ -65,7 +65,7 @@ class ExpertOptions(BaseModel):
 class RunOptions(BaseModel):
     """Options of one run."""
 
-    model_config = ConfigDict(extra="forbid", field_title_generator=_title)
+    model_config = ConfigDict(extra="forbid", field_title_generator=_title, use_attribute_docstrings=True)
 
 
 _NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}. Default: all.", max_length=len(SURFACES))
@@ -79,21 +79,12 @@ class SyncOptions(RunOptions):
 
     surfaces: list[_Surface] = _NAMES
     mode: SyncMode | None = setting("sync_mode")
-    max_requests: int | None = Field(
-        None,
-        ge=1,
-        le=1_000_000_000,
-        title="Maximum requests",
-        description="Maximum number of requests; remaining scans are deferred.",
-    )
-    accept_removals: bool = Field(
-        default=False,
-        description="Mark all accounts as removed that the catalogue no longer lists, even if there are many.",
-    )
-    rebind: bool = Field(
-        default=False,
-        description="Accept a service address other than the one the warehouse was filled from.",
-    )
+    max_requests: int | None = Field(None, ge=1, le=1_000_000_000, title="Maximum requests")
+    """Maximum number of requests; remaining scans are deferred."""
+    accept_removals: bool = False
+    """Mark all accounts as removed that the catalogue no longer lists, even if there are many."""
+    rebind: bool = False
+    """Accept a service address other than the one the warehouse was filled from."""
     expert: ExpertOptions = _EXPERT
 
 
@@ -102,22 +93,19 @@ class BackfillOptions(RunOptions):
 
     model_config = ConfigDict(title="Backfill")
 
-    accounts: list[str] = Field([], description="Account ids or names, as listed by `gramhouse accounts`.")
+    accounts: list[str] = []
+    """Account ids or names, as listed by `gramhouse accounts`."""
     surfaces: list[_Surface] = _NAMES
-    expired_since: datetime | None = Field(
-        None, description="Accounts whose token was expired at any time since this date (UTC)."
-    )
-    reason: str | None = Field(None, description="Reason, stored with the run.", max_length=500)
-    everything: bool = Field(default=False, title="All accounts", description="All accounts in the catalogue.")
-    failed: bool = Field(
-        default=False,
-        title="Unfinished scans",
-        description="Unfinished scans: those that failed, were denied or were deferred.",
-    )
-    dry_run: bool = Field(
-        default=False,
-        description="Show what would be scanned and the estimated number of requests, without scanning.",
-    )
+    expired_since: datetime | None = None
+    """Accounts whose token was expired at any time since this date (UTC)."""
+    reason: str | None = Field(None, max_length=500)
+    """Reason, stored with the run."""
+    everything: bool = Field(default=False, title="All accounts")
+    """All accounts in the catalogue."""
+    failed: bool = Field(default=False, title="Unfinished scans")
+    """Unfinished scans: those that failed, were denied or were deferred."""
+    dry_run: bool = False
+    """Show what would be scanned and the estimated number of requests, without scanning."""
     expert: ExpertOptions = _EXPERT
 
     def selection(self) -> Selection:

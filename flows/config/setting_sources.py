@@ -167,21 +167,20 @@ def unknown_variables(known: Collection[str]) -> list[str]:
     ]
 
 
-def not_toml(error: tomllib.TOMLDecodeError, secrets: Collection[str]) -> str:
-    """Return the message for a configuration file that is not valid TOML, without any part of a secret's value."""
+def not_toml(error: tomllib.TOMLDecodeError) -> str:
+    """Return the message for a configuration file that is not valid TOML, without any part of the key."""
     text = str(error)
     at = _POSITION.search(text)
     line = int(at[1]) if at and at[1] else None
     content = _read(CONFIG).split("\n")[line - 1] if line else ""
     # The parser's message may quote a character, and its column reveals the length of a value.
-    what = "" if any(name in content for name in secrets) else f": {_POSITION.sub('', text).lower()}"
+    what = "" if "api_key" in content else f": {_POSITION.sub('', text).lower()}"
     return f"{CONFIG}{f', line {line},' if line else ''} is not valid TOML{what}. Fix: correct the file."
 
 
-def exposed_secrets(secrets: Collection[str]) -> str | None:
-    """Return a warning if the configuration file contains a secret and is readable by other users."""
+def exposed() -> str | None:
+    """Return a warning if the configuration file contains the key and is readable by other users."""
     with suppress(OSError, tomllib.TOMLDecodeError):
-        held = " and ".join(sorted(tomllib.loads(_read(CONFIG)).keys() & set(secrets)))
-        if held and CONFIG.stat().st_mode & 0o077:
-            return f"{CONFIG} contains {held} and is readable by other users. Fix: chmod 600 {CONFIG}."
+        if "api_key" in tomllib.loads(_read(CONFIG)) and CONFIG.stat().st_mode & 0o077:
+            return f"{CONFIG} contains api_key and is readable by other users. Fix: chmod 600 {CONFIG}."
     return None

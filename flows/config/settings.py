@@ -22,7 +22,6 @@ from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import (
     AROUND,
     CONFIG,
-    exposed_secrets,
     from_environment,
     given,
     no_such,
@@ -120,156 +119,93 @@ SnapshotPlace = Annotated[
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
+Days = Annotated[int, Field(ge=1, le=_MOST_DAYS)]
+Wait = Annotated[float, Field(ge=0, le=_LONGEST_WAIT)]
+
+
 class Settings(BaseModel):
-    """All settings. `load` reads each from the variable `GRAMHOUSE_<NAME>`, or from the file's key `<name>`."""
+    """All settings. `load` reads each from the variable `GRAMHOUSE_<NAME>`, or from the file's key `<name>`.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    The text after a setting is its description: in docs/settings.md, in the help of options, and in Prefect's form.
+    """
 
-    base_url: Annotated[str, AfterValidator(lambda text: check_base_url(text.strip()))] | None = Field(
-        None, description="Address of the service, such as https://api.example.com; https, except on this machine."
-    )
-    api_key: Annotated[SecretStr | None, AfterValidator(_stripped)] = Field(
-        None, description="The API key. It is never written to a file, a log or a database."
-    )
-    api_key_file: File | None = Field(None, description="A file that contains only the API key.")
-    warehouse: DatabaseFile = Field(
-        Path("data/warehouse.duckdb"), title="Warehouse file", description="The writer's DuckDB file."
-    )
-    snapshot: SnapshotPlace = Field(
-        "data/analytics.duckdb",
-        title="Snapshot file",
-        description="The analysts' DuckDB file: a path, or its address in a bucket (s3://, gs://, az://).",
-    )
-    report: File | None = Field(
-        None,
-        description="The HTML report that each publish renews; by default none, but report.html beside the snapshot"
-        " for runs of `up`.",
-    )
-    report_url: Annotated[str, AfterValidator(_web_address)] | None = Field(
-        None,
-        description="Address at which people open the report, such as https://reports.example.com/gramhouse.html; a"
-        " run's page in Prefect links to it.",
-    )
-    raw: File | None = Field(
-        None,
-        description="Folder of the raw store, with every version of every media item; by default raw in the"
-        " warehouse's folder.",
-    )
-    hide: Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_hidden)] = Field(
-        (),
-        description="Columns that the snapshot, the report and exports do not show, separated by commas, such as"
-        " caption,ig_username:hash; with :hash, salted hashes replace the values.",
-    )
-    concurrency: int = Field(16, ge=1, le=256, description="Maximum number of concurrent requests for media.")
-    requests_per_second: float | None = Field(
-        None,
-        gt=0,
-        le=10_000,
-        description="Requests per second that a run sends at most; by default it finds out what the service allows.",
-    )
-    page_size: int = Field(50, ge=1, le=50, description="Records per page.")
-    max_wait: float = Field(
-        3600,
-        ge=0,
-        le=_LONGEST_WAIT,
-        title="Longest wait",
-        description="Longest wait in seconds of a run for one rate-limited account, or for the account list.",
-    )
-    resume_within: float = Field(
-        12 * 3600,
-        ge=0,
-        le=366 * 24 * 3600,
-        description="Seconds within which an interrupted run is resumed instead of restarted.",
-    )
-    scan_expired: bool = Field(default=False, description="Also scan the media of accounts whose token is expired.")
-    busy_wait: float = Field(
-        0,
-        ge=0,
-        le=_LONGEST_WAIT,
-        title="Wait for the lock",
-        description="Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code"
-        " 4. Runs of `up` wait six hours by default.",
-    )
-    stale_after: float = Field(
-        int(STALE_AFTER.total_seconds()),
-        gt=0,
-        le=366 * 24 * 3600,
-        description="Seconds after which an account's posts or stories are stale.",
-    )
-    sync_mode: SyncMode = Field(
-        "full_refresh",
-        title="Sync mode",
-        description="full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose"
-        " posts are known to be listed newest first.",
-    )
-    lookback_window: int = Field(
-        LOOKBACK_WINDOW.days,
-        ge=0,
-        le=3660,
-        description="Days for which an incremental sync fetches posts again, to update counts, edits and deletions.",
-    )
-    full_refresh_every: int = Field(
-        FULL_REFRESH_EVERY.days,
-        ge=1,
-        le=366,
-        description="Days after which an incremental sync fetches all posts of an account again.",
-    )
-    full_refresh_budget: int | None = Field(
-        None,
-        ge=1,
-        le=10**9,
-        description="Maximum number of requests of such full scans in one run, the oldest first; by default no limit.",
-    )
-    engine: Literal["local", "dask"] = Field(
-        "local", description="Where accounts are scanned: local, in the process of the run; dask, by Dask workers."
-    )
-    scheduler: Annotated[str, AfterValidator(_scheduler)] | None = Field(
-        None,
-        description="Address of a Dask scheduler, such as tls://host:8786; by default a run starts workers on this"
-        " machine.",
-    )
-    workers: int = Field(
-        2, ge=1, le=256, description="Worker processes that a run starts on this machine if no scheduler is set."
-    )
-    keep_runs: int = Field(
-        400,
-        ge=1,
-        le=_MOST_DAYS,
-        description="Days for which runs, their outcomes and quarantined records are kept; after a week, only outcomes"
-        " that differ from the one before.",
-    )
-    keep_raw: int | None = Field(
-        None,
-        ge=1,
-        le=_MOST_DAYS,
-        description="Days for which the raw store keeps rows that a newer row of the same version superseded, such as"
-        " older counts; `gramhouse compact` deletes older ones. By default all are kept.",
-    )
-    keep_prefect: int = Field(
-        30, ge=1, le=_MOST_DAYS, description="Days for which Prefect keeps its own history, under `up`."
-    )
-    nightly: Cron = Field("15 2 * * *", description="Schedule of the nightly sync of `up`, a cron expression.")
-    stories: Cron = Field(
-        "15 */6 * * *",
-        description="Schedule of the stories sync of `up`, a cron expression; stories expire after 24 hours.",
-    )
-    time_zone: TimeZone = Field("UTC", description="Time zone of the schedules.")
-    prefect_home: File = Field(Path("data/prefect"), description="Folder for the data of the Prefect server of `up`.")
-    prefect_port: int = Field(4200, ge=1, le=65535, description="Port of the Prefect UI on 127.0.0.1.")
-    prefect_database: SecretStr | None = Field(
-        None, description="PostgreSQL for Prefect, postgresql+asyncpg://...; by default SQLite in its folder."
-    )
-    notify: Words = Field(
-        (), description="Prefect blocks to notify, such as slack-webhook/on-call, separated by commas."
-    )
-    credentials: str | None = Field(
-        None,
-        title="Credentials block",
-        description="Prefect block with the service's address and API key; only runs tracked by Prefect use it.",
-    )
-    mapping: MappingSettings | None = Field(
-        None, description="How media items are read; best written as [mapping] in gramhouse.toml."
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, use_attribute_docstrings=True)
+
+    base_url: Annotated[str, AfterValidator(lambda text: check_base_url(text.strip()))] | None = None
+    """Address of the service, such as https://api.example.com; https, except on this machine."""
+    api_key: Annotated[SecretStr | None, AfterValidator(_stripped)] = None
+    """The API key. It is never written to a file, a log or a database."""
+    api_key_file: File | None = None
+    """A file that contains only the API key."""
+    warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), title="Warehouse file")
+    """The writer's DuckDB file."""
+    snapshot: SnapshotPlace = Field("data/analytics.duckdb", title="Snapshot file")
+    """The analysts' DuckDB file: a path, or its address in a bucket (s3://, gs://, az://)."""
+    report: File | None = None
+    """The HTML report that each publish renews; by default none, but report.html beside the snapshot for runs of
+    `up`."""
+    report_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    """Address at which people open the report, such as https://reports.example.com/gramhouse.html; a run's page in
+    Prefect links to it."""
+    raw: File | None = None
+    """Folder of the raw store, with every version of every media item; by default raw in the warehouse's folder."""
+    hide: Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_hidden)] = ()
+    """Columns that the snapshot, the report and exports do not show, separated by commas, such as
+    caption,ig_username:hash; with :hash, salted hashes replace the values."""
+    concurrency: int = Field(16, ge=1, le=256)
+    """Maximum number of concurrent requests for media."""
+    requests_per_second: float | None = Field(None, gt=0, le=10_000)
+    """Requests per second that a run sends at most; by default it finds out what the service allows."""
+    page_size: int = Field(50, ge=1, le=50)
+    """Records per page."""
+    max_wait: Wait = Field(3600, title="Longest wait")
+    """Longest wait in seconds of a run for one rate-limited account, or for the account list."""
+    resume_within: Wait = 12 * 3600
+    """Seconds within which an interrupted run is resumed instead of restarted."""
+    scan_expired: bool = False
+    """Also scan the media of accounts whose token is expired."""
+    busy_wait: Wait = Field(0, title="Wait for the lock")
+    """Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code 4. Runs of
+    `up` wait six hours by default."""
+    stale_after: float = Field(int(STALE_AFTER.total_seconds()), gt=0, le=_LONGEST_WAIT)
+    """Seconds after which an account's posts or stories are stale."""
+    sync_mode: SyncMode = Field("full_refresh", title="Sync mode")
+    """full_refresh: a sync fetches all posts; incremental: only new and recent posts, for accounts whose posts are
+    known to be listed newest first."""
+    lookback_window: int = Field(LOOKBACK_WINDOW.days, ge=0, le=3660)
+    """Days for which an incremental sync fetches posts again, to update counts, edits and deletions."""
+    full_refresh_every: int = Field(FULL_REFRESH_EVERY.days, ge=1, le=366)
+    """Days after which an incremental sync fetches all posts of an account again."""
+    full_refresh_budget: int | None = Field(None, ge=1, le=10**9)
+    """Maximum number of requests of such full scans in one run, the oldest first; by default no limit."""
+    engine: Literal["local", "dask"] = "local"
+    """Where accounts are scanned: local, in the process of the run; dask, by Dask workers."""
+    scheduler: Annotated[str, AfterValidator(_scheduler)] | None = None
+    """Address of a Dask scheduler, such as tls://host:8786; by default a run starts workers on this machine."""
+    workers: int = Field(2, ge=1, le=256)
+    """Worker processes that a run starts on this machine if no scheduler is set."""
+    keep_runs: Days = 400
+    """Days for which runs, their outcomes and quarantined records are kept; after a week, only outcomes that differ
+    from the one before."""
+    keep_raw: int | None = Field(None, ge=1, le=_MOST_DAYS)
+    """Days for which the raw store keeps rows that a newer row of the same version superseded, such as older counts;
+    `gramhouse compact` deletes older ones. By default all are kept."""
+    nightly: Cron = "15 2 * * *"
+    """Schedule of the nightly sync of `up`, a cron expression."""
+    stories: Cron = "15 */6 * * *"
+    """Schedule of the stories sync of `up`, a cron expression; stories expire after 24 hours."""
+    time_zone: TimeZone = "UTC"
+    """Time zone of the schedules."""
+    prefect_home: File = Path("data/prefect")
+    """Folder for the data of the Prefect server of `up`."""
+    prefect_port: int = Field(4200, ge=1, le=65535)
+    """Port of the Prefect UI on 127.0.0.1."""
+    notify: Words = ()
+    """Prefect blocks to notify, such as slack-webhook/on-call, separated by commas."""
+    credentials: str | None = Field(None, title="Credentials block")
+    """Prefect block with the service's address and API key; only runs tracked by Prefect use it."""
+    mapping: MappingSettings | None = None
+    """How media items are read; best written as [mapping] in gramhouse.toml."""
 
     def snapshot_url(self) -> str | None:
         """Return the address of the snapshot in a bucket; None if it is a file on this machine."""
@@ -352,7 +288,9 @@ class Settings(BaseModel):
         return self.base_url
 
 
-_SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation == SecretStr | None)
+for _field in Settings.model_fields.values():
+    # A description is one line.
+    _field.description = " ".join((_field.description or "").split())
 
 # Only values that look like an address are shown: the key may have been set as base_url by mistake.
 _PLAIN_ADDRESS = re.compile(
@@ -364,7 +302,7 @@ def _given(name: str, value: object) -> str:
     """Return the rejected value for the message, or an empty string if it may contain a secret."""
     key = from_environment(["api_key"]).get("api_key")
     if (
-        name in {*_SECRETS, "api_key_file"}
+        name in {"api_key", "api_key_file"}
         or not isinstance(value, str | int | float | bool | Path)
         or (name == "base_url" and not _PLAIN_ADDRESS.fullmatch(str(value)))
         or (name == "snapshot" and "@" in str(value))
@@ -403,7 +341,7 @@ def load(**chosen: object) -> Settings:
     except ValidationError as error:
         wrong += [_line(dict(found), overrides) for found in error.errors(include_url=False)]
     except tomllib.TOMLDecodeError as error:
-        wrong.append(not_toml(error, _SECRETS))
+        wrong.append(not_toml(error))
     except UnicodeDecodeError:
         wrong.append(f"{CONFIG} is not valid TOML: it is not UTF-8. Fix: save it as UTF-8.")
     except OSError as error:
@@ -444,11 +382,6 @@ def check_variables() -> None:
 def set_by(name: str) -> str:
     """Return the variable, or the file and line, that set a setting."""
     return origin([name])
-
-
-def exposed() -> str | None:
-    """Return a warning if the configuration file contains a secret and is readable by other users."""
-    return exposed_secrets(_SECRETS)
 
 
 def prefect_api_url() -> str | None:

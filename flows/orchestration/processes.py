@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,13 @@ _ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
 
 
 # Flow runs also need these if another machine has the server.
+# How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
+HISTORY = {
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(30 * 24 * 3600),
+    "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
+}
+
 PREFECT_CLIENT = {
     "DO_NOT_TRACK": "1",
     # In seconds. A killed run is noticed after six of them (deployments/automations.yaml).
@@ -116,7 +123,7 @@ def private(folder: Path) -> None:
 
 
 @contextmanager
-def prefect(home: Path, port: int, report: Path, env: Mapping[str, str] | None = None) -> Iterator[PrefectServer]:
+def prefect(home: Path, port: int, report: Path) -> Iterator[PrefectServer]:
     """Start a Prefect server on a port, with its data in a folder, and stop it when the block ends.
 
     It also shows the HTML report, and ends with this process, even if this process is killed. This does not wait until
@@ -131,7 +138,7 @@ def prefect(home: Path, port: int, report: Path, env: Mapping[str, str] | None =
         log.open("wb") as file,
         subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, "-m", "flows.orchestration.server", str(report.resolve())],
-            env=environment(**local_prefect(home, port), **(env or {})),
+            env={**HISTORY, **environment(**local_prefect(home, port))},
             # It ends when this pipe is closed.
             stdin=subprocess.PIPE,
             stdout=file,

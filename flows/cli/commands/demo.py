@@ -1,4 +1,4 @@
-"""`gramhouse demo`: runs everything on this machine, and shows queries of the result."""
+"""`gramhouse demo`: runs everything on this machine, and shows what came of it."""
 
 import asyncio
 import os
@@ -35,19 +35,14 @@ if TYPE_CHECKING:
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.settings import SandboxSettings
 
-_QUERIES = {
-    "What does the snapshot contain?": """
-SELECT surface, count(*) AS items, count(DISTINCT account_id) AS accounts,
-       round(avg(like_count)) AS avg_likes, max(published_at)::DATE AS newest,
-       count(removed_at) AS removed_but_kept
-FROM media GROUP BY surface ORDER BY surface
-""",
-    "Which posts have the most likes?": """
+_QUESTION, _QUERY = (
+    "Which posts have the most likes?",
+    """
 SELECT ig_username, like_count, comments_count, left(caption, 40) AS caption
 FROM media WHERE surface = 'posts' AND removed_at IS NULL
 ORDER BY like_count DESC LIMIT 4
 """,
-}
+)
 
 _CONTENTS = """
 SELECT
@@ -177,10 +172,9 @@ def _first_look(snapshot: Snapshot) -> None:
     contents = ", ".join((count(accounts, "account"), *items))
     kept = f", and {count(gone, 'item')} that were removed or expired and are kept" if gone else ""
     out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
-    for question, sql in _QUERIES.items():
-        out.print(f"\n[bold]{question}[/]")
-        out.print(sql.strip(), markup=False)
-        print_table(snapshot.user_query(sql))
+    out.print(f"\n[bold]{_QUESTION}[/]")
+    out.print(_QUERY.strip(), markup=False)
+    print_table(snapshot.user_query(_QUERY))
 
 
 def _next(folder: Path, snapshot: Path) -> None:
@@ -204,7 +198,7 @@ def demo(
     ] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Leave Prefect's UI open until Ctrl-C.")] = False,
 ) -> None:
-    """Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries.
+    """Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and a query.
 
     Each call syncs the same catalogue one day later. With --days, earlier days are synced first, without Prefect.
     """

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,22 +31,6 @@ from flows.reporting.schedules import fires, gap_warning
 
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment
-
-_DAY = int(timedelta(days=1).total_seconds())
-
-
-def server_environment(settings: Settings) -> dict[str, str]:
-    """Return what only the Prefect server gets: its database, and how long it keeps runs."""
-    env = {
-        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
-        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(settings.keep_prefect * _DAY),
-        # The same time, in the format of this setting.
-        "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": f"P{settings.keep_prefect}D",
-    }
-    if settings.prefect_database is not None:
-        # In the environment, because all users of the machine can read the arguments of a process.
-        env["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = settings.prefect_database.get_secret_value()
-    return env
 
 
 def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
@@ -95,7 +79,7 @@ def _run(settings: Settings, api: str | None) -> None:
         asyncio.run(serve(settings, None, ready))
     else:
         home, port = settings.prefect_home, settings.prefect_port
-        with prefect(home, port, report, server_environment(settings)) as server:
+        with prefect(home, port, report) as server:
             with err.status("[dim]starting Prefect …[/]"):
                 server.wait()
             asyncio.run(serve(settings, server, ready))

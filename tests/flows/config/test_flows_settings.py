@@ -13,7 +13,8 @@ from pydantic import SecretStr
 
 from connectors.source.network import read_network
 from flows.config.errors import SettingsError
-from flows.config.settings import Settings, environment, exposed, load, prefect_api_url, set_by
+from flows.config.setting_sources import exposed
+from flows.config.settings import Settings, environment, load, prefect_api_url, set_by
 
 SECRET = "canary-51e2"
 
@@ -37,7 +38,6 @@ RIGHT = [
     ("stale_after", 3600, 3600.0),
     ("keep_runs", 30, 30),
     ("keep_raw", 90, 90),
-    ("keep_prefect", 7, 7),
     ("sync_mode", "incremental", "incremental"),
     ("lookback_window", 14, 14),
     ("full_refresh_every", 28, 28),
@@ -50,7 +50,6 @@ RIGHT = [
     ("time_zone", "Europe/Berlin", "Europe/Berlin"),
     ("prefect_home", "a/p", Path("a/p")),
     ("prefect_port", 4300, 4300),
-    ("prefect_database", f"postgresql+asyncpg://p:{SECRET}@h/d", f"postgresql+asyncpg://p:{SECRET}@h/d"),
     ("notify", "slack-webhook/on-call, custom-webhook/ops", ("slack-webhook/on-call", "custom-webhook/ops")),
     ("credentials", "production", "production"),
 ]
@@ -431,7 +430,6 @@ def test_the_source_of_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     [
         (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml contains api_key and is readable by other users."),
         (f'api_key = "{SECRET}"', 0o600, None),
-        (f'prefect_database = "postgresql+asyncpg://p:{SECRET}@h/d"', 0o604, "contains prefect_database"),
     ],
 )
 def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode: int, message: str | None) -> None:
