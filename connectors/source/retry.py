@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from connectors.source.errors import ApiError, Deferred, Disposition, Failure
+from connectors.source.errors import ApiError, Deferred, Disposition
 from connectors.source.rate_limit import RateLimitBudget
 from models.clock import Clock
 
@@ -26,54 +26,46 @@ _NOTHING: Mapping[str, object] = MappingProxyType({})
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class BackoffPolicy:
-    """The number of attempts and the delays between them; all times in seconds.
+# Attempts at a page in all, and seconds: a retry waits a random share of `_FIRST`, twice that, ..., at most `_CAP`.
+TRIES: Final = 6
+_FIRST: Final = 0.5
+_CAP: Final = 60.0
 
-    There are `tries` attempts in all. A retry waits a random share of `first`, 2 x `first`, 4 x ..., at most `cap`. A
-    cooldown is as long as the service requires, but at least `least_wait`; without Retry-After it increases from
-    `least_wait` to `cap`. Its jitter only adds: up to `wait_jitter` of the wait, at most `most_jitter`.
+# A cooldown is as long as the service requires, but at least this; without Retry-After it increases to `_CAP`. Its
+# jitter only adds: up to a share of the wait, at most these seconds.
+_LEAST_WAIT: Final = 1.0
+_WAIT_JITTER: Final = 0.1
+_MOST_JITTER: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What follows a failure: a retry after `delay` seconds, or without `retries` the error is final.
+
+    With `whole_scope` the scope's other requests wait for `delay` seconds, too.
     """
 
-    tries: int = 6
-    first: float = 0.5
-    cap: float = 60.0
-    least_wait: float = 1.0
-    wait_jitter: float = 0.1
-    most_jitter: float = 5.0
+    retries: bool
+    delay: float = 0.0
+    whole_scope: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """Retry after `delay` seconds. With `whole_scope` the scope's other requests wait too."""
-
-    delay: float
-    whole_scope: bool
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """Do not retry: the error is final. The scope's other requests wait for `cooldown` seconds, if set."""
-
-    cooldown: float | None = None
-
-
-def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callable[[], float]) -> Retry | GiveUp:
+def decide(error: ApiError, attempt: int, random: Callable[[], float], tries: int = TRIES) -> Verdict:
     """Decide what follows the `attempt`-th failure (from 1) of this disposition; `random` returns 0 to 1.
 
     Waits for a rate limit do not count as tries; the scope's budget limits them.
     """
-    if error.disposition is Disposition.WAIT:
-        announced = error.retry_after
-        wait = _exponential(policy.least_wait, attempt, policy.cap) if announced is None else announced
-        return Retry(_with_jitter(wait, policy, random), whole_scope=True)
-    if error.disposition is not Disposition.RETRY:
-        return GiveUp()
-    is_last = attempt >= policy.tries
-    if error.retry_after is not None:
-        wait = _with_jitter(error.retry_after, policy, random)
-        return GiveUp(wait) if is_last else Retry(wait, whole_scope=True)
-    return GiveUp() if is_last else Retry(random() * _exponential(policy.first, attempt, policy.cap), whole_scope=False)
+    waits, wait = error.disposition is Disposition.WAIT, error.retry_after
+    if not waits and error.disposition is not Disposition.RETRY:
+        return Verdict(retries=False)
+    retries = waits or attempt < tries
+    if waits and wait is None:
+        wait = _exponential(_LEAST_WAIT, attempt)
+    if wait is not None:
+        # Otherwise Retry-After: 0 would use up all tries immediately.
+        least = max(wait, _LEAST_WAIT)
+        return Verdict(retries, least + random() * min(least * _WAIT_JITTER, _MOST_JITTER), whole_scope=True)
+    return Verdict(retries, random() * _exponential(_FIRST, attempt) if retries else 0.0)
 
 
 async def fetch_with_retry(
@@ -81,7 +73,6 @@ async def fetch_with_retry(
     request: "ApiRequest",
     budget: RateLimitBudget,
     *,
-    policy: BackoffPolicy,
     clock: Clock,
     random: Callable[[], float],
     failures: Counter[Disposition],
@@ -91,8 +82,9 @@ async def fetch_with_retry(
     uses_try: Callable[[ApiError], bool] = lambda _: True,
     about: Mapping[str, object] = _NOTHING,
     host: str = "",
+    tries: int = TRIES,
 ) -> "Response":
-    """Request one page, with the waits and retries that the policy and the scope's budget allow.
+    """Request one page, with the waits and retries that `tries` and the scope's budget allow.
 
     Every request is made inside `slot()`, every wait is a `sleep`. `failures` counts the failures of this page so far,
     by disposition, and is updated; an error for which `uses_try` is false is not counted. `on_wait` is awaited for
@@ -101,12 +93,6 @@ async def fetch_with_retry(
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
-
-    async def start_cooldown(seconds: float, cause: Failure) -> None:
-        monotonic = clock.monotonic()
-        budget.start_cooldown(seconds, monotonic, cause)
-        await on_wait(budget.scope, budget.resume_after(clock.now(), monotonic))
-
     while True:
         await _await_cooldown(budget, clock, sleep)
         try:
@@ -115,18 +101,18 @@ async def fetch_with_retry(
         except ApiError as error:
             last = error.failure
             failures[last.disposition] += uses_try(error)
-            verdict = decide(error, failures[last.disposition], policy, random)
-            if isinstance(verdict, GiveUp):
-                if verdict.cooldown is not None:
-                    await start_cooldown(verdict.cooldown, last)
+            verdict = decide(error, failures[last.disposition], random, tries)
+            if verdict.whole_scope:
+                monotonic = clock.monotonic()
+                budget.start_cooldown(verdict.delay, monotonic, last)
+                await on_wait(budget.scope, budget.resume_after(clock.now(), monotonic))
+            if not verdict.retries:
                 raise
         at = f" at {host}" if host else ""
         name = f" ({about['username']})" if about.get("username") else ""
         facts = {**about, **last.facts, "retry_in": round(verdict.delay, 1)}
         _log.info("%s%s%s: %s; retry in %.1f s", request.partition, name, at, last, verdict.delay, extra=facts)
-        if verdict.whole_scope:
-            await start_cooldown(verdict.delay, last)
-        else:
+        if not verdict.whole_scope:
             await sleep(verdict.delay)
 
 
@@ -141,12 +127,6 @@ async def _await_cooldown(budget: RateLimitBudget, clock: Clock, sleep: Sleep) -
         budget.spend(clock.monotonic() - began)
 
 
-def _exponential(first: float, attempt: int, cap: float) -> float:
+def _exponential(first: float, attempt: int) -> float:
     # The exponent is limited, because the number of attempts at a rate limit is not.
-    return min(cap, first * 2.0 ** min(attempt - 1, 64))
-
-
-def _with_jitter(wait: float, policy: BackoffPolicy, random: Callable[[], float]) -> float:
-    # Otherwise Retry-After: 0 would use up all tries immediately.
-    least = max(wait, policy.least_wait)
-    return least + random() * min(least * policy.wait_jitter, policy.most_jitter)
+    return min(_CAP, first * 2.0 ** min(attempt - 1, 64))

@@ -16,7 +16,7 @@ from connectors.source.errors import ApiError, Deferred, Disposition, Failure, c
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
-from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
+from connectors.source.retry import Send, fetch_with_retry
 from flows.engine.concurrency import Pacer, RunStopped, Slots, StopSignal
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
@@ -35,8 +35,6 @@ from models.schema.mapping_built_in import BUILT_IN
 
 SCOPE_DENIED = "api_scope_denied"
 REQUEST_BUDGET = "request_budget"
-
-_POLICY = BackoffPolicy()
 
 _DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
 
@@ -247,7 +245,6 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             run.send,
             _request(scan, run.request.page_size),
             budget,
-            policy=_POLICY,
             clock=run.clock,
             random=run.random,
             failures=scan.failures,
@@ -401,15 +398,8 @@ def _scan_again(run: ScanContext, scan: Scan, note: str) -> None:
     before, now = scan.checkpoint, run.clock.now()
     # After a violation of the order, the scan must be full.
     known_seq = scan.start.known_seq if before.order_broken_by is None else None
-    scan.checkpoint = Checkpoint(
-        scan.partition,
-        run.new_id(),
-        run.beginning.run_id,
-        now,
-        now,
-        run_kind=run.request.kind,
-        known_seq=known_seq,
-    )
+    scan_id, run_id, kind = run.new_id(), run.beginning.run_id, run.request.kind
+    scan.checkpoint = Checkpoint(scan.partition, scan_id, run_id, now, now, run_kind=kind, known_seq=known_seq)
     scan.guard = LoopGuard.after(None)
     scan.feed = None if scan.feed is None else FeedProgress()
     scan.failures.clear()
@@ -423,12 +413,8 @@ async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | Ru
     if isinstance(error, Deferred):
         until = error.resume_after
         facts = {**scan.about, "code": outcome.error_code, **(error.error.facts if error.error else {})}
-        _log.info(
-            "%s: deferred; cooldown until %s UTC",
-            scan.partition,
-            f"{until:%F %T}",
-            extra={**facts, "resume_after": until},
-        )
+        facts["resume_after"] = until
+        _log.info("%s: deferred; cooldown until %s UTC", scan.partition, f"{until:%F %T}", extra=facts)
     page = abandoned = None
     if isinstance(error, ApiError):
         failure = error.failure

@@ -410,8 +410,8 @@ MUTANTS = (
     Mutant(
         "Retry-After is clamped",
         "connectors/source/retry.py",
-        "    least = max(wait, policy.least_wait)\n",
-        "    least = max(min(wait, policy.cap), policy.least_wait)\n",
+        "        least = max(wait, _LEAST_WAIT)\n",
+        "        least = max(min(wait, _CAP), _LEAST_WAIT)\n",
         ("tests/source/test_source_backoff.py",),
     ),
     Mutant(

@@ -1,13 +1,10 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.retry import BackoffPolicy, GiveUp, Retry, decide
+from connectors.source.retry import Verdict, decide
 
-POLICY = BackoffPolicy()
 shares = st.floats(0, 1, exclude_max=True)
 pure = settings(deadline=None, derandomize=True)
 
@@ -26,21 +23,22 @@ def error(disposition: Disposition, retry_after: float | None = None) -> ApiErro
 
 @pytest.mark.parametrize("disposition", [Disposition.SKIP, Disposition.RESTART, Disposition.STOP])
 def test_permanent_errors_are_not_retried(disposition: Disposition) -> None:
-    assert decide(error(disposition, 5), 1, POLICY, lambda: 0.5) == GiveUp()
+    assert decide(error(disposition, 5), 1, lambda: 0.5) == Verdict(retries=False)
 
 
 def test_a_retry_waits_a_growing_capped_share() -> None:
-    patient = replace(POLICY, tries=12)
-    delays = [decide(error(Disposition.RETRY), attempt, patient, lambda: 1.0) for attempt in range(1, 12)]
-    assert delays == [Retry(s, whole_scope=False) for s in (0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60)]
-    assert decide(error(Disposition.RETRY), 3, POLICY, lambda: 0.0) == Retry(0.0, whole_scope=False)
+    delays = [decide(error(Disposition.RETRY), attempt, lambda: 1.0, tries=12) for attempt in range(1, 12)]
+    assert delays == [Verdict(True, s) for s in (0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60)]  # noqa: FBT003
+    assert decide(error(Disposition.RETRY), 3, lambda: 0.0) == Verdict(retries=True)
 
 
 def test_tries_are_all_attempts_the_first_included() -> None:
-    assert isinstance(decide(error(Disposition.RETRY), 5, POLICY, lambda: 0.5), Retry)
-    assert decide(error(Disposition.RETRY), 6, POLICY, lambda: 0.5) == GiveUp()
+    assert decide(error(Disposition.RETRY), 5, lambda: 0.5).retries
+    assert decide(error(Disposition.RETRY), 6, lambda: 0.5) == Verdict(retries=False)
     # The Retry-After of the last failure applies to the scope's other requests.
-    assert decide(error(Disposition.RETRY, 100), 6, POLICY, lambda: 0.5) == GiveUp(102.5)
+    assert decide(error(Disposition.RETRY, 100), 6, lambda: 0.5) == Verdict(
+        retries=False, delay=102.5, whole_scope=True
+    )
 
 
 @pytest.mark.parametrize("disposition", [Disposition.RETRY, Disposition.WAIT])
@@ -49,20 +47,19 @@ def test_tries_are_all_attempts_the_first_included() -> None:
 def test_an_announced_wait_is_never_shortened_and_holds_the_scope(
     disposition: Disposition, announced: float, share: float
 ) -> None:
-    verdict = decide(error(disposition, announced), 1, POLICY, lambda: share)
-    assert isinstance(verdict, Retry)
-    assert verdict.whole_scope
+    verdict = decide(error(disposition, announced), 1, lambda: share)
+    assert (verdict.retries, verdict.whole_scope) == (True, True)
     least = max(1.0, announced)
     assert least <= verdict.delay <= least + min(least / 10, 5) + 1e-6
 
 
 def test_a_rate_limit_without_a_number_waits_longer_each_time() -> None:
-    delays = [decide(error(Disposition.WAIT), attempt, POLICY, lambda: 0.0) for attempt in (1, 2, 3, 7, 9999)]
-    assert delays == [Retry(s, whole_scope=True) for s in (1, 2, 4, 60, 60)]
+    delays = [decide(error(Disposition.WAIT), attempt, lambda: 0.0) for attempt in (1, 2, 3, 7, 9999)]
+    assert delays == [Verdict(retries=True, delay=s, whole_scope=True) for s in (1, 2, 4, 60, 60)]
 
 
 def test_waits_are_not_counted_and_an_endless_one_stays_endless() -> None:
-    assert isinstance(decide(error(Disposition.WAIT, 3), 10**6, POLICY, lambda: 0.5), Retry)
-    assert decide(error(Disposition.WAIT, float("inf")), 1, POLICY, lambda: 0.0) == Retry(
-        float("inf"), whole_scope=True
+    assert decide(error(Disposition.WAIT, 3), 10**6, lambda: 0.5).retries
+    assert decide(error(Disposition.WAIT, float("inf")), 1, lambda: 0.0) == Verdict(
+        retries=True, delay=float("inf"), whole_scope=True
     )

@@ -9,7 +9,7 @@ import pytest
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, feed_request, read_response
 from connectors.source.errors import ApiError, Deferred, client_error
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.retry import BackoffPolicy, fetch_with_retry
+from connectors.source.retry import TRIES, fetch_with_retry
 from models.api import MediaPage
 from models.feeds import FEEDS
 
@@ -70,14 +70,13 @@ class World:
     async def fetch_with_retry(
         self,
         wait: RateLimitBudget | None = None,
-        policy: BackoffPolicy | None = None,
+        tries: int = TRIES,
         uses_try: Callable[[ApiError], bool] = lambda _: True,
     ) -> Response:
         return await fetch_with_retry(
             self.send,
             self.request,
             wait or RateLimitBudget(self.request.scope, max_wait=300),
-            policy=policy or BackoffPolicy(),
             clock=self,
             random=lambda: self.share,
             failures=Counter(),
@@ -86,6 +85,7 @@ class World:
             on_wait=self.on_wait,
             uses_try=uses_try,
             host="api.example:8443",
+            tries=tries,
         )
 
     def sent_at(self) -> list[float]:
@@ -166,7 +166,7 @@ async def test_the_last_error_is_raised_when_the_tries_are_spent() -> None:
     errors = [refusal(500), refusal(502), refusal(503)]
     world = World(*errors, PAGE)
     with pytest.raises(ApiError) as caught:
-        await world.fetch_with_retry(policy=BackoffPolicy(tries=3))
+        await world.fetch_with_retry(tries=3)
     assert caught.value is errors[-1]
     assert len(world.sent_at()) == 3
 
@@ -174,7 +174,7 @@ async def test_the_last_error_is_raised_when_the_tries_are_spent() -> None:
 async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_counts() -> None:
     world = World(*[refusal(503, retry_after="7")] * 3)
     with pytest.raises(ApiError):
-        await world.fetch_with_retry(policy=BackoffPolicy(tries=3))
+        await world.fetch_with_retry(tries=3)
     assert world.sent_at() == [0.0, 7.25, 14.5]
     # The last cooldown applies to the scope's other requests.
     assert len(world.cooldowns) == 3
@@ -182,15 +182,14 @@ async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_coun
 
 async def test_refusals_that_use_up_no_try_are_waited_for_in_full_and_do_not_lengthen_waits() -> None:
     world = World(*[refusal(503, retry_after="7")] * 8, *[refusal(429)] * 3, PAGE)
-    policy = BackoffPolicy(tries=3)
-    assert await world.fetch_with_retry(policy=policy, uses_try=lambda error: not error.is_limit) is PAGE
+    assert await world.fetch_with_retry(tries=3, uses_try=lambda error: not error.is_limit) is PAGE
     assert [seconds for what, seconds in world.book if what == "sleep"] == [7.0] * 8 + [1.0] * 3
     assert not refusal(503).is_limit
 
 
 async def test_rate_limits_do_not_count_as_attempts() -> None:
     world = World(refusal(500), *[refusal(429, retry_after="1")] * 20, refusal(500), PAGE)
-    assert await world.fetch_with_retry(policy=BackoffPolicy(tries=3)) is PAGE
+    assert await world.fetch_with_retry(tries=3) is PAGE
 
 
 async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCaptureFixture) -> None:
