@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from connectors.source.errors import Failure
 from connectors.warehouse.maintenance.changing_fields import one_field_changes_most
@@ -60,23 +60,16 @@ async def close_run(run: Run) -> RunReport:
         await delete_old(request.keep_runs, warehouse, now=run.clock.now())
     (own,) = (each for each in did if each.run_id == run.run_id)
     return RunReport(
-        run_id=run.run_id,
-        kind=request.kind,
+        **{each.name: getattr(own, each.name) for each in fields(own)},
         selected=request.selected,
         reason=request.reason,
         resumed_runs=beginning.resumed,
         restarted=run.progress.restarted,
         snapshot=request.snapshot,
         snapshot_url=run.resources.bucket.url if run.resources.bucket else None,
-        state=state,
-        started_at=beginning.at,
         accounts=batcher.listed,
         accounts_missing=accounts_missing,
-        accounts_removed=own.accounts_removed,
         outcomes=outcomes,
-        pages=own.pages,
-        items=own.items,
-        media=own.media,
         resumed=tuple(each for each in did if each is not own),
         failure_groups=groups,
         warnings=warnings,

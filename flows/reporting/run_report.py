@@ -12,7 +12,6 @@ from connectors.warehouse.runs.failure_groups import FailureGroup
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
-from models.checkpoint import RunKind
 from models.incremental import OVERDUE
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
@@ -28,11 +27,11 @@ NOT_REPLACED = "snapshot_not_replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport:
+class RunReport(RunCounts):
     """The result of a run. `seconds` is its duration on the monotonic clock.
 
-    `pages`, `items` and `media` count what this run landed; `resumed` has the counts of the interrupted runs that it
-    resumed or merged pages of, oldest first. `requests` is the number of requests, retries included.
+    Its counts are those of what this run landed; `resumed` has those of the interrupted runs that it resumed or merged
+    pages of, oldest first. `requests` is the number of requests, retries included.
 
     `mapping_pending`: the media are still read with another mapping than that of the settings. `expired` is the number
     of accounts whose access token must be renewed.
@@ -42,19 +41,11 @@ class RunReport:
     `snapshot_url` is the bucket in which the snapshot was published, and `report` the HTML report if it was renewed.
     """
 
-    run_id: str
-    kind: RunKind
     selected: str | None
     reason: str | None
-    state: RunState
-    started_at: datetime
     accounts: int
-    accounts_removed: int
     accounts_missing: int
     outcomes: Tally
-    pages: int
-    items: int
-    media: MergeStats
     requests: int
     failure_groups: tuple[FailureGroup, ...]
     warnings: tuple[RunWarning, ...]

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.storage.connection import Connection
+from models.checkpoint import RunKind
 from models.runs import RunState
 
 
@@ -33,7 +34,7 @@ class RunCounts:
     """The pages and items that one run landed, as far as merged, and the resulting changes."""
 
     run_id: str
-    kind: str
+    kind: RunKind
     state: RunState
     started_at: datetime
     pages: int
