@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +16,12 @@ from models.schema.pointer import to_keys
 from models.schema.times import time_of
 
 
+def _value(item: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
+    for key in keys:
+        item = item.get(key) if isinstance(item, dict) else None
+    return item
+
+
 def id_in(item: object, paths: Sequence[Sequence[str]]) -> str | None:
     """Return the first id of an item at these paths of keys, as text; None if there is none, or it is no object.
 
@@ -24,9 +29,7 @@ def id_in(item: object, paths: Sequence[Sequence[str]]) -> str | None:
     objects and lists as text where a path also has other values.
     """
     for keys in paths:
-        value: Any = item
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
+        value = _value(item, keys)
         if isinstance(value, float):
             value = number_text(value)
         elif isinstance(value, (bool, int)):
@@ -58,49 +61,28 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
     item = msgspec.defstruct("Item", [(name, Any, None) for name in names], rename=names)
     page = msgspec.defstruct("Page", [("items", list[item])])  # type: ignore[valid-type]
     decoder = msgspec.json.Decoder(page)
-    # Nearly every item has its id at the first path.
-    (first_id, *deeper), *_ = ids
-    id_at = None if deeper else top.index(first_id)
-    at = [(top.index(first), rest) for first, *rest in times]
+    id_of, time_at = (attrgetter(f"field_{top.index(keys[0])}") for keys in (ids[0], (times or ids)[0]))
+    is_plain = bool(times) and len(ids[0]) == len(times[0]) == 1
 
-    def post(values: Sequence[Any]) -> Post:
-        media_id = None if id_at is None else values[id_at]
-        if not media_id or type(media_id) is not str:
-            media_id = id_in(dict(zip(top, values, strict=True)), ids)
-        return Post(media_id, _time_in(values, at))
-
-    id_of, first_time_of = (attrgetter(f"field_{place}") for place in (id_at or 0, at[0][0] if at else 0))
+    def post(item: object) -> Post:
+        found = (time_of(_value(item, keys)) for keys in times)
+        return Post(id_in(item, ids), next((at for at in found if at is not None), None))
 
     def read_plain(listed: Sequence[Any]) -> Sequence[Post] | None:
         """Read items whose id is a text and whose time can be read, both at the first path; None for any others."""
-        media_ids, times = list(map(id_of, listed)), list(map(time_of, map(first_time_of, listed)))
-        if not all(media_ids) or {*map(type, media_ids)} != {str} or None in times:
+        media_ids, found = list(map(id_of, listed)), list(map(time_of, map(time_at, listed)))
+        if not all(media_ids) or {*map(type, media_ids)} != {str} or None in found:
             return None
-        return list(map(Post, media_ids, times))
-
-    is_plain = id_at is not None and bool(at) and not at[0][1]
+        return list(map(Post, media_ids, found))
 
     def read(body: str) -> Sequence[Post]:
         try:
             listed = getattr(decoder.decode(body), "items")  # noqa: B009 - a field of a class made above
-            if is_plain and (plain := read_plain(listed)) is not None:
-                return plain
-            found = [msgspec.structs.astuple(one) for one in listed]
         except msgspec.DecodeError:
             # An item is not an object, or a number exceeds the range of a double.
-            objects = (one if isinstance(one, dict) else {} for one in from_json(body)["items"])
-            found = [tuple(one.get(key) for key in top) for one in objects]
-        return [post(values) for values in found]
+            return list(map(post, from_json(body)["items"]))
+        if is_plain and (plain := read_plain(listed)) is not None:
+            return plain
+        return [post(dict(zip(top, msgspec.structs.astuple(one), strict=True))) for one in listed]
 
     return read
-
-
-def _time_in(values: Sequence[Any], paths: Sequence[tuple[int, Sequence[str]]]) -> datetime | None:
-    """Return the first time at these paths. A path is an index in `values`, and further keys below it."""
-    for place, keys in paths:
-        value = values[place]
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        if (found := time_of(value)) is not None:
-            return found
-    return None

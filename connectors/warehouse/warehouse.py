@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.publish import publish, publish_refusal
 from connectors.warehouse.storage.checkpoint import checkpoint
 from connectors.warehouse.storage.connection import Connection, begin_session, open_sibling, writer
-from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
+from connectors.warehouse.storage.connection_worker import ConnectionWorker
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
 from models.checkpoint import Checkpoint, RunKind
@@ -70,7 +70,8 @@ class Warehouse:
     def __init__(
         self,
         path: Path,
-        workers: ConnectionWorkers,
+        landing: ConnectionWorker,
+        merging: ConnectionWorker,
         segments: Segments,
         *,
         merge_bytes: int,
@@ -79,8 +80,8 @@ class Warehouse:
         self.recovered_runs = recovered_runs
         """The ids of the runs whose pages a killed process had landed, and which opening merged."""
         self._path = path
-        self._landing = workers.landing
-        self._merging = workers.merging
+        self._landing = landing
+        self._merging = merging
         self._segments = segments
         self._backlog = Backlog(merge_bytes)
         self._merged = MergeStats()
@@ -281,8 +282,8 @@ async def open_warehouse(
     loop = asyncio.get_running_loop()
     stack = ExitStack()
     with ExitStack() as threads:
-        landing, *others = (
-            threads.enter_context(ThreadPoolExecutor(1, thread_name_prefix=name)) for name in ConnectionWorkers._fields
+        landing, merging = (
+            threads.enter_context(ThreadPoolExecutor(1, thread_name_prefix=name)) for name in ("landing", "merging")
         )
 
         def enter() -> Warehouse:
@@ -293,17 +294,15 @@ async def open_warehouse(
                 opened_store(connection, activity, now=now, pause=pause, mapping=mapping)
             )
             remove_left_over(path)
-            workers = ConnectionWorkers(
-                ConnectionWorker(path, connection, landing),
-                *(ConnectionWorker(path, open_sibling(connection), one) for one in others),
-            )
+            sibling = ConnectionWorker(path, open_sibling(connection), merging)
             with connection.begin():
                 adopt_mapping(connection, mapping)
                 session = uuid4().hex
                 begin_session(connection, session)
                 segments = Segments(path, session, read_merged(connection).seq)
             stack.callback(segments.close)
-            return Warehouse(path, workers, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs)
+            worker = ConnectionWorker(path, connection, landing)
+            return Warehouse(path, worker, sibling, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs)
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)
@@ -314,7 +313,7 @@ async def open_warehouse(
         try:
             yield warehouse
         finally:
-            closing = asyncio.create_task(_close(warehouse, landing, others, stack))
+            closing = asyncio.create_task(_close(warehouse, landing, merging, stack))
             try:
                 await asyncio.shield(closing)
             except asyncio.CancelledError:
@@ -323,10 +322,9 @@ async def open_warehouse(
 
 
 async def _close(
-    warehouse: Warehouse, landing: ThreadPoolExecutor, others: Iterable[ThreadPoolExecutor], stack: ExitStack
+    warehouse: Warehouse, landing: ThreadPoolExecutor, merging: ThreadPoolExecutor, stack: ExitStack
 ) -> None:
     await warehouse.wait_until_idle()
-    for thread in others:
-        # Work of a cancelled task may still be running on this thread.
-        await asyncio.get_running_loop().run_in_executor(thread, lambda: None)
+    # Work of a cancelled task may still be running on this thread.
+    await asyncio.get_running_loop().run_in_executor(merging, lambda: None)
     await asyncio.get_running_loop().run_in_executor(landing, stack.close)

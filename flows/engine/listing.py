@@ -9,7 +9,7 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
 from connectors.source.errors import ApiError
 from connectors.source.retry import Send
 from connectors.warehouse.runs.account_ids import stored_statuses
-from connectors.warehouse.runs.closed_scans import waiting_since
+from connectors.warehouse.runs.closed_scans import closed_scans
 from connectors.warehouse.runs.forgotten import read_forgotten
 from connectors.warehouse.runs.progress import listed
 from connectors.warehouse.warehouse import Warehouse
@@ -20,7 +20,7 @@ from models.api import AccountPage
 from models.checkpoint import ScanState
 from models.forgotten import Forgotten, without_forgotten
 from models.page_commit import RejectedRecord
-from models.partition import CATALOGUE
+from models.partition import CATALOGUE, media
 from models.runs import Outcome
 
 _EXPIRED = "token_expired"
@@ -108,11 +108,12 @@ async def _longest_waiting(warehouse: Warehouse, accounts: Sequence[ListedAccoun
 
     The surfaces of each account are sorted in the same way: otherwise one of them could always use up all requests.
     """
-    known = await warehouse.read(waiting_since, [account.account_id for account in accounts])
+    closed = await warehouse.read(closed_scans, [account.account_id for account in accounts])
     never = datetime.min.replace(tzinfo=UTC)
 
     def since(account: ListedAccount, surface: str) -> datetime:
-        return known.get((account.account_id, surface), never)
+        scan = closed.get(media(account.account_id, surface))
+        return never if scan is None else scan.closed_at
 
     ordered = (
         replace(account, surfaces=tuple(sorted(account.surfaces, key=partial(since, account)))) for account in accounts

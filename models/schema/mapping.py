@@ -3,11 +3,12 @@
 The schema of media items is not published (API 2), so every column has candidate paths (JSON Pointers), tried in order.
 """
 
-import json
 import re
 from collections.abc import Mapping as Map
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
+
+import msgspec
 
 from models.schema.fields import MEDIA
 from models.schema.pointer import to_keys
@@ -67,25 +68,12 @@ class Mapping:
 
     def to_json(self) -> str:
         """Return the mapping as one line of JSON, the same for equal mappings."""
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> "Mapping":
         """Return the mapping that `to_json` wrote."""
-        raw = json.loads(text)
-
-        def columns(name: str) -> tuple[ColumnMapping, ...]:
-            return tuple(ColumnMapping(c["column"], Reading(c["reading"]), tuple(c["paths"])) for c in raw[name])
-
-        return cls(
-            media_id=tuple(raw["media_id"]),
-            columns=columns("columns"),
-            children=tuple(raw["children"]),
-            child_columns=columns("child_columns"),
-            count_words=tuple(raw["count_words"]),
-            volatile_parameters=tuple(raw["volatile_parameters"]),
-            ignore=tuple(raw.get("ignore", ())),
-        )
+        return msgspec.json.decode(text, type=cls)
 
     def reads_like(self, other: "Mapping") -> bool:
         """Return whether both mappings read the same values. They may differ in how values are compared."""

@@ -6,6 +6,7 @@ is not a time, and its field keeps it as it is.
 
 import re
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 # A time with a zone: a field whose values all have this form gets a column of times, whatever its name.
 _WITH_ZONE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[+-]\d\d(?::?\d\d)?)", re.ASCII)
@@ -14,20 +15,16 @@ _WITH_ZONE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?
 FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
-_OFFSET = r"(?P<sign>[+-])(?P<offset_hours>[01]\d|2[0-3])"
+_OFFSET = r"[+-](?:[01]\d|2[0-3])"
 _ISO_8601 = re.compile(
-    r"(?P<year>\d{4})(?P<dash>-)?(?P<month>\d\d)(?(dash)-)(?P<day>\d\d)"
-    r"(?:[Tt ](?P<hour>\d\d)(?(dash):)(?P<minute>\d\d)(?:(?(dash):)(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?"
-    rf"(?: ?(?:[Zz]|UTC|GMT|{_OFFSET}(?::?(?P<offset_minutes>[0-5]\d))?))?)?",
+    r"\d{4}(-)?\d\d(?(1)-)\d\d(?:[Tt ](?:[01]\d|2[0-3])(?(1):)\d\d(?:(?(1):)\d\d(?:[.,]\d{1,9})?)?"
+    rf"(?P<zone> ?(?:[Zz]|UTC|GMT|{_OFFSET}(?::?[0-5]\d)?))?)?",
     re.ASCII,
 )
 _RFC_2822 = re.compile(
-    rf"(?:(?P<weekday>{'|'.join(_WEEKDAYS)}), *)?(?P<day>\d\d?) +(?P<month>{'|'.join(_MONTHS)}) +(?P<year>\d{{4}})"
-    r" +(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
-    rf" +(?:UTC?|GMT|Z|{_OFFSET}(?P<offset_minutes>[0-5]\d))",
+    rf"(?:(?P<weekday>{'|'.join(_WEEKDAYS)}), *)?\d\d? +(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+    rf" +[1-9]\d{{3}} +\d\d:\d\d(?::\d\d)? +(?:UTC?|GMT|Z|{_OFFSET}[0-5]\d)",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -70,28 +67,21 @@ def is_instant(text: str) -> bool:
 def _read(text: str) -> datetime | None:
     """Return the time in a text, if any. Raises ValueError or OverflowError for a time that does not exist."""
     if match := _ISO_8601.fullmatch(text):
-        return _local(match, int(match["month"])) - _offset(match)
+        zone = (match["zone"] or "").strip()
+        return _in_utc(
+            datetime.fromisoformat(text.removesuffix(match["zone"] or "") + ("Z" if zone.isalpha() else zone))
+        )
     if match := _RFC_2822.fullmatch(text):
-        found = _local(match, 1 + _MONTHS.index(match["month"].lower()))
-        weekday = match["weekday"]
-        is_real = weekday is None or weekday.lower() == _WEEKDAYS[found.weekday()]
-        return found - _offset(match) if is_real else None
+        found = parsedate_to_datetime(text)
+        is_real = match["weekday"] is None or match["weekday"].lower() == _WEEKDAYS[found.weekday()]
+        return _in_utc(found) if is_real else None
     if match := _SINCE_1970.fullmatch(text):
         return _since_1970(match)
     return None
 
 
-def _local(match: re.Match[str], month: int) -> datetime:
-    found = {"fraction": None, **match.groupdict()}
-    year, day, hour, minute, second = (int(found[name] or 0) for name in ("year", "day", "hour", "minute", "second"))
-    return datetime(year, month, day, hour, minute, second, _digits(found["fraction"], 6), tzinfo=UTC)
-
-
-def _offset(match: re.Match[str]) -> timedelta:
-    if match["sign"] is None:
-        return timedelta(0)
-    found = timedelta(hours=int(match["offset_hours"]), minutes=int(match["offset_minutes"] or 0))
-    return -found if match["sign"] == "-" else found
+def _in_utc(found: datetime) -> datetime:
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def _since_1970(match: re.Match[str]) -> datetime | None:

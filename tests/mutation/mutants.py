@@ -614,7 +614,7 @@ MUTANTS = (
     Mutant(
         "a post whose first time cannot be read has no time",
         "models/page_items.py",
-        "if not all(media_ids) or {*map(type, media_ids)} != {str} or None in times:",
+        "if not all(media_ids) or {*map(type, media_ids)} != {str} or None in found:",
         "if not all(media_ids) or {*map(type, media_ids)} != {str}:",
         ("tests/models/test_post_times.py",),
     ),

@@ -54,16 +54,6 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
     return [(scan.age(now, every), scan.pages) for scan in due]
 
 
-def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[tuple[str, str], datetime]:
-    """Return when a scan was last closed, by account and surface; partitions without a closed scan are left out."""
-    query = """
-SELECT account_id, surface, greatest(complete_at, recent_at) FROM core.completed_scans
-WHERE surface <> '' AND account_id IN (SELECT unnest(?::VARCHAR[]))
-"""
-    rows = connection.db.execute(query, [list(account_ids)]).fetchall()
-    return {(account_id, surface): closed_at for account_id, surface, closed_at in rows}
-
-
 def known_items(
     connection: Connection, closed: Mapping[Partition, ClosedScan], *, older_than: datetime
 ) -> Mapping[Partition, frozenset[str]]:

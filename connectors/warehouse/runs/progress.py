@@ -1,6 +1,7 @@
 """State that a run reads before it resumes: checkpoints, cooldowns, accounts already listed."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 
 from sqlalchemy import delete, func, select, update
@@ -14,12 +15,8 @@ from models.tables import core_accounts, core_outcomes, ops_checkpoints, ops_coo
 _of_checkpoint = ops_checkpoints.c
 _of_account = core_accounts.c
 
-# Columns of a checkpoint that are fields of the class; NULL counts as 0 in the latter.
-_FIELDS = (
-    "scan_id", "run_id", "started_at", "updated_at", "cursor", "pages", "items", "known_seq", "read_to",
-    "order_broken_by", "full_share",
-)  # fmt: skip
-_COUNTS = ("repeated_pages", "empty_pages", "known_run", "rejected")
+# The fields of a checkpoint that are columns of the same name; NULL is the default of the field.
+_FIELDS = tuple(one.name for one in fields(Checkpoint) if one.name not in ("partition", "state", "run_kind"))
 
 
 def checkpoints(
@@ -35,7 +32,6 @@ def checkpoints(
         _of_checkpoint.surface,
         _of_checkpoint.state,
         *(_of_checkpoint[name] for name in _FIELDS),
-        *(func.coalesce(_of_checkpoint[name], 0) for name in _COUNTS),
     ).where(
         _of_checkpoint.run_kind == run_kind,
         among(_of_checkpoint.account_id, account_ids),
@@ -43,7 +39,7 @@ def checkpoints(
     found: dict[Partition, Checkpoint] = {}
     for resource, account_id, surface, state, *others in run(connection, query).fetchall():
         partition = Partition(resource, account_id, surface)
-        columns = dict(zip((*_FIELDS, *_COUNTS), others, strict=True))
+        columns = {name: value for name, value in zip(_FIELDS, others, strict=True) if value is not None}
         found[partition] = Checkpoint(partition=partition, state=ScanState(state), run_kind=run_kind, **columns)
     return found
 

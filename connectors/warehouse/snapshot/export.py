@@ -16,7 +16,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.listed import ListedPart, listed_parts
 from connectors.warehouse.raw.store import COLUMNS, check_part
-from connectors.warehouse.snapshot.export_folder import FORMAT, MANIFEST, Draft, replaced
+from connectors.warehouse.snapshot.export_folder import FORMAT, MANIFEST, replaced
 from connectors.warehouse.snapshot.reader import COLUMNS as RELATION_COLUMNS
 from connectors.warehouse.snapshot.reader import RELATIONS, check_readable
 from connectors.warehouse.storage.durable import sync, unreadable
@@ -122,10 +122,10 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
         yield db
 
 
-def _shut(db: DuckDBPyConnection, draft: Draft) -> None:
+def _shut(db: DuckDBPyConnection, files: Path, spill: Path) -> None:
     """Restrict the connection to writing the draft, because the SQL of views comes from the file."""
-    db.execute(f"SET temp_directory = {literal(str(draft.spill))}")
-    allowed = ", ".join(literal(f"{folder}/") for folder in (draft.files, draft.spill))
+    db.execute(f"SET temp_directory = {literal(str(spill))}")
+    allowed = ", ".join(literal(f"{folder}/") for folder in (files, spill))
     db.execute(f"SET allowed_directories = [{allowed}]")
     db.execute("SET enable_external_access = false")
     db.execute("SET lock_configuration = true")
@@ -246,13 +246,13 @@ def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False
         published_at, version, relations = _head(db, snapshot)
         parts = listed_parts(db) if with_raw else []
         try:
-            with replaced(folder) as draft:
-                _shut(db, draft)
-                tables = tuple(_export_table(db, draft.files, *relation) for relation in relations)
+            with replaced(folder) as (files, spill):
+                _shut(db, files, spill)
+                tables = tuple(_export_table(db, files, *relation) for relation in relations)
                 if with_raw:
-                    tables = (*tables, _export_raw(parts, draft.files))
+                    tables = (*tables, _export_raw(parts, files))
                 exported = Export(published_at, version, at, tables)
-                _write_manifest(draft.files, exported)
+                _write_manifest(files, exported)
         except duckdb.Error as error:
             message = f"cannot export to {folder}: {first_line(error)}. The previous export is unchanged."
             raise WarehouseUnusable(message) from error

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.warehouse.storage.durable import sync
@@ -16,37 +15,15 @@ MANIFEST = "manifest.json"
 FORMAT = "gramhouse export"
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """Where an export is written: `files` becomes the folder, `spill` is for DuckDB's temporary files."""
-
-    files: Path
-    spill: Path
-
-
-def _listed(folder: Path) -> set[str] | None:
+def _listed(folder: Path) -> set[Path] | None:
     """Return the files of the export in a folder, as listed in its manifest; None if there is no export."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
             return None
-        return {MANIFEST} | {str(file["path"]) for table in manifest["tables"] for file in table["files"]}
+        return {folder / MANIFEST, *(folder / file["path"] for table in manifest["tables"] for file in table["files"])}
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _stranger(folder: Path, listed: set[str]) -> str | None:
-    """Return the path of a file or folder that does not belong to the export in a folder; None if there is none."""
-    folders = {str(parent) for path in listed for parent in Path(path).parents}
-    for folder_path, inner, names in os.walk(folder):
-        here = Path(folder_path).relative_to(folder)
-        found = [
-            str(here / name) for name in inner if str(here / name) not in folders or (folder / here / name).is_symlink()
-        ]
-        found += [str(here / name) for name in names if str(here / name) not in listed]
-        if found:
-            return min(found)
-    return None
 
 
 def _refusal(folder: Path) -> str | None:
@@ -60,14 +37,14 @@ def _refusal(folder: Path) -> str | None:
         return "a mounted folder cannot be replaced. Fix: choose a folder inside it."
     if not any(folder.iterdir()):
         return None
-    listed = _listed(folder)
-    if listed is None:
+    if (listed := _listed(folder)) is None:
         return "folder is not empty and is not a gramhouse export. Fix: choose another folder."
-    stranger = _stranger(folder, listed)
-    return (
-        stranger
-        and f"it contains {stranger}, which is not part of an export. Fix: move it away or choose another folder."
-    )
+    known = listed.union(*(file.parents for file in listed))
+    others = [path for path in folder.rglob("*") if path not in known or path.is_symlink()]
+    if not others:
+        return None
+    stranger = min(others).relative_to(folder)
+    return f"it contains {stranger}, which is not part of an export. Fix: move it away or choose another folder."
 
 
 def _check(folder: Path) -> None:
@@ -109,8 +86,8 @@ def _swap(draft: Path, folder: Path, before: Path) -> None:
 
 
 @contextmanager
-def replaced(folder: Path) -> Iterator[Draft]:
-    """Yield a draft to write to, and replace the folder with it if the block succeeds.
+def replaced(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield a folder to write to, which replaces `folder` if the block succeeds, and one for DuckDB's temporary files.
 
     If the block fails, the old export is unchanged and no other file is left. Raises WarehouseUnusable when the folder
     cannot be written or contains other files than an export, WarehouseBusy when another export is writing to it.
@@ -118,7 +95,7 @@ def replaced(folder: Path) -> Iterator[Draft]:
     # If the folder is a symbolic link, its target is replaced.
     target = folder.resolve()
     workshop = target.with_name(f".{target.name}.exporting") if target.name else target
-    draft, spill, before = (workshop / name for name in ("files", "spill", "before"))
+    draft, spill, before = paths = [workshop / name for name in ("files", "spill", "before")]
     try:
         _check(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -127,15 +104,15 @@ def replaced(folder: Path) -> Iterator[Draft]:
             if before.exists() and not target.exists():
                 before.rename(target)
             try:
-                for path in (draft, spill, before):
+                for path in paths:
                     shutil.rmtree(path, ignore_errors=True)
                 draft.mkdir()
                 spill.mkdir()
-                yield Draft(draft, spill)
+                yield draft, spill
                 _check(target)
                 _swap(draft, target, before)
             finally:
-                for path in (draft, spill, before):
+                for path in paths:
                     shutil.rmtree(path, ignore_errors=True)
                 with suppress(OSError):
                     workshop.rmdir()

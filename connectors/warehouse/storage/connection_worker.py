@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import duckdb
 
@@ -35,10 +35,3 @@ class ConnectionWorker:
                 raise explain(self.path, error) from error
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
-
-
-class ConnectionWorkers(NamedTuple):
-    """The writer's workers, one for each kind of work that runs concurrently."""
-
-    landing: ConnectionWorker
-    merging: ConnectionWorker
