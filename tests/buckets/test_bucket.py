@@ -77,12 +77,8 @@ async def test_an_error_of_the_bucket_is_reported_in_one_line(
     ("url", "changes", "why"),
     [
         ("s3://none", {}, r"404 Not Found \(NoSuchBucket\)\. Fix: .*AWS_ACCESS_KEY_ID"),
-        ("s3://a bucket", {}, "invalid domain character"),
-        ("s3://bucket", {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, r"\(Connection refused\)"),
         ("s3://bucket", {"AWS_ENDPOINT_URL": "nowhere"}, "AWS_ENDPOINT_URL is not an address"),
-        ("s3://bucket", {"AWS_ENDPOINT_URL": ""}, "AWS_ENDPOINT_URL is not an address"),
         ("s3://bucket", {"AWS_ALLOW_HTTP": "false"}, "is not https://. Fix: use https://, or set AWS_ALLOW_HTTP=true"),
-        ("s3://bucket", {"AWS_ACCESS_KEY_ID": "a\n"}, "AWS_ACCESS_KEY_ID begins or ends with a space or a line break"),
         ("s3://bucket", {"AWS_ACCESS_KEY_ID": "a\nb"}, "panicked"),
         ("az://bucket", {}, r"Account must be specified\. Fix: .*AZURE_STORAGE_ACCOUNT_NAME"),
         (

@@ -2,15 +2,11 @@
 
 import base64
 import json
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 from urllib.parse import quote
 
-import duckdb
 import pytest
 
-from tests.security.canary import holding, tells
+from tests.security.canary import tells
 
 KEY = "cnry/7Zq4+f1e9b==Xw"
 
@@ -35,23 +31,3 @@ KEY = "cnry/7Zq4+f1e9b==Xw"
 def test_every_spelling_is_known(text: str) -> None:
     assert tells(text, KEY)
     assert not tells(text, "another" + KEY[::-1])
-
-
-def test_it_is_found_where_bytes_alone_do_not_show_it(tmp_path: Path) -> None:
-    rows = f"SELECT i, 'filler ' || i AS filler, '{KEY} ' || (i % 7) AS text FROM range(50000) AS r(i)"
-    with duckdb.connect(str(tmp_path / "a.duckdb")) as db:
-        db.execute("CREATE SCHEMA inner_room")
-        db.execute(f"CREATE TABLE inner_room.t AS {rows}")
-        db.execute(f"COPY inner_room.t TO '{tmp_path / 'b.parquet'}' (FORMAT parquet, COMPRESSION zstd)")
-    with closing(sqlite3.connect(tmp_path / "c.db")) as lite:
-        lite.execute("CREATE TABLE t (text)")
-        lite.executemany("INSERT INTO t VALUES (?)", [("y" * 3900 + KEY,)] * 9)
-        lite.commit()
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "d.log").write_text(f"... {KEY} ...")
-    (tmp_path / "sub" / "clean.log").write_text("nothing")
-    (tmp_path / KEY.replace("/", "")).touch()
-    found = holding(tmp_path, KEY)
-    assert {"a.duckdb, asked", "b.parquet, asked", "c.db, asked", "sub/d.log"} <= found
-    assert "sub/clean.log" not in found
-    assert holding(tmp_path, KEY.replace("/", "")) == {KEY.replace("/", "")}

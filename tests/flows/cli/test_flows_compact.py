@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from humanize import naturalsize
 
-from connectors.warehouse.storage.connection import connect, writer
+from connectors.warehouse.storage.connection import connect
 from tests.cli_runner import Cli
 
 
@@ -37,9 +37,3 @@ def test_it_prints_the_size_before_and_after(warehouse: Path, run_cli: Cli) -> N
             "raw": {"parts_before": 0, "parts_after": 0, "bytes_before": 0, "bytes_after": 0, "rows_deleted": 0},
         },
     )
-
-
-def test_a_warehouse_that_is_held_is_left_alone(warehouse: Path, run_cli: Cli) -> None:
-    with writer(warehouse, "gramhouse sync", since="then", pause=lambda _: None):
-        code, out, err = run_cli("compact")
-    assert (code, out, "is held by gramhouse sync" in err) == (4, "", True)

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.cli.app import app
 from flows.cli.output.json_log import JsonLines
 from flows.reporting.progress import Progress
 from tests.clocks import START
@@ -84,11 +82,6 @@ def test_a_refusal_is_a_line_of_the_log(arguments: tuple[str, ...]) -> None:
     lines = run_cli(*arguments, code=1 if arguments[0] == "publish" else 2, GRAMHOUSE_WAREHOUSE="/dev/null")
     assert [line["level"] for line in lines] == ["error"] * len(lines)
     assert lines
-
-
-@pytest.mark.parametrize("command", ["sync", "backfill", "publish", "compact", "rebuild", "export", "up"])
-def test_every_command_that_works_has_the_option(command: str) -> None:
-    assert "--log-format" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
 
 
 def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:

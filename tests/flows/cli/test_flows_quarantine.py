@@ -10,7 +10,7 @@ import pytest
 
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.segments import Segments
-from connectors.warehouse.storage.connection import connect, session_id, writer
+from connectors.warehouse.storage.connection import connect, session_id
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from tests.cli_runner import Cli
@@ -95,35 +95,12 @@ def test_programs_get_the_whole_rows(run_cli: Cli) -> None:
     }  # fmt: skip
 
 
-def test_reasons_are_counted_and_harmless(warehouse: Path, run_cli: Cli) -> None:
-    with connect(warehouse) as connection:
-        rig = Rig(connection)
-        aside = tuple(RejectedRecord(n, f"reason [bold]{n}", "{}") for n in range(5))
-        rig.land(Scan(CATALOGUE, "c", at(0)).page([{}] * 5, at(0), rejected=aside, last=True))
-        rig.land(Scan(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
-        rig.merge()
-    run_cli("publish")
-    out = run_cli("quarantine")[1]
-    assert out.splitlines()[0] == "! 6 records rejected:"
-    assert "  1: reason [bold]0" in out.splitlines()
-    assert ANNA in out
-
-
 def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse):
         pass
     run_cli("publish")
     assert run_cli("quarantine") == (0, "✔ Quarantine is empty: every received record is in the tables.\n", "")
     assert run_cli("quarantine", "--json")[1] == '{"records": []}\n'
-
-
-def test_listing_works_while_another_process_writes(rejected: Path, run_cli: Cli) -> None:
-    with writer(rejected, "gramhouse sync", since="then", pause=lambda _: None):
-        code, out, err = run_cli("quarantine")
-        assert (code, out[:3], err) == (0, "! 4", "")
-        code, out, err = run_cli("rebuild")
-    assert (code, out, len(err.splitlines())) == (4, "", 1)
-    assert "is held by gramhouse sync" in err
 
 
 def test_a_rebuild_with_another_mapping_imports_what_has_an_id_now(rejected: Path, run_cli: Cli) -> None:
@@ -138,19 +115,6 @@ def test_a_rebuild_with_another_mapping_imports_what_has_an_id_now(rejected: Pat
     ]  # fmt: skip
     assert run_cli("quarantine")[1].startswith("! 2 records rejected")
     assert rejected.exists()
-
-
-def test_a_rebuild_counts_imported_and_outdated_records(rejected: Path, run_cli: Cli) -> None:
-    with connect(rejected) as connection:
-        rig = Rig(connection)
-        rig.seq = 10
-        rig.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
-    map_uuid()
-    message = json.loads(run_cli("rebuild", "--json")[1])
-    assert {name: message[name] for name in ("items", "imported", "outdated", "quarantined")} == {
-        "items": 2, "imported": 1, "outdated": 1, "quarantined": 2,
-    }  # fmt: skip
-    assert published("SELECT count(*) FROM media_superseded") == [(0,)]
 
 
 def test_landed_pages_are_merged_before_a_rebuild(warehouse: Path, run_cli: Cli) -> None:

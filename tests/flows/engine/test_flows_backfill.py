@@ -11,7 +11,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.errors import SettingsError
-from flows.config.options import BackfillOptions, SyncOptions, in_order, parse_options
+from flows.config.options import BackfillOptions, parse_options
 from flows.config.settings import load
 from flows.engine.run import RunResources
 from flows.pipeline import run_sync
@@ -213,28 +213,6 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
     assert {row["reason"] for row in forecast(expired_too, Selection(everything=True), now=until)} == {None}
 
 
-async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Path) -> None:
-    limited = Refusal(429, "rate_limited", retry_after=7200)
-    service = FakeApi(accounts=1, failure=lambda request: limited if is_posts(request, 1) else None)
-    async with open_run_resources(tmp_path, service) as resources:
-        await sync(tmp_path, resources)
-        service.failure = lambda _: None
-        await resources.clock.sleep(8000)
-        await sync(tmp_path, resources)
-        settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
-        # As after the clock was set back.
-        earlier = resources.clock.now() - timedelta(days=1)
-        assert [row["reason"] for row in forecast(settings, Selection(everything=True), now=earlier)] == [None]
-
-
-def test_a_backfill_with_nothing_to_do_is_reported_in_one_line() -> None:
-    assert described([]) == "Nothing would be scanned."
-    one = {"surfaces": POSTS, "pages": 1, "reason": None}
-    assert described([one]) == "1 scan of 1 account would run, about 1 request."
-    skipped = "Nothing would be scanned; 1 account with an expired token would be skipped."
-    assert described([one | {"reason": "token_expired"}]) == skipped
-
-
 @pytest.mark.parametrize(
     ("text", "scanned"),
     [
@@ -264,14 +242,3 @@ def test_each_invalid_option_is_reported_in_its_own_line() -> None:
         "--page-size: it must be a whole number from 1 to 50. Fix: change it, or remove it."
         in str(refused.value).splitlines()
     )
-
-
-def test_the_form_begins_with_what_a_person_chooses() -> None:
-    backfill, sync = (list(kind.model_json_schema()["properties"]) for kind in (BackfillOptions, SyncOptions))
-    assert backfill == ["accounts", "surfaces", "expired_since", "reason", "everything", "failed", "dry_run", "expert"]
-    assert sync == ["surfaces", "mode", "max_requests", "accept_removals", "rebind", "expert"]
-
-
-def test_surfaces_are_scanned_in_their_order() -> None:
-    assert in_order([]) == in_order(["posts", "stories"]) == ("stories", "posts")
-    assert parse_options(SyncOptions, {"surfaces": ["posts"]}).surfaces == ["posts"]

@@ -33,10 +33,6 @@ def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> Non
     assert max(sizes) <= 1_000_000 / 80 + page
 
 
-def test_the_first_page_is_a_batch_at_once() -> None:
-    assert _gather(120, 50) == [50, 50, 20]
-
-
 def test_an_account_listed_twice_is_scanned_once() -> None:
     batcher = AccountBatcher()
     one, two = ListedAccount("a", expired=False), ListedAccount("b", expired=True)

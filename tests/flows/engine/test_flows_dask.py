@@ -141,19 +141,6 @@ async def test_an_account_whose_result_cannot_be_read_fails_alone(tmp_path: Path
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
 
 
-async def test_a_result_that_is_too_large_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_task, "MOST_RESULT", 20_000)
-    service = FakeApi(accounts=4)
-    page = service._page  # noqa: SLF001 - its own stage
-
-    def large(request: ApiRequest) -> bytes:
-        return page(request).replace(b"a post", b"a post" * 5_000) if is_posts(request, 2) else page(request)
-
-    service._page = large  # type: ignore[method-assign]  # noqa: SLF001
-    report, _, _ = await _run(tmp_path, service)
-    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
-
-
 @pytest.mark.parametrize("lost", [pytest.param(0, marks=pytest.mark.long), 1])
 async def test_tasks_share_the_requests_of_a_limited_run(tmp_path: Path, lost: int) -> None:
     results: list[bytes] = []

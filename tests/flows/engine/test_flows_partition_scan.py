@@ -209,27 +209,6 @@ async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothi
     assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, True, False, False]
 
 
-@pytest.mark.long
-async def test_a_list_of_one_page_that_never_has_a_cursor_is_complete(tmp_path: Path) -> None:
-    def without_cursor(page: bytes) -> bytes:
-        return page.replace(b', "next_cursor": null', b"")
-
-    service = _Spoiling(accounts=1, posts=2, cursor=None, spoil=without_cursor)
-    await _run(tmp_path, service)
-    # A scan that rejects its only page does not make it a page with a cursor.
-    service.spoil = lambda page: without_cursor(page).replace(b'"id"', b'"uid"')
-    service.clock.passed += 86_400
-    assert (await _run(tmp_path, service))[1][uuid(1), "posts"][3] == "items_rejected"
-    service.spoil = without_cursor
-    service.posts = 1
-    for _ in range(2):
-        service.clock.passed += 86_400
-        report, outcomes = await _run(tmp_path, service)
-        assert report.state is RunState.COMPLETE
-        assert outcomes[uuid(1), "posts"][:3] == ("complete", 1, 1)
-    assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, False]
-
-
 def _is(request: ApiRequest, surface: str | None, account: int | None = None) -> bool:
     return dict(request.params).get("surface") == surface and account in {None, account_of(request)}
 
@@ -331,13 +310,6 @@ async def test_a_listing_that_never_ends_fails_and_the_next_run_starts_from_its_
     healed = FakeApi(posts=5, clock=service.clock)
     await _run(tmp_path, healed)
     assert _posts(healed, 1)[0] is None
-
-
-async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_scanned_all_the_same(tmp_path: Path) -> None:
-    service = Endless(endless_of=None)
-    report, outcomes = await _run(tmp_path, service)
-    assert outcomes["", ""][:4] == ("failed", 10, 20, "cursor_no_progress")
-    assert (report.state, report.accounts) == (RunState.PARTIAL, 2)
 
 
 @pytest.mark.parametrize(

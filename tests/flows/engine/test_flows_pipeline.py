@@ -14,7 +14,6 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.run import Run
 from flows.pipeline import merge, run_sync
-from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.findings import findings
 from flows.reporting.reader import Reader
 from flows.reporting.report import outcomes, sentence, state_name, to_json
@@ -68,17 +67,6 @@ async def test_a_report_for_programs(report: RunReport) -> None:
     result = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
     assert (result["exit_code"], result["stopped_by"]["code"]) == (1, "certificate_refused")
     assert set(result["stopped_by"]) == {"code", "status", "correlation_id", "message", "hint"}
-
-
-def test_exit_codes_are_the_promised_ones() -> None:
-    assert {code.name: int(code) for code in ExitCode} == {
-        "COMPLETE": 0,
-        "FAILED": 1,
-        "WRONG_USAGE": 2,
-        "PARTIAL": 3,
-        "BUSY": 4,
-    }
-    assert EXIT_OF == {RunState.COMPLETE: 0, RunState.PARTIAL: 3, RunState.FAILED: 1}
 
 
 async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:

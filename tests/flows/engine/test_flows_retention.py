@@ -9,8 +9,6 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine import upkeep as keeping
 from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
 from tests.clocks import START
@@ -63,19 +61,6 @@ class _WithoutId(FakeApi):
         return items if request.operation == "accounts.list" else [*items[:1], *({"caption": "x"} for _ in items[:1])]
 
 
-async def test_files_that_cannot_be_removed_are_reported(
-    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> int:
-        message = "out of memory"
-        raise WarehouseUnusable(message)
-
-    monkeypatch.setattr(keeping, "delete_runs", refuse)
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
-        await delete_old(YEAR, resources.warehouse, now=START)
-    assert said == ["Could not delete old runs: out of memory"]
-
-
 async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: list[str]) -> None:
     async with open_run_resources(tmp_path, _WithoutId()) as resources:
         report = await run_sync(request(tmp_path), resources)
@@ -84,12 +69,3 @@ async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: 
             await delete_old(timedelta(days=days), resources.warehouse, now=START + timedelta(hours=23))
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
     assert said == ["Deleted 3 quarantined records older than 0 days."]
-
-
-async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path, said: list[str]) -> None:
-    async with open_run_resources(tmp_path, _WithoutId()) as resources:
-        await run_sync(request(tmp_path), resources)
-        await delete_old(timedelta(days=400), resources.warehouse, now=START + 3 * YEAR)
-        assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(3,)]
-    (line,) = said
-    assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 1 of 1 runs")

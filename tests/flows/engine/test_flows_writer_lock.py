@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseBusy
 from flows.engine.resources import writer_lock
 from tests.clocks import VirtualClock
 
@@ -15,11 +15,6 @@ BUSY = (
     "w.duckdb is held by gramhouse sync (process 7, since 02:15). Fix: wait until it has finished, or read the snapshot"
     " meanwhile."
 )
-
-
-def _refused() -> list[str]:
-    message = "w.duckdb cannot be used"
-    raise WarehouseUnusable(message)
 
 
 class Door:
@@ -64,11 +59,6 @@ async def test_a_waiting_run_names_the_holder_once(said: list[str]) -> None:
     ]
 
 
-async def test_without_a_busy_wait_a_locked_warehouse_fails_immediately() -> None:
-    with pytest.raises(WarehouseBusy, match="gramhouse sync"):
-        await enter(1, 0)
-
-
 async def test_the_busy_wait_has_a_limit(said: list[str]) -> None:
     clock = VirtualClock()
     door = Door(clock, 100)
@@ -77,15 +67,3 @@ async def test_the_busy_wait_has_a_limit(said: list[str]) -> None:
             pytest.fail("nobody let it in")
     assert clock.passed == 3.5
     assert len(said) == 1
-
-
-async def test_other_errors_are_not_waited_for(said: list[str]) -> None:
-    @asynccontextmanager
-    async def broken() -> AsyncIterator[str]:
-        yield "".join(_refused())
-
-    clock = VirtualClock()
-    with pytest.raises(WarehouseUnusable):
-        async with writer_lock(broken, patience=60, clock=clock):
-            pytest.fail("it cannot be opened")
-    assert (clock.slept, said) == ([], [])

@@ -8,7 +8,7 @@ from markdown_it.token import Token as Part
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from flows.reporting.artifact import markdown
 from models.runs import OutcomeKind, RunState
-from tests.flows.reports import START, failure, fresh, hostile, report, run, stale, tokens
+from tests.flows.reports import START, failure, hostile, report, run, stale, tokens
 
 
 def _parts(text: str) -> list[Part]:
@@ -28,11 +28,6 @@ def test_a_run_without_problems_has_no_list_of_actions() -> None:
         " 12,000 records landed; media: 40 new, 7 changed; scans: 100 complete; took 42 min.\n\n### This run\n\n| "
     )
     assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
-
-
-def test_a_run_without_a_single_scan_has_no_table_of_them() -> None:
-    assert "| scans |" not in markdown(report({"outcomes": []}))
-    assert "| scans |" in markdown(report())
 
 
 def test_findings_come_first_by_severity_with_their_fix() -> None:
@@ -93,10 +88,6 @@ def test_the_last_runs_are_a_table() -> None:
         "| 2026-02-28 02:15 | sync | **interrupted** |  | 6,000 | 40 | 7 |",
         "| 2026-03-01 02:15 | `stories` | complete | 50 s | 0 | 40 | 7 |",
     ]
-
-
-def test_a_surface_without_a_scan_has_no_age() -> None:
-    assert "| stories | 100 | 0 | 0 | 3 | - |" in markdown(report({"freshness": [fresh("stories", oldest=None)]}))
 
 
 def test_external_values_are_shown_as_text() -> None:

@@ -42,12 +42,6 @@ def test_tokens_are_reported_with_names_and_labels() -> None:
     assert [finding["accounts"] for finding in message.payload["findings"]] == [["anna", "ben", "dora"], ["carl"]]
 
 
-def test_tokens_that_were_expired_before_match_no_alarm() -> None:
-    _, message = events(report({"expired": tokens("dora", is_new=False)}))
-    assert message.labels["gramhouse.newly_expired"] == "no"
-    assert message.payload["sentence"].startswith("1 access token expired (dora). Fix: ")
-
-
 def test_a_sentence_names_twenty_and_the_payload_fifty() -> None:
     run, message = events(report({"expired": tokens(*(f"user_{n}" for n in range(60)))}))
     assert "user_19 and 40 more)." in message.payload["sentence"]
@@ -73,14 +67,6 @@ def test_a_partial_run_begins_with_what_a_person_can_fix() -> None:
     assert (second["scans"], second["resume_after"]) == (2, None)
 
 
-def test_a_message_has_three_findings_at_most() -> None:
-    groups = tuple(failure(OutcomeKind.DENIED, f"code_{number}") for number in range(6))
-    [message] = events(report(state=RunState.PARTIAL, failure_groups=groups))
-    assert "code_2" in message.payload["sentence"]
-    assert "code_3" not in message.payload["sentence"]
-    assert " And 3 more findings. sync 2026-03-01 02:15 UTC: " in message.payload["sentence"]
-
-
 def test_the_event_of_a_run_has_its_warnings_and_the_counts_of_resumed_runs() -> None:
     missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
     noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
@@ -99,13 +85,6 @@ def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
     assert [each.name for each in message] == ["gramhouse.retry", "gramhouse.tokens"]
     assert message[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (timeout). 1 access token newly expired")
     assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
-
-
-def test_stale_surfaces_are_reported_by_name() -> None:
-    _, message = events(report(stale("anna", "ben")))
-    assert message.name == "gramhouse.stale"
-    assert message.payload["sentence"].startswith("2 of 100 accounts: posts not refreshed within 1 d 12 h;")
-    assert message.payload["findings"][0]["accounts"] == ["anna", "ben"]
 
 
 def test_drift_is_reported_with_the_fields() -> None:
@@ -133,17 +112,6 @@ def test_external_values_contain_no_mentions_links_or_templates() -> None:
         output = json.dumps(texts, ensure_ascii=False).replace("[", "").replace("]", "")
         assert not any(sign in output for sign in ("<", ">", "{", "}", "@", "`", "|", "*", "~", "://"))
         assert output.isprintable()
-
-
-def test_each_name_is_reported_once_at_most() -> None:
-    names = [message.name for message in events(hostile())]
-    assert sorted(names) == [
-        "gramhouse.accounts",
-        "gramhouse.drift",
-        "gramhouse.run.partial",
-        "gramhouse.stale",
-        "gramhouse.tokens",
-    ]
 
 
 def test_text_from_outside_in_a_code_span_and_in_a_message() -> None:

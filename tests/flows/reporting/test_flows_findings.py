@@ -11,7 +11,6 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
-from connectors.warehouse.runs.failure_groups import Example
 from flows.cli.commands import status
 from flows.cli.output.sync_report import show
 from flows.config.settings import load
@@ -44,14 +43,6 @@ def test_a_failure_names_its_cause_its_accounts_and_the_fix() -> None:
         "5 scans denied (api_forbidden, correlation id TRACE): No (anna, ben). Fix: grant the key access to this"
         " account in the service's API-key settings, or exclude the account; then `gramhouse backfill --failed`."
     )
-
-
-def test_the_catalogue_and_unknown_errors_are_named_as_that() -> None:
-    catalogue = failure(OutcomeKind.FAILED, "api_unauthorized", examples=(Example("", "", "T"),), usernames=())
-    odd = failure(OutcomeKind.FAILED, "unheard_of", detail="", examples=(Example("anna", "posts", None),))
-    first, second = findings(report(failure_groups=(catalogue, odd)))
-    assert first.text == "The account catalogue failed (api_unauthorized, correlation id T): No"
-    assert (second.text, second.fix) == ("1 scan failed (unheard_of)", "")
 
 
 def test_an_outage_may_pass_and_a_deferred_scan_resumes() -> None:
@@ -130,10 +121,6 @@ def test_the_state_of_the_data() -> None:
     assert found["new_fields"].text.endswith("/e (VARCHAR) and 1 more")
 
 
-def test_a_gap_says_nothing_new_if_every_scan_is_full() -> None:
-    assert findings(report({"gaps": [{"account_id": "3", "ig_username": "ben", "surface": "posts"}]})) == []
-
-
 def test_warnings_of_a_run_are_as_severe_as_their_effect() -> None:
     missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
     noted, read = RunWarning("values_not_cast", 2, "Two.", "Look."), RunWarning("accounts_removed", 1, "One.")
@@ -181,10 +168,3 @@ async def test_every_output_says_the_same(
         for output in (shown, page, now, markdown(run), sentence(run)):
             assert each.text in output
             assert all(name in output for name in each.accounts)
-
-
-def test_an_expired_token_alone_changes_neither_state_nor_colour() -> None:
-    expired = report({"expired": tokens("anna")}, expired=1)
-    state = final_state(expired)
-    assert (state.type.value, state.name) == ("COMPLETED", "Completed with expired accounts")
-    assert str(state.message).startswith("1 access token newly expired (anna). Fix: the owner must")

@@ -17,7 +17,6 @@ from flows.reporting.events import events
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState
-from models.selection import Selection
 from tests.clocks import START
 from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, open_run_resources, request, uuid
 from tests.flows.reports import HOSTILE
@@ -116,15 +115,6 @@ async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
     assert _names(found["expired"]) == _names(found["expired"], is_new=True) == ["user_4", "user_1"]
 
 
-async def test_a_backfill_reports_the_tokens_of_its_own_accounts(tmp_path: Path) -> None:
-    service = FakeApi(accounts=4, expired=frozenset({1, 2}))
-    await _syncs(tmp_path, service, _nothing)
-    async with open_run_resources(tmp_path, service) as resources:
-        chosen = replace(request(tmp_path), page_size=50, selection=Selection(accounts=("user_1", "user_3")))
-        report = await run_sync(chosen, resources)
-    assert _names(report.data["expired"]) == ["user_1"]
-
-
 def _trouble(request: ApiRequest) -> Refusal | None:
     if is_posts(request, 1) or is_posts(request, 2):
         return Refusal(403, "api_forbidden")
@@ -161,24 +151,6 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
     later = replace(report, data=found)
     assert [event.name for event in events(later)] == ["gramhouse.run.partial", "gramhouse.stale"]
     assert _read(report, hours=11)["stale"] == []
-
-
-async def test_who_was_never_scanned_is_overdue_only_when_known_for_long(tmp_path: Path) -> None:
-    service = FakeApi(accounts=2, failure=_trouble)
-    [report] = await _syncs(tmp_path, service, _nothing)
-    posts = _read(report, hours=1)["freshness"][0]
-    assert [posts[name] for name in ("accounts", "fresh", "stale", "never", "oldest")] == [2, 0, 0, 2, None]
-    assert _read(report, hours=40)["freshness"][0]["stale"] == 2
-
-
-async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
-    service = FakeApi(failure=lambda _: Refusal(401, "api_unauthorized"))
-    [report] = await _syncs(tmp_path, service, _nothing)
-    assert report.state is RunState.FAILED
-    assert report.failure_groups[0].examples == (Example("", "", CORRELATION_ID),)
-    assert f"The account catalogue failed (api_unauthorized, correlation id {CORRELATION_ID}): No" in markdown(report)
-    assert "check the API key" in markdown(report)
-    assert report.data["freshness"] == []
 
 
 async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -> None:
