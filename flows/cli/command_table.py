@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -17,12 +17,10 @@ _TYPES = {"int": "NUMBER", "int range": "NUMBER", "float": "NUMBER", "str": "TEX
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: the first paragraph of its function's docstring, an example, its module if not named like it."""
+    """A command: the first paragraph of its function's docstring, and an example, without the program's name."""
 
     help: str
     example: str
-    module: str = ""
-    context_settings: Mapping[str, Any] = field(default_factory=dict)
     hidden: ClassVar[bool] = False
 
     def get_short_help_str(self, limit: int = 0) -> str:  # noqa: ARG002 - the signature is Click's
@@ -32,98 +30,40 @@ class Command:
 
 _GROUPS: Mapping[str, Mapping[str, Command]] = {
     "Start": {
-        "demo": Command(
-            "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and a query.",
-            "gramhouse demo",
-        ),
-        "doctor": Command(
-            "Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.",
-            "gramhouse doctor",
-        ),
-        "sandbox": Command(
-            "Serve API v1 on this machine with generated data.",
-            "gramhouse sandbox --accounts 200",
-        ),
+        "demo": Command("Run everything on this machine: a sandbox API, Prefect, a sync, a query.", "demo"),
+        "doctor": Command("Check configuration, API, warehouse, snapshot, Prefect: one line each.", "doctor"),
+        "sandbox": Command("Serve API v1 on this machine with generated data.", "sandbox --accounts 200"),
     },
     "Operate": {
-        "sync": Command(
-            "Sync everything the API key can see into the warehouse and publish a snapshot.",
-            "gramhouse sync --surface stories",
-        ),
-        "backfill": Command(
-            "Scan selected accounts again from the first page and publish a snapshot.",
-            "gramhouse backfill --account nasa --surface posts",
-        ),
-        "up": Command(
-            "Start a Prefect server with its UI and serve the scheduled and manual deployments.",
-            "gramhouse up --port 4201",
-        ),
-        "status": Command(
-            "Show what is fresh, stale, expired, deferred, failed or interrupted, and why.", "gramhouse status --json"
-        ),
-        "accounts": Command(
-            "List accounts: status, token expiry and age of their media.",
-            "gramhouse accounts --expired",
-            module="listing",
-        ),
-        "runs": Command(
-            "List recent runs: what they landed and how they ended.", "gramhouse runs --last 5", module="listing"
-        ),
+        "sync": Command("Sync all that the API key can see, and publish a snapshot.", "sync --surface stories"),
+        "backfill": Command("Scan selected accounts again from the first page.", "backfill --account nasa"),
+        "up": Command("Start a Prefect server with its UI, and serve the deployments.", "up --port 4201"),
+        "status": Command("Show what is fresh, stale, expired, failed or interrupted, and why.", "status --json"),
+        "accounts": Command("List accounts: status, token expiry and age of their media.", "accounts --expired"),
+        "runs": Command("List recent runs: what they landed and how they ended.", "runs --last 5"),
     },
     "Read": {
-        # A query may begin with a comment, which looks like an option.
-        "query": Command(
-            "Run a SQL query on the snapshot. Queries and syncs do not block each other.",
-            'gramhouse query "SELECT surface, count(*) FROM media GROUP BY surface"',
-            module="snapshot",
-            context_settings={"ignore_unknown_options": True},
-        ),
-        "changes": Command(
-            "List what the last run found, or the runs since then: new, changed, removed and returned items.",
-            "gramhouse changes --since 2d --account nasa --values",
-        ),
-        "explain": Command(
-            "Show what is known of one item or account, in order of time, and why an item is or is not removed.",
-            "gramhouse explain nasa",
-        ),
-        "describe": Command(
-            "List the tables and views of the snapshot, or the columns of one of them.",
-            "gramhouse describe media",
-            module="snapshot",
-        ),
-        "export": Command(
-            "Export the snapshot as Parquet files with a manifest. Does not block a sync.",
-            "gramhouse export parquet",
-            module="snapshot",
-        ),
-        "report": Command(
-            "Create a self-contained HTML report with charts and tables from the snapshot.",
-            "gramhouse report --account nasa --open",
-        ),
+        "query": Command("Run a SQL query on the snapshot, also during a sync.", 'query "FROM runs LIMIT 5"'),
+        "changes": Command("List what the last run, or the runs since then, found.", "changes --since 2d"),
+        "explain": Command("Show what is known of an item or account, in order of time.", "explain nasa"),
+        "describe": Command("List the snapshot's tables and views, or the columns of one.", "describe media"),
+        "export": Command("Export the snapshot as Parquet files with a manifest.", "export parquet"),
+        "report": Command("Create a self-contained HTML report with charts and tables.", "report --account nasa"),
     },
     "Maintain": {
-        "publish": Command(
-            "Merge landed pages and publish a new snapshot, without API requests.",
-            "gramhouse publish --busy-wait 600",
-            module="maintenance",
-        ),
-        "rebuild": Command(
-            "Decode the raw store and the quarantine again with the current mapping and publish, without API requests.",
-            "gramhouse rebuild",
-            module="maintenance",
-        ),
-        "compact": Command(
-            "Rewrite the warehouse file, compacted and sorted.", "gramhouse compact", module="maintenance"
-        ),
-        "forget": Command(
-            "Erase an account everywhere gramhouse keeps it; syncs do not import it again.",
-            "gramhouse forget nasa",
-        ),
-        "quarantine": Command(
-            "List records in quarantine, newest first, with the ids needed to trace their requests.",
-            "gramhouse quarantine --limit 5",
-        ),
+        "publish": Command("Merge landed pages and publish a snapshot, without requests.", "publish --busy-wait 60"),
+        "rebuild": Command("Decode raw store and quarantine again with the current mapping.", "rebuild"),
+        "compact": Command("Rewrite the warehouse file, compacted and sorted.", "compact"),
+        "forget": Command("Erase an account everywhere; syncs do not import it again.", "forget nasa"),
+        "quarantine": Command("List records in quarantine, newest first.", "quarantine --limit 5"),
     },
+}
+
+# The modules of commands that are not in one of their own.
+_MODULES = {
+    **dict.fromkeys(("accounts", "runs"), "listing"),
+    **dict.fromkeys(("query", "describe", "export"), "snapshot"),
+    **dict.fromkeys(("publish", "rebuild", "compact"), "maintenance"),
 }
 
 COMMANDS: Mapping[str, Command] = {name: each for group in _GROUPS.values() for name, each in group.items()}
@@ -131,7 +71,7 @@ COMMANDS: Mapping[str, Command] = {name: each for group in _GROUPS.values() for 
 
 def function_of(name: str) -> Callable[..., None]:
     """Import a command's module; return the function that runs it."""
-    module = import_module(f"flows.cli.commands.{COMMANDS[name].module or name}")
+    module = import_module(f"flows.cli.commands.{_MODULES.get(name, name)}")
     function: Callable[..., None] = getattr(module, name)
     return function
 
@@ -176,8 +116,9 @@ def _in_words(names: str, text: str) -> tuple[str, str]:
 
 
 def _imported(name: str) -> Any:  # noqa: ANN401 - a command of Click, which Typer contains
-    command = COMMANDS[name]
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    example, context = f"Example: {command.example}", dict(command.context_settings)
+    # A query may begin with a comment, which looks like an option.
+    context = {"ignore_unknown_options": name == "query"}
+    example = f"Example: gramhouse {COMMANDS[name].example}"
     alone.command(name, cls=_Described, epilog=example, context_settings=context)(function_of(name))
     return typer.main.get_command(alone)

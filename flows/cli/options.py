@@ -39,13 +39,6 @@ def to_path(name: str, text: str, check: Callable[[Path], Path] = local) -> Path
         raise SettingsError(refusal(f"{name}: {error}", f" (got {text!r})")) from None
 
 
-def _surface(name: str) -> str:
-    if name not in SURFACES:
-        message = f"--surface {name}: unknown surface. Fix: use {' or '.join(sorted(SURFACES))}."
-        raise SettingsError(message)
-    return name
-
-
 def of_setting(field: str, word: str | None = None) -> Any:  # noqa: ANN401 - Typer's
     """Return the option that overrides a setting; its help names the setting."""
     text = str(Settings.model_fields[field].description).removesuffix(".")
@@ -62,7 +55,6 @@ SurfaceNames = Annotated[
     list[str] | None,
     typer.Option(
         "--surface",
-        parser=_surface,
         metavar="|".join(sorted(SURFACES)),
         help=f"{SyncOptions.model_fields['surfaces'].description} May be repeated.",
     ),

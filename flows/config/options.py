@@ -144,4 +144,6 @@ def parse_options(kind: type[Options], given: Mapping[str, object]) -> Options:
 def _line(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     name = next(str(part) for part in error["loc"] if part != "expert")
     field = fields.get(name)
-    return f"--{name.replace('_', '-')}: {refusal(why(error, field), fix=default_fix(field))}"
+    # An option for several values is repeated.
+    option = name.replace("_", "-").removesuffix("s" if field and field.default == [] else "")
+    return f"--{option}: {refusal(why(error, field), fix=default_fix(field))}"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from connectors.warehouse.merge.run_counts import RunCounts
 from flows.reporting.exit_code import EXIT_OF
@@ -25,7 +25,6 @@ _RUN = """
 run_id kind reason state resumed_runs accounts accounts_removed accounts_missing restarted mapping_pending requests
 pages items started_at snapshot_bytes report
 """
-_GROUP = "outcome error_code scans accounts resume_after"
 _STOP = "code status correlation_id message hint"
 
 
@@ -89,14 +88,7 @@ def to_json(report: RunReport) -> str:
             "media": asdict(report.media),
             "resumed": [asdict(run) for run in report.resumed],
             "failure_groups": [
-                {
-                    **_values(group, _GROUP),
-                    "partitions": group.scans,
-                    "example": str(group.example),
-                    "correlation_id": group.example.correlation_id,
-                    "detail": group.detail or None,
-                    "hint": hint(group, report.as_of),
-                }
+                asdict(replace(group, usernames=())) | {"hint": hint(group, report.as_of)}
                 for group in report.failure_groups
             ],
             "warnings": [asdict(warning) for warning in report.warnings],

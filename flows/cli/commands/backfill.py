@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import typer
-
 from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
 from flows.cli.output.plain_table import print_rows
 from flows.cli.output.terminal import clean, out, print_json
@@ -43,21 +41,13 @@ def backfill(
     account: Annotated[list[str] | None, option(BackfillOptions, "accounts", "--account", "ACCOUNT")] = None,
     surface: SurfaceNames = None,
     everything: Annotated[bool, option(BackfillOptions, "everything", "--all")] = False,
-    expired_since: Annotated[
-        datetime | None,
-        typer.Option(
-            "--expired-since",
-            metavar="DATE",
-            help=BackfillOptions.model_fields["expired_since"].description,
-            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
-        ),
-    ] = None,
+    expired_since: Annotated[datetime | None, option(BackfillOptions, "expired_since", word="DATE")] = None,
     failed: Annotated[bool, option(BackfillOptions, "failed")] = False,
     reason: Annotated[str | None, option(BackfillOptions, "reason")] = None,
     dry_run: Annotated[bool, option(BackfillOptions, "dry_run")] = False,
     run: RunArguments,
 ) -> None:
-    """Scan selected accounts again from the first page and publish a snapshot.
+    """Scan selected accounts again from the first page.
 
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
     `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.

@@ -133,7 +133,7 @@ def changes(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what the last run found, or the runs since then: new, changed, removed and returned items.
+    """List what the last run, or the runs since then, found.
 
     An item has one line for each run and kind of change, and so has an account: new, renamed, token_expired, active,
     removed, returned.

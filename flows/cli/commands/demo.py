@@ -52,15 +52,6 @@ FROM media
 """
 
 
-_NEXT = {
-    "report --open": "the same data as charts in the browser",
-    'query "FROM runs"': "your own query",
-    "accounts --expired": "accounts whose token must be renewed",
-    "status": "what is fresh and what is stale",
-    "demo": "the next sync: posts are added and changed, stories expire",
-}
-
-
 def _program() -> str:
     given = Path(sys.argv[0])
     if given.name != "gramhouse":
@@ -178,14 +169,14 @@ def _first_look(snapshot: Snapshot) -> None:
 
 
 def _next(folder: Path, snapshot: Path) -> None:
-    program = _program()
+    program = clean(_program())
     if (report := folder / "report.html").exists():
         out.print(f"\n{DONE} Report with charts and tables: open [bold]{clean(report)}[/] in a browser.")
-    out.print(f"\n[bold]Next steps[/]\n  [cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]")
-    for command, what in _NEXT.items():
-        out.print(f"  [cyan]{clean(program)} {command:<20}[/] [dim]{what}[/]")
     out.print(
-        f"[dim]All files are in {clean(folder)}; delete the folder to start over. To use a real API, see README.md.[/]"
+        f"\n[bold]Next steps[/]\n  [cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
+        f"\n  [cyan]{program} status[/]\n  [cyan]{program} query 'FROM runs'[/]"
+        f"\n  [cyan]{program} demo[/] [dim]syncs the next day[/]"
+        f"\n[dim]All files are in {clean(folder)}; delete it to start over. To use a real API, see README.md.[/]"
     )
 
 
@@ -198,7 +189,7 @@ def demo(
     ] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Leave Prefect's UI open until Ctrl-C.")] = False,
 ) -> None:
-    """Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and a query.
+    """Run everything on this machine: a sandbox API, Prefect, a sync, a query.
 
     Each call syncs the same catalogue one day later. With --days, earlier days are synced first, without Prefect.
     """

@@ -35,7 +35,7 @@ def doctor(
     yes: Annotated[bool, typer.Option("--yes", help="With --repair, lift such cooldowns without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.
+    """Check configuration, API, warehouse, snapshot, Prefect: one line each.
 
     Exit codes: 0 all checks passed and --repair, if given, succeeded; 1 a check failed; 2 wrong usage or configuration;
     4 --repair found the warehouse held by another process.

@@ -256,7 +256,7 @@ def explain(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is known of one item or account, in order of time, and why an item is or is not removed."""
+    """Show what is known of an item or account, in order of time."""
     settings = load(snapshot=snapshot)
     path = current_snapshot(settings)
     try:

@@ -91,7 +91,7 @@ def forget(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Erase an account everywhere gramhouse keeps it; syncs do not import it again.
+    """Erase an account everywhere; syncs do not import it again.
 
     Rewrites the warehouse, raw store, snapshot, report and bucket, and ends with a receipt: what was removed, and a
     search of all files for the account. If it is interrupted, run it again. It needs disk space for a second copy of

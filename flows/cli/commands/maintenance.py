@@ -17,7 +17,7 @@ def publish(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Merge landed pages and publish a new snapshot, without API requests."""
+    """Merge landed pages and publish a snapshot, without requests."""
     from flows.engine.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
@@ -69,7 +69,7 @@ def rebuild(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Decode the raw store and the quarantine again with the current mapping and publish, without API requests.
+    """Decode raw store and quarantine again with the current mapping.
 
     The raw store contains every item as received. Media items in quarantine become rows if they have an id now; an
     older version of an item never replaces a newer one.

@@ -39,7 +39,7 @@ def quarantine(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List records in quarantine, newest first, with the ids needed to trace their requests."""
+    """List records in quarantine, newest first."""
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
         rows = opened.query(_RECORDS, [limit or (_NO_LIMIT if as_json else _SHOWN)]).records()
         reasons = opened.query(_REASONS).records()

@@ -36,7 +36,7 @@ def report(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a self-contained HTML report with charts and tables from the snapshot.
+    """Create a self-contained HTML report with charts and tables.
 
     The page makes no requests and runs no scripts, so it can be sent by mail and archived. Creating it does not block
     a sync.

@@ -57,7 +57,7 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
-    """Run a SQL query on the snapshot. Queries and syncs do not block each other.
+    """Run a SQL query on the snapshot, also during a sync.
 
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item.
     """
@@ -100,7 +100,7 @@ def describe(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the tables and views of the snapshot, or the columns of one of them."""
+    """List the snapshot's tables and views, or the columns of one."""
     if form == "dbt" and (table is not None or as_json):
         message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
         raise SettingsError(message)
@@ -137,7 +137,7 @@ def export(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Export the snapshot as Parquet files with a manifest. Does not block a sync."""
+    """Export the snapshot as Parquet files with a manifest."""
     settings = load(snapshot=snapshot)
     written = to_path("DIR", folder)
     exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)

@@ -215,7 +215,7 @@ def status(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what is fresh, stale, expired, deferred, failed or interrupted, and why.
+    """Show what is fresh, stale, expired, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
     failed or interrupted scans, a warning, removals that are undecided for too long, an overdue full scan, a cooldown

@@ -24,7 +24,7 @@ def sync(
     rebind: Annotated[bool, option(SyncOptions, "rebind")] = False,
     run: RunArguments,
 ) -> None:
-    """Sync everything the API key can see into the warehouse and publish a snapshot.
+    """Sync all that the API key can see, and publish a snapshot.
 
     An interrupted run is resumed: saved pages are not fetched again.
 

@@ -95,7 +95,7 @@ def up(
     ] = None,
     _: LogFormat = "text",
 ) -> None:
-    """Start a Prefect server with its UI and serve the scheduled and manual deployments.
+    """Start a Prefect server with its UI, and serve the deployments.
 
     If PREFECT_API_URL is set, no server is started; the deployments are served to that API.
 

@@ -105,11 +105,10 @@ def _tooltip(row: Row, kinds: Kinds, *, is_gap: bool) -> Markup:
     return element("title", "\n".join([row["name"], *(["no run"] if is_gap else lines)]))
 
 
-def columns(name: str, rows: Sequence[Row], kinds: Kinds, *, height: int = _HEIGHT, marks: str | None = None) -> Markup:
+def columns(name: str, rows: Sequence[Row], kinds: Kinds, *, height: int = _HEIGHT) -> Markup:
     """Return stacked columns, one per row; negative values are below the zero line.
 
-    A row whose values are None is a gap without data, and hatched. If its column `marks` is true, a row has a mark
-    above it, so that colour is not the only indication.
+    A row whose values are None is a gap without data, and hatched.
     """
     stacks = [[row[kind] for kind in kinds if row.get(kind)] for row in rows]
     high = max((sum(v for v in stack if v > 0) for stack in stacks), default=0)
@@ -133,9 +132,6 @@ def columns(name: str, rows: Sequence[Row], kinds: Kinds, *, height: int = _HEIG
             thick = round(max(bottom - top, 1.5), 1)
             parts.append(element("rect", **at, y=round(bottom - thick, 1), height=thick, class_=style))
             above, below = (above + value, below) if value > 0 else (above, below + value)
-        if marks and row[marks]:
-            mark = _percent((index + 0.5) * step)
-            parts.append(element("text", "!", x=mark, y=scale.y(above) - 2, text_anchor="middle", class_="mark"))
         drawn.append(element("g", *parts))
     labels = _labels([row["label"] for row in rows], indexes, height + _ROOM_ABOVE + 14)
     return _drawing(name, height + _ROOM_ABOVE + _ROOM_BELOW, *scale.grid(), *drawn, *labels)
@@ -207,10 +203,3 @@ def heat(name: str, cells: Sequence[Row], rows: Sequence[str], heads: Sequence[s
                 drawn.append(element("rect", **at, class_="gap"))
     below = len(rows) * _ROW
     return _drawing(name, below + _ROOM_BELOW, *drawn, *_labels(heads, len(heads), below + 14), style="chart heat")
-
-
-def bar(share: float, style: str = "c1") -> Markup:
-    """Return a bar for a table's cell; `share` is from 0 to 1."""
-    width = _percent(min(max(share, 0.0), 1.0))
-    drawn = element("rect", x="0", y="0", width=width, height="100%", class_=style)
-    return element("svg", drawn, class_="bar", aria_hidden="true")

@@ -105,9 +105,7 @@ def _runs(rows: Sequence[Record]) -> list[Record]:
         name = f"{title}, {run['started_at']:%Y-%m-%d %H:%M} UTC: {run['state']}"
         label = "" if day == f"{run['started_at']:%-d %b}" else f"{run['started_at']:%-d %b}"
         day = label or day
-        is_incomplete = run["state"] != "complete"
-        about = {"title": title, "name": name, "label": label, "is_incomplete": is_incomplete}
-        runs.append({**run, **run["outcomes"], **about})
+        runs.append({**run, **run["outcomes"], "title": title, "name": name, "label": label})
     return runs
 
 

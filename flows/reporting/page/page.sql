@@ -183,7 +183,7 @@ SELECT *, posts >= 5 AND days_since_last_post > greatest(3 * median_days_between
 FROM posting_cadence WHERE account_id IN (FROM chosen)
 
 -- name: busiest
-SELECT *, posts_28d / greatest(max(posts_28d) OVER (), 1) AS share, count(*) OVER () AS total FROM cadence
+SELECT *, count(*) OVER () AS total FROM cadence
 ORDER BY posts_28d DESC, last_post_at DESC NULLS LAST, ig_username LIMIT 20
 
 -- name: silent

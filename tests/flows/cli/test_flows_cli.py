@@ -88,7 +88,7 @@ def test_bad_usage_exits_with_2(run_cli: Cli, arguments: list[str]) -> None:
             "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
         ),
         (["sync", "--base-url", "http://example.com"], "Fix: use https."),
-        (["sync", "--surface", "reels"], "unknown surface"),
+        (["sync", "--surface", "reels"], "--surface: it must be posts or stories. Fix:"),
         (["sync", "--incremental", "--full-refresh"], "cannot be combined. Fix: use one of them."),
         (["backfill"], "Nothing is selected. Fix: use --account"),
         (["backfill", "--account"], "requires an argument. Fix: see `gramhouse backfill --help`."),
@@ -122,7 +122,7 @@ def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: py
     assert code == 0
     # Types are words, and the example has options that exist.
     assert not re.search(r"<\w|range|x>=", out)
-    example = COMMANDS[command].example
+    example = f"gramhouse {COMMANDS[command].example}"
     described, _, shown = " ".join(out.split()).partition("Example: ")
     assert shown == example
     assert {word for word in example.split() if word.startswith("--")} <= set(described.split())

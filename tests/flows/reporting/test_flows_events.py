@@ -59,7 +59,7 @@ def test_a_partial_run_begins_with_what_a_person_can_fix() -> None:
     )
     assert "9 scans deferred until 2026-03-01 02:15:00 UTC (rate_limited," in message.payload["sentence"]
     first, second = message.payload["failure_groups"]
-    assert (first["outcome"], first["correlation_id"], first["resume_after"]) == (
+    assert (first["outcome"], first["examples"][0]["correlation_id"], first["resume_after"]) == (
         "deferred",
         "TRACE",
         "2026-03-01T02:15:00+00:00",
