@@ -1,13 +1,12 @@
 """Scans the accounts of a batch, as many at once as there are slots."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Sequence
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.warehouse.runs.closed_scans import closed_scans, known_items
-from flows.engine.accounts import AccountScan, Ended
+from flows.engine.accounts import AccountScan
 from flows.engine.batches import Batch, ListedAccount
 from flows.engine.concurrency import fail_fast_group
 from flows.engine.run import Run
@@ -28,56 +27,47 @@ async def sync_batch(run: Run, batch: Batch) -> Counter[str]:
     A rate limit of an account lets only that account wait, as long as Retry-After says. Accounts with an expired token
     are skipped, unless a setting lets them be scanned. Forgotten accounts are always skipped.
     """
-    done, slots = Counter[str](), run.resources.slots
+    done, slots, now = Counter[str](), run.resources.slots, run.clock.now()
+    due, outcomes = list[ListedAccount](), list[Outcome]()
 
     def ended(outcome: Outcome) -> None:
         # Only counts, because a large batch has tens of thousands of outcomes.
         done.update({outcome.kind: 1, "pages": outcome.pages})
 
-    def is_due(account: ListedAccount) -> bool:
-        is_known = account.unknown_status is None and not account.is_forgotten
-        return is_known and (run.request.scan_expired or not account.expired)
-
-    await _skip(run, [account for account in batch.accounts if not is_due(account)], ended)
+    for account in batch.accounts:
+        if (why := _why_not(account, scan_expired=run.request.scan_expired)) is None:
+            due.append(account)
+            continue
+        kind, code, detail = why
+        for surface in account.surfaces:
+            partition = media(account.account_id, surface)
+            outcomes.append(Outcome(partition, run.run_id, kind, now, now, error_code=code, detail=detail))
+            ended(outcomes[-1])
+    if outcomes:
+        await run.scans.land(PageCommit(outcomes=tuple(outcomes)))
+        run.progress.accounts_done += len(batch.accounts) - len(due)
     # The lock is released before the group waits for its tasks. Batches start their scans in turn, so that accounts
     # that are listed together are also stored together, and batches end one by one.
     async with fail_fast_group() as group, slots.starting:
-        async for account in _read(run, [account for account in batch.accounts if is_due(account)]):
+        async for scan in _read(run, due):
             # The slot is taken before the task is created, so that waiting accounts cost no memory.
             await slots.acquire()
-            group.create_task(_scan_in_slot(run, account, ended))
+            scanning = group.create_task(run.resources.scan_account(run.scans, scan, ended))
+            scanning.add_done_callback(lambda _: slots.release())
     return done
 
 
-async def _scan_in_slot(run: Run, account: AccountScan, ended: Ended) -> None:
-    try:
-        await run.resources.scan_account(run.scans, account, ended)
-    finally:
-        run.resources.slots.release()
-
-
-async def _skip(run: Run, accounts: Collection[ListedAccount], ended: Ended) -> None:
-    outcomes = tuple(_not_scanned(accounts, run.run_id, run.clock.now()))
-    if outcomes:
-        await run.scans.land(PageCommit(outcomes=outcomes))
-        run.progress.accounts_done += len(accounts)
-    for outcome in outcomes:
-        ended(outcome)
-
-
-def _not_scanned(accounts: Collection[ListedAccount], run_id: str, now: datetime) -> Iterator[Outcome]:
-    """Yield the outcomes of accounts that are not scanned: forgotten, with an unknown status or expired token."""
-    for account in accounts:
-        kind, code = OutcomeKind.SKIPPED, "token_expired"
+def _why_not(account: ListedAccount, *, scan_expired: bool) -> tuple[OutcomeKind, str, str] | None:
+    """Return outcome, error code and detail of an account that is not scanned, or None."""
+    if account.is_forgotten:
+        return OutcomeKind.SKIPPED, FORGOTTEN, FORGOTTEN
+    if account.unknown_status is not None:
+        detail = f"The catalogue lists it with the status {account.unknown_status}."
+        return OutcomeKind.FAILED, UNKNOWN_STATUS, detail
+    if account.expired and not scan_expired:
         detail = "Its access token must be renewed; the next sync after that scans it again."
-        if account.is_forgotten:
-            code = detail = FORGOTTEN
-        elif account.unknown_status is not None:
-            kind, code = OutcomeKind.FAILED, UNKNOWN_STATUS
-            detail = f"The catalogue lists it with the status {account.unknown_status}."
-        for surface in account.surfaces:
-            partition = media(account.account_id, surface)
-            yield Outcome(partition, run_id, kind, now, now, error_code=code, detail=detail)
+        return OutcomeKind.SKIPPED, "token_expired", detail
+    return None
 
 
 async def _read(run: Run, accounts: Sequence[ListedAccount]) -> AsyncIterator[AccountScan]:

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
@@ -35,37 +35,7 @@ from models.feeds import LIFETIMES
 if TYPE_CHECKING:
     from flows.engine.run import RunResources
 
-T = TypeVar("T")
-
 _LOOK_EVERY = 1.0
-
-
-@asynccontextmanager
-async def writer_lock(
-    opening: Callable[[], AbstractAsyncContextManager[T]], *, patience: float, clock: Clock
-) -> AsyncIterator[T]:
-    """Enter `opening()`; if another process holds the warehouse, wait up to `patience` seconds.
-
-    One line reports the wait and names the holder. Raises WarehouseBusy after this time.
-    """
-    until, waited = clock.monotonic() + patience, False
-    while True:
-        async with AsyncExitStack() as stack:
-            try:
-                opened = await stack.enter_async_context(opening())
-            except WarehouseBusy as busy:
-                left = until - clock.monotonic()
-                if left <= 0:
-                    raise
-                if not waited:
-                    notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
-            else:
-                if waited:
-                    notices.warning("The warehouse is free; continuing.")
-                yield opened
-                return
-        waited = True
-        await clock.sleep(min(_LOOK_EVERY, left))
 
 
 def build_request(settings: Settings, options: SyncOptions | BackfillOptions | None = None) -> RunRequest:
@@ -159,16 +129,27 @@ def check_writable(settings: Settings) -> None:
 async def writing(settings: Settings, activity: str, *, clock: Clock | None = None) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing; wait up to `settings.busy_wait` seconds for another writer.
 
-    Raises WarehouseBusy and WarehouseUnusable.
+    One line reports the wait and names the holder. Raises WarehouseBusy after this time, and WarehouseUnusable.
     """
-    at, mapping = clock or SystemClock(), settings.media_mapping()
-
-    def opening() -> AbstractAsyncContextManager[Warehouse]:
-        return open_warehouse(
-            settings.warehouse, activity, now=at.now(), raw=settings.raw, new_id=new_id, mapping=mapping
-        )
-
-    async with writer_lock(opening, patience=settings.busy_wait, clock=at) as warehouse:
+    clock, mapping, patience = clock or SystemClock(), settings.media_mapping(), settings.busy_wait
+    until, waits = clock.monotonic() + patience, False
+    async with AsyncExitStack() as stack:
+        warehouse: Warehouse | None = None
+        while warehouse is None:
+            opening = open_warehouse(
+                settings.warehouse, activity, now=clock.now(), raw=settings.raw, new_id=new_id, mapping=mapping
+            )
+            try:
+                warehouse = await stack.enter_async_context(opening)
+            except WarehouseBusy as busy:
+                if (left := until - clock.monotonic()) <= 0:
+                    raise
+                if not waits:
+                    notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
+                waits = True
+                await clock.sleep(min(_LOOK_EVERY, left))
+        if waits:
+            notices.warning("The warehouse is free; continuing.")
         if activity != ACTIVITY and (warning := unfinished(settings.warehouse)):
             notices.warning(warning)
         yield warehouse

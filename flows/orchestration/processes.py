@@ -1,14 +1,15 @@
 """Prefect's server as a child process of `up` and `demo`."""
 
-import http.client
 import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from flows.config.settings import environment
@@ -66,14 +67,10 @@ def port_is_free(port: int) -> bool:
 
 def answers(port: int, path: str) -> bool:
     """Return whether a server on this machine responds with status 200."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
+    with suppress(OSError, HTTPException), closing(HTTPConnection("127.0.0.1", port, timeout=2)) as connection:
         connection.request("GET", path)
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+        return connection.getresponse().status == HTTPStatus.OK
+    return False
 
 
 def local_prefect(home: Path, port: int) -> dict[str, str]:

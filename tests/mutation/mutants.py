@@ -459,8 +459,8 @@ MUTANTS = (
     Mutant(
         "media of expired accounts are asked for",
         "flows/engine/batch_scan.py",
-        "(run.request.scan_expired or not account.expired)",
-        "(not run.request.scan_expired or not account.expired)",
+        "    if account.expired and not scan_expired:\n",
+        "    if account.expired and scan_expired:\n",
         ("tests/flows/engine/test_flows_pipeline.py",),
     ),
     Mutant(

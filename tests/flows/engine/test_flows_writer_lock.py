@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from connectors.warehouse.storage.errors import WarehouseBusy
-from flows.engine.resources import writer_lock
+from flows.config.settings import load
+from flows.engine import resources
+from flows.engine.resources import writing
 from tests.clocks import VirtualClock
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +26,7 @@ class Door:
         self.clock, self.held_for, self.knocks, self.open = clock, held_for, 0, False
 
     @asynccontextmanager
-    async def __call__(self) -> AsyncIterator[str]:
+    async def __call__(self, *_: object, **__: object) -> AsyncIterator[str]:
         self.knocks += 1
         if self.clock.passed < self.held_for:
             raise WarehouseBusy(BUSY)
@@ -35,23 +37,25 @@ class Door:
             self.open = False
 
 
-async def enter(held_for: float, patience: float) -> tuple[Door, VirtualClock]:
-    clock = VirtualClock()
-    door = Door(clock, held_for)
-    async with writer_lock(door, patience=patience, clock=clock) as got:
-        assert (got, door.open) == ("inside", True)
+async def enter(door: Door, patience: float) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(resources, "open_warehouse", door)
+        async with writing(load(busy_wait=patience), "gramhouse sync", clock=door.clock) as got:
+            opened: object = got
+            assert (opened, door.open) == ("inside", True)
     assert not door.open
-    return door, clock
 
 
 async def test_a_free_warehouse_is_opened_without_a_message(said: list[str]) -> None:
-    door, clock = await enter(0, 60)
-    assert (door.knocks, clock.slept, said) == (1, [], [])
+    door = Door(VirtualClock(), 0)
+    await enter(door, 60)
+    assert (door.knocks, door.clock.slept, said) == (1, [], [])
 
 
 async def test_a_waiting_run_names_the_holder_once(said: list[str]) -> None:
-    door, clock = await enter(5, 60)
-    assert clock.passed == 5
+    door = Door(VirtualClock(), 5)
+    await enter(door, 60)
+    assert door.clock.passed == 5
     assert door.knocks == 6
     assert said == [
         "w.duckdb is held by gramhouse sync (process 7, since 02:15). Waiting up to 1 min for the lock.",
@@ -60,10 +64,8 @@ async def test_a_waiting_run_names_the_holder_once(said: list[str]) -> None:
 
 
 async def test_the_busy_wait_has_a_limit(said: list[str]) -> None:
-    clock = VirtualClock()
-    door = Door(clock, 100)
+    door = Door(VirtualClock(), 100)
     with pytest.raises(WarehouseBusy):
-        async with writer_lock(door, patience=3.5, clock=clock):
-            pytest.fail("nobody let it in")
-    assert clock.passed == 3.5
+        await enter(door, 3.5)
+    assert door.clock.passed == 3.5
     assert len(said) == 1
