@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from sqlalchemy import Table
 
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
-from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, learn_stored, present, superseded
+from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, present, superseded
 from connectors.warehouse.raw.parts import check_parts, live_parts
 from connectors.warehouse.runs.closed_scans import forget_order
 from connectors.warehouse.schema.field_registry import (
@@ -83,28 +82,26 @@ def _decode_again(
     connection: Connection,
     mapping: Mapping,
     registry: Registry,
+    known: Registry,
     stored: StoredItems,
     schema: TableSchema,
     kept: str,
     children: Sequence[TableSchema] = (),
-    *,
-    is_complete: bool,
-) -> int | None:
-    """Decode the payloads of a table into a new table, and its children; return the number of rows.
+) -> tuple[int, Registry]:
+    """Decode the payloads of a table into a new table, and its children.
 
-    `kept` are the columns that are copied from the old table. Unless the registry is known to be complete: if a payload
-    has a field or type that is not in it, the table is left as it was, its children are incomplete, and None is
-    returned.
+    `schema` follows from `registry`, `kept` are the columns that are copied from the old table. Return the number of
+    rows, and the registry `known` with all fields and types of the payloads. If it has one that `registry` lacks, the
+    table is left as it was, and its children are incomplete.
     """
     table = METADATA.tables[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
-    for batch in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
+    for batch in decode_stored(connection, replace(stored, table=before), mapping, known, own_names(mapping)):
         cells = batch.cells
-        if not is_complete and _types(cells.registry) != _types(registry):
-            connection.db.execute(f"DROP TABLE {table.fullname}")
-            connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name}")
-            return None
+        known = cells.registry
+        if _types(known) != _types(registry):
+            continue
         columns = columns_select(schema, cells.layout.media.cells)
         ((written,),) = connection.db.execute(
             f"""
@@ -117,8 +114,12 @@ ORDER BY c._order_key
         ).fetchall()
         rows += written
         insert_children(connection, children, cells, before)
-    connection.db.execute(f"DROP TABLE {before}")
-    return rows
+    if _types(known) == _types(registry):
+        connection.db.execute(f"DROP TABLE {before}")
+    else:
+        connection.db.execute(f"DROP TABLE {table.fullname}")
+        connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name}")
+    return rows, known
 
 
 def _metrics(connection: Connection, table: str, metrics: tuple[Metric, ...]) -> None:
@@ -174,7 +175,6 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     """
     check_parts(connection, live_parts(connection))
     known = read_registry(connection)
-    has_facts_of_mapping = any(not _OF_A_MAPPING.isdisjoint(field.json_types) for field in known.values())
     mappings = [mapping.of(table) for table in ITEM_TABLES]
     registry = known
     for each in mappings:
@@ -182,13 +182,13 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     schemas: list[Sequence[TableSchema]] = []
     items = 0
     for each in mappings:
+        rows, found = _rebuild(connection, each, registry)
         # Usually the registry has all fields and types, and one pass over the payloads is enough.
-        rows = None if has_facts_of_mapping else _rebuild(connection, each, registry, is_complete=False)
-        if rows is None:
-            registry = learn_stored(connection, each, registry, own_names(each))
-            rows = _rebuild(connection, each, registry, is_complete=True)
+        if _types(found) != _types(registry):
+            registry = found
+            rows, found = _rebuild(connection, each, registry)
         schemas.append(table_schemas(each, registry))
-        items += cast("int", rows)
+        items += rows
     children = {schema.table for _, *children in schemas for schema in children}
     before = {field.table for field in known.values() if field.table is not None and field.resource in ITEM_TABLES}
     for name in before - children:
@@ -205,24 +205,23 @@ def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
     return {key: (field.name, field.table, frozenset(field.json_types)) for key, field in registry.items()}
 
 
-def _rebuild(connection: Connection, mapping: Mapping, registry: Registry, *, is_complete: bool) -> int | None:
-    """Rebuild a table of items with this registry, and return the number of its items.
+def _rebuild(connection: Connection, mapping: Mapping, registry: Registry) -> tuple[int, Registry]:
+    """Rebuild a table of items with this registry; return the number of its items, and a registry.
 
-    Return None if the registry is not complete and a payload has a field or type not in it.
+    The tables are complete if the returned registry has the same fields and types as this one. Otherwise it has those
+    of all payloads.
     """
     schema, *children = table_schemas(mapping, registry)
     for child in children:
         create_children(connection, child)
     stored, versions = present(mapping.table), superseded(mapping.table)
-    items = _decode_again(connection, mapping, registry, stored, schema, _LIFE, children, is_complete=is_complete)
+    items, known = _decode_again(connection, mapping, registry, registry, stored, schema, _LIFE, children)
     of_versions = history(schema, mapping)
-    if items is None or (
-        _decode_again(connection, mapping, registry, versions, of_versions, _PERIOD, is_complete=is_complete) is None
-    ):
-        return None
-    with on_all_cores(connection.db):
-        _metrics(connection, mapping.table, schema.metrics)
-    return items
+    _, known = _decode_again(connection, mapping, registry, known, versions, of_versions, _PERIOD)
+    if _types(known) == _types(registry):
+        with on_all_cores(connection.db):
+            _metrics(connection, mapping.table, schema.metrics)
+    return items, known
 
 
 def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:

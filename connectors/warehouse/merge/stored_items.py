@@ -112,11 +112,3 @@ def _register(
     cells = register_cells(tables, batch.decoded, "stored_")
     registry = register(cells.registry, observations(connection.db, cells, mapping, received), own)
     return StoredBatch(replace(cells, registry=registry), hashes)
-
-
-def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
-    """Return the registry with the fields of a table's items and their earlier versions added."""
-    for stored in (present(mapping.table), superseded(mapping.table)):
-        for batch in decode_stored(connection, stored, mapping, known, own):
-            known = batch.cells.registry
-    return known

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from connectors.warehouse.maintenance import rebuild as rebuilding
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.merge.stored_items import StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Reading
@@ -54,9 +56,16 @@ def test_one_pass_over_the_payloads_changes_nothing_if_the_mapping_is_the_same(
         ]
         rig.scan(POSTS, f"p{day}", day * 24, items[day:])
     before = rig.everything("schema_name = 'core'")
-    monkeypatch.setattr(rebuilding, "learn_stored", lambda *_: pytest.fail("the payloads are decoded twice"))
+    decoded: list[str] = []
+
+    def counted(connection: Connection, stored: StoredItems, *given: Any) -> Any:  # noqa: ANN401
+        decoded.append(stored.table)
+        return decode_stored(connection, stored, *given)
+
+    monkeypatch.setattr("connectors.warehouse.maintenance.rebuild.decode_stored", counted)
     rig.rebuild()
     assert rig.everything("schema_name = 'core'") == before
+    assert decoded == ["core.media_before", "core.media_superseded_before"]
 
 
 @pytest.mark.parametrize("found_in", ["item", "version", "child"])
@@ -155,7 +164,7 @@ def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytes
         for day in range(2):
             items = [item(n, like_count=n + day, kept=n) for n in range(1 + number)]
             rig.scan(media(name, "posts"), f"{name}{day}", 24 * day + number, items)
-    monkeypatch.setattr(rebuilding, "_JOINED_AT_ONCE", 2)
+    monkeypatch.setattr("connectors.warehouse.maintenance.rebuild._JOINED_AT_ONCE", 2)
     rig.rebuild()
     assert rig.value("SELECT count(*) FROM core.media_metrics WHERE metric = 'kept'") == 0
     before = rig.rows("FROM core.media_metrics ORDER BY ALL")
