@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ import yaml
 from flows.cli.output.dbt import sources
 from models.views import Relation, views
 from tests.cli_runner import Cli
+from tests.simulation.incremental_models import NAMES, check_models
+from tests.simulation.scenario import generate_scenario
+from tests.simulation.simulator import simulate
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "dbt"
 DBT = Path(sys.prefix) / "dbt" / "bin" / "dbt"
@@ -120,29 +124,59 @@ def test_keys_are_unique_and_joins_find_their_rows(snapshot: Path) -> None:
         assert _broken(db, "media", Relation(("account_id",)))
 
 
-@pytest.mark.long
-@pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
-def test_dbt_builds_two_models_on_the_sources_and_knows_their_age(
-    described: str, snapshot: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def dbt(tmp_path: Path) -> Callable[..., str]:
+    """Runs dbt on a copy of the example project, in the folder `project`."""
     project = tmp_path / "project"
-    shutil.copytree(
-        EXAMPLE, project, ignore=shutil.ignore_patterns("target", "logs", "*.duckdb", "gramhouse_sources.yml")
-    )
-    (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
-    # With the tests of the tables that the models read; those of all others are made by the same few lines.
-    env = {**os.environ, "GRAMHOUSE_SNAPSHOT": str(snapshot)}
+    unwanted = shutil.ignore_patterns("target", "logs", "*.duckdb", "gramhouse_sources.yml")
+    shutil.copytree(EXAMPLE, project, ignore=unwanted)
 
-    def dbt(*arguments: str) -> str:
+    def run(snapshot: Path, *arguments: str) -> str:
         command = [str(DBT), "--no-use-colors", *arguments, "--profiles-dir", "."]
+        env = {**os.environ, "GRAMHOUSE_SNAPSHOT": str(snapshot)}
         done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    built = dbt("--warn-error", "build", "--select", "+account_engagement")
+    return run
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
+def test_incremental_models_equal_a_full_refresh_on_each_of_thirty_days(
+    described: str, dbt: Callable[..., str], tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
+    loaded = 0
+
+    def load(snapshot: Path) -> None:
+        nonlocal loaded
+        loaded += 1
+        dbt(snapshot, "run", "--select", *NAMES)
+        with duckdb.connect(str(project / "models.duckdb")) as db:
+            check_models(db, snapshot)
+
+    # Runs are killed, fail, are repeated and come late; a day without a new snapshot has that of the day before.
+    result = simulate(generate_scenario(3, 30), load)
+    assert result.violation is None
+    assert loaded >= 30
+    assert result.ended < result.days
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not DBT.exists(), reason="`make long` creates the environment of dbt")
+def test_dbt_builds_two_models_on_the_sources_and_knows_their_age(
+    described: str, dbt: Callable[..., str], snapshot: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
+    # With the tests of the tables that the models read; those of all others are made by the same few lines.
+    built = dbt(snapshot, "--warn-error", "build", "--select", "+account_engagement", "+media_items", "+media_versions")
     assert "2 table models" in built
+    assert "2 incremental models" in built
     assert "WARN=0 ERROR=0 SKIP=0" in built
-    dbt("source", "freshness")
+    dbt(snapshot, "source", "freshness")
     [age] = json.loads((project / "target" / "sources.json").read_text())["results"]
     with duckdb.connect(str(snapshot), read_only=True) as db:
         ((published, is_stale),) = db.execute(

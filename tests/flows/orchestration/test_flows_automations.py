@@ -1,6 +1,7 @@
 """The automation files: complete, consistent with the emitted events, and referring to blocks."""
 
 import asyncio
+import runpy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -25,6 +26,7 @@ from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, descr
 from flows.orchestration.deployments import deployments
 from flows.orchestration.flow_run import LEFT, check_tracker
 from flows.orchestration.processes import local_prefect
+from flows.publish import publish
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.reporting.exit_code import EXIT_OF
 from tests.flows.reports import fields, report, stale, tokens
@@ -67,6 +69,14 @@ def test_automations_match_the_events_that_runs_emit() -> None:
                     assert awaited[name].labels[label] == value
     assert failure_event("no").name == FAILED
     assert "match" not in _by_name()["a run failed"]["trigger"]
+
+
+def test_dbt_is_started_by_the_events_of_runs_that_have_published() -> None:
+    recipe = runpy.run_path(str(Path(__file__).parents[3] / "docs" / "dbt" / "after_publish.py"))
+    of_runs, of_publishing = recipe["TRIGGERS"]
+    assert of_runs.expect == {"gramhouse.run.complete", PARTIAL} <= TOLD.keys()
+    assert "prefect.resource.name" in TOLD[PARTIAL].labels
+    assert of_publishing.match_related["prefect.resource.name"] == [publish.name]
 
 
 def test_a_missing_run_is_counted_from_the_last_end_of_one() -> None:
