@@ -36,7 +36,7 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
     },
     "Operate": {
         "sync": Command("Sync all that the API key can see, and publish a snapshot.", "sync --surface stories"),
-        "backfill": Command("Scan selected accounts again from the first page.", "backfill --account nasa"),
+        "backfill": Command("Scan selected accounts again from the first page.", "backfill --account paper.market"),
         "up": Command("Start a Prefect server with its UI, and serve the deployments.", "up --port 4201"),
         "status": Command("Show what is fresh, stale, expired, failed or interrupted, and why.", "status --json"),
         "accounts": Command("List accounts: status, token expiry and age of their media.", "accounts --expired"),
@@ -45,16 +45,18 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
     "Read": {
         "query": Command("Run a SQL query on the snapshot, also during a sync.", 'query "FROM runs LIMIT 5"'),
         "changes": Command("List what the last run, or the runs since then, found.", "changes --since 2d"),
-        "explain": Command("Show what is known of an item or account, in order of time.", "explain nasa"),
+        "explain": Command("Show what is known of an item or account, in order of time.", "explain paper.market"),
         "describe": Command("List the snapshot's tables and views, or the columns of one.", "describe media"),
         "export": Command("Export the snapshot as Parquet files with a manifest.", "export parquet"),
-        "report": Command("Create a self-contained HTML report with charts and tables.", "report --account nasa"),
+        "report": Command(
+            "Create a self-contained HTML report with charts and tables.", "report --account paper.market"
+        ),
     },
     "Maintain": {
         "publish": Command("Merge landed pages and publish a snapshot, without requests.", "publish --busy-wait 60"),
         "rebuild": Command("Decode raw store and quarantine again with the current mapping.", "rebuild"),
         "compact": Command("Rewrite the warehouse file, compacted and sorted.", "compact"),
-        "forget": Command("Erase an account everywhere; syncs do not import it again.", "forget nasa"),
+        "forget": Command("Erase an account everywhere; syncs do not import it again.", "forget paper.market"),
         "quarantine": Command("List records in quarantine, newest first.", "quarantine --limit 5"),
     },
 }

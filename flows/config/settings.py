@@ -155,7 +155,7 @@ class Settings(BaseModel):
     concurrency: int = Field(16, ge=1, le=256)
     """Maximum number of concurrent requests for media."""
     requests_per_second: float | None = Field(None, gt=0, le=10_000)
-    """Requests per second that a run sends at most; by default it finds out what the service allows."""
+    """Requests per second that a run sends at most; by default it measures what the service allows."""
     page_size: int = Field(50, ge=1, le=50)
     """Records per page."""
     max_wait: Wait = Field(3600, title="Longest wait")
@@ -185,8 +185,7 @@ class Settings(BaseModel):
     workers: int = Field(2, ge=1, le=256)
     """Worker processes that a run starts on this machine if no scheduler is set."""
     keep_runs: Days = 400
-    """Days for which runs, their outcomes and quarantined records are kept; after a week, only outcomes that differ
-    from the one before."""
+    """Days for which runs, their outcomes and quarantined records are kept; repeated outcomes are deleted earlier."""
     keep_raw: int | None = Field(None, ge=1, le=_MOST_DAYS)
     """Days for which the raw store keeps rows that a newer row of the same version superseded, such as older counts;
     `gramhouse compact` deletes older ones. By default all are kept."""
