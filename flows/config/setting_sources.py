@@ -6,7 +6,7 @@ import os
 import re
 import string
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ PREFIX = "GRAMHOUSE_"
 AROUND = f"{string.whitespace}\u00a0\u200b\ufeff"
 CONFIG = Path("gramhouse.toml")
 
-# Settings that are JSON in the environment, and merged with the table of the file.
+# Settings that are JSON in the environment.
 _TABLES = {"mapping"}
 
 _SIMILAR = 0.6
@@ -56,7 +56,7 @@ def from_environment(known: Collection[str]) -> dict[str, str]:
 def given(known: Collection[str]) -> dict[str, Any]:
     """Return the values of the environment and the configuration file. The environment has precedence.
 
-    A table is JSON in the environment, and merged key by key. Raises OSError, UnicodeDecodeError and TOMLDecodeError.
+    A table is JSON in the environment. Raises OSError, UnicodeDecodeError and TOMLDecodeError.
     """
     found = from_environment(known)
     decoded = {name: _table(value) if name in _TABLES else value for name, value in found.items()}
@@ -64,7 +64,7 @@ def given(known: Collection[str]) -> dict[str, Any]:
         document = read_text(CONFIG)
     except FileNotFoundError:
         document = ""
-    return _over(decoded, tomllib.loads(document))
+    return {**tomllib.loads(document), **decoded}
 
 
 def not_utf8(known: Collection[str]) -> list[str]:
@@ -82,15 +82,6 @@ def _table(text: str) -> object:
     except ValueError:
         # The validation rejects it, like any other wrong value.
         return text
-
-
-def _over(winning: Mapping[str, Any], under: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        name: _over(winning[name], under[name])
-        for name in winning.keys() & under.keys()
-        if isinstance(winning[name], dict) and isinstance(under[name], dict)
-    }
-    return {**under, **winning, **both}
 
 
 def origin(path: Sequence[str | int]) -> str:

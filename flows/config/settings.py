@@ -5,18 +5,19 @@ import re
 import tomllib
 from collections.abc import Mapping as Map
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from connectors.buckets.address import check_url, is_cloud
 from connectors.source.base_url import check_api_key, check_base_url
 from connectors.source.network import Network, read_network
 from connectors.warehouse.storage.paths import database, local
-from flows.config.cron import check_cron
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import (
@@ -47,6 +48,11 @@ _LONGEST_WAIT = 366 * 24 * 3600
 # An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 
+# What a cron expression consists of.
+_NAMES = re.compile(r"JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT", re.IGNORECASE)
+_SIGNS = re.compile(r"[\d*,/-]+")
+_FIELDS = 5
+
 
 def _stripped(key: SecretStr | None) -> SecretStr | None:
     return None if key is None else SecretStr(key.get_secret_value().strip(AROUND))
@@ -71,6 +77,23 @@ def _scheduler(address: str) -> str:
         )
         raise ValueError(message)
     return address
+
+
+def check_cron(expression: str) -> str:
+    """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid.
+
+    Seconds, `L` and `#` are rejected: implementations differ there, and Prefect's must agree with ours.
+    """
+    fields = expression.split()
+    plain = all(_SIGNS.fullmatch(_NAMES.sub("0", found)) for found in fields)
+    try:
+        usable = plain and len(fields) == _FIELDS and next(CronSim(expression, datetime.now(UTC)), None) is not None
+    except CronSimError:
+        usable = False
+    if not usable:
+        message = "it is not a valid cron expression; use five fields, such as 15 2 * * *"
+        raise ValueError(message)
+    return expression
 
 
 def _time_zone(name: str) -> str:

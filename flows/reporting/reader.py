@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
@@ -25,7 +25,7 @@ class Reader:
     """Runs queries in an open snapshot.
 
     The queries refer to the variables `made_at` (the time as of which they answer), `stale_after` (seconds),
-    `stale_before` (what is stale at this time, by the snapshot's own limit, is stale), `surfaces` and `is_everything`,
+    `surfaces` and `is_everything`,
     to the temporary tables `chosen`, the ids of the accounts that are covered, and `fresh`, their rows of the view
     `freshness` with the column `is_overdue`, and to `last_outcomes`, the outcome of each partition in the last run of
     any kind that scanned it.
@@ -40,12 +40,8 @@ class Reader:
         *,
         surfaces: Sequence[str] = SURFACES,
         now: datetime | None = None,
-        stale_after: float | None = None,
     ) -> None:
-        """Answer for these accounts (names or ids; empty: all) and surfaces, as of `now` or the snapshot's time.
-
-        `stale_after`, in seconds, overrides the snapshot's.
-        """
+        """Answer for these accounts (names or ids; empty: all), as of `now` or the time of the snapshot."""
         self._snapshot = snapshot
         # Refuses a file of another program, whose view has other columns.
         published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")
@@ -54,12 +50,9 @@ class Reader:
             raise QueryError(message)
         [self.published] = published
         self.at: datetime = now or self.published["snapshot_at"]
-        usual = self.published["stale_after"]
-        self.stale_after: float = usual if stale_after is None else stale_after
         self.set(
             made_at=self.at,
-            stale_after=self.stale_after,
-            stale_before=self.at + timedelta(seconds=usual - self.stale_after),
+            stale_after=self.published["stale_after"],
             surfaces=surfaces,
             is_everything=not accounts,
             account_ids=self._ids(accounts),

@@ -6,7 +6,7 @@ SELECT account_id FROM accounts WHERE getvariable('is_everything') OR account_id
 
 -- name: fresh
 CREATE TEMP TABLE fresh AS
-SELECT *, coalesce(stale_at < getvariable('stale_before'), false) AS is_overdue
+SELECT *, coalesce(stale_at < getvariable('made_at'), false) AS is_overdue
 FROM freshness WHERE account_id IN (FROM chosen) AND surface IN getvariable('surfaces')
 
 -- name: last_outcomes

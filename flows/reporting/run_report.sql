@@ -61,7 +61,7 @@ SELECT
     count(*) FILTER (stale_at IS NULL) AS expired,
     min(greatest(complete_at, recent_at)) FILTER (stale_at IS NOT NULL) AS oldest,
     greatest(
-        epoch(getvariable('stale_before')) - epoch(min(stale_at)) + getvariable('stale_after'), 0
+        epoch(getvariable('made_at')) - epoch(min(stale_at)) + getvariable('stale_after'), 0
     )::BIGINT AS age_seconds,
     getvariable('stale_after') AS stale_after
 FROM fresh GROUP BY surface ORDER BY surface

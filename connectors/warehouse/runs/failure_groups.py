@@ -22,9 +22,6 @@ class Example:
     correlation_id: str | None
     account_id: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.surface} of account {self.account_id}" if self.surface else "the account catalogue"
-
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:

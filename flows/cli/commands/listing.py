@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current_run import current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
@@ -46,15 +45,10 @@ def accounts(
         out.print("No token is expired." if expired else "No accounts yet.")
         return
     columns = {"account": "ig_username", "token expired": "token_expired_since", **{each: each for each in _SURFACES}}
-    missing = sum(row["missing_since"] is not None for row in rows)
-    if missing:
-        columns["missing"] = "missing_since"
+    if any(row["missing_since"] for row in rows):
+        columns["missing since"] = "missing_since"
     shown = [row | {"media_as_of": row["media_as_of"] or "never"} for row in rows]
     print_rows(shown, {**columns, "media as of": "media_as_of", "account id": "account_id"})
-    if missing:
-        out.print(
-            f"{WARN} {count(missing, 'account')} missing from the catalogue, not marked removed: see `gramhouse status`"
-        )
     if removed:
         out.print(f"[dim]{count(removed, 'account')} marked as removed and not shown.[/]")
 
@@ -69,14 +63,8 @@ def runs(
     """List recent runs: what they landed and how they ended."""
     settings = load(snapshot=snapshot, warehouse=warehouse)
     now = current(settings)
-    try:
-        with open_snapshot(current_snapshot(settings)) as opened:
-            rows = now.runs(opened, last)
-    except SnapshotMissing:
-        # The first run may be running, or interrupted.
-        if now.status is None or now.status.run_id is None:
-            raise
-        rows = [dict.fromkeys(("added", "changed", "removed", "expired")) | (now.as_run() or {})]
+    with open_snapshot(current_snapshot(settings)) as opened:
+        rows = now.runs(opened, last)
     if now.problem:
         err.print(f"{WARN} {clean(now.problem)}", soft_wrap=True)
     if as_json:

@@ -146,10 +146,7 @@ def export(
     if as_json:
         print_json({"folder": str(folder), "published_at": exported.published_at, "tables": rows})
         return
-    print_rows(
-        [row | {"size": naturalsize(row["bytes"])} for row in rows], {name: name for name in ("name", "rows", "size")}
-    )
     size = naturalsize(sum(table.bytes for table in exported.tables))
     published = moment(exported.published_at)
     tables = count(len(exported.tables), "table")
-    err.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")
+    out.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")

@@ -4,7 +4,7 @@ It does not open the warehouse, so it never waits for a writer.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -12,7 +12,6 @@ import typer
 
 from connectors.buckets.address import BucketError
 from connectors.warehouse.maintenance.pending import unfinished
-from connectors.warehouse.runs.failure_groups import grouped
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError, WarehouseUnusable
@@ -38,20 +37,14 @@ _SQL = statements(__name__)
 # Runs that end in these states have published a snapshot.
 _PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
 
-_FAILURES = f"""
-SELECT outcome, error_code, scans, accounts, resume_after, detail, examples[1].correlation_id AS correlation_id
-FROM ({grouped("FROM last_outcomes")}) ORDER BY scans DESC, outcome, error_code
-"""  # noqa: S608 - our own statement
-
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
 
 _COUNTS = {"accounts": ("account",), "pages": ("page",), "added": ("new", "new"), "changed": ("changed", "changed")}
 
 
-def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
-    """Read the contents of the status; `stale_after`, in seconds, overrides the limit of the snapshot."""
-    reader = Reader(snapshot, now=now, stale_after=stale_after)
+def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]:
+    reader = Reader(snapshot, now=now)
     [totals] = reader.records(_SQL["totals"])
     present = _SQL["items"].format(items=snapshot.items("account_id, surface, removed_at"))
     items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(present).rows)
@@ -60,13 +53,13 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
     report = last_report(reader)
     data = NO_DATA if report is None else report.data
     return {
-        "totals": {**totals, **items, "stale_after": reader.stale_after},
+        "totals": {**totals, **items},
         "last_run": last[0] if last else None,
         "unresolved": [run for run in reader.records(_SQL["unresolved"]) if run["run_id"] not in shown],
         "warnings": [asdict(warning) for warning in report.warnings] if report else [],
         **{name: data[name] for name in _DATA},
         "oldest_age_seconds": max((each["age_seconds"] or 0 for each in data["freshness"]), default=None),
-        "failures": reader.records(_FAILURES),
+        "failures": [asdict(replace(group, usernames=())) for group in report.failure_groups] if report else [],
         "findings": findings(report) if report else [],
     }
 
@@ -169,9 +162,8 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
     problem, found = log_problem(snapshot), _unpublished(state)
     try:
         if problem is None:
-            stale_after = settings.stale_after if "stale_after" in settings.model_fields_set else None
             with open_snapshot(snapshot) as opened:
-                found = _gather(opened, now, state, stale_after)
+                found = _gather(opened, now, state)
     except WarehouseUnusable:
         # The snapshot's path may be the cause of the failure.
         if state.status is None or not state.status.failed_to_start:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import cycle
 
-from humanize import naturaldelta
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -137,13 +136,6 @@ def make(
     for table in _TABLES:
         query(table)
 
-    def age(moment: datetime | None) -> str:
-        if moment is None:
-            return "never"
-        return Markup("{} <small>{} ago</small>").format(
-            stamp(moment), naturaldelta(max(reader.at - moment, timedelta()), months=False)
-        )
-
     environment = Environment(
         autoescape=True,
         loader=PackageLoader("flows.reporting.page"),
@@ -152,7 +144,6 @@ def make(
         undefined=StrictUndefined,
     )
     environment.filters |= {
-        "age": age,
         "count": count,
         "digest": lambda text: b64encode(sha256(text.encode()).digest()).decode(),
         "foreign": foreign,

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
-from flows.config.cron import check_cron
+from flows.config.settings import check_cron
 from flows.reporting.schedules import fires, gap_warning, stories_gap
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

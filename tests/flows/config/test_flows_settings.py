@@ -374,9 +374,7 @@ def test_a_value_that_is_not_utf8_is_refused(monkeypatch: pytest.MonkeyPatch, na
         load()
 
 
-def test_the_mapping_in_the_environment_is_merged_with_and_overrides_the_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_mapping_in_the_environment_replaces_that_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text(
         '[mapping]\nmedia_id = ["$.a"]\n[mapping.columns.likes]\npaths = ["$.b"]\n', encoding="utf-8"
     )
@@ -385,7 +383,7 @@ def test_the_mapping_in_the_environment_is_merged_with_and_overrides_the_file(
     mapping = load().mapping
     assert mapping is not None
     assert (len(mapping.media_id), "c" in mapping.media_id[0]) == (1, True)
-    assert set(mapping.columns) == {"likes", "views"}
+    assert set(mapping.columns) == {"views"}
 
 
 def test_only_settings_with_a_value_count_as_set(monkeypatch: pytest.MonkeyPatch) -> None:

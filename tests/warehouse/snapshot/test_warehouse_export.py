@@ -243,9 +243,7 @@ def test_the_command_prints_the_file_it_wrote(snapshot: Path, folder: Path) -> N
     options = [str(folder), "--snapshot", str(snapshot)]
     output = CliRunner().invoke(app, ["export", *options])
     assert output.exit_code == 0
-    lines = {words[0]: words[1] for line in output.stdout.splitlines() if (words := line.split())}
-    assert lines["media"] == "8"
-    assert lines.keys() >= set(relations(snapshot))
+    assert output.stdout.startswith(f"✔ {len(relations(snapshot))} tables, ")
     document = json.loads(CliRunner().invoke(app, ["export", *options, "--json"]).stdout)
     assert document["folder"] == str(folder)
     tables = manifest(folder)["tables"]
