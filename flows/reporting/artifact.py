@@ -5,7 +5,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from flows.reporting.findings import Severity, findings
 from flows.reporting.report import landed, numbers
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import code, count, moment, span
+from flows.reporting.words import code, count, moment
 from models.runs import OutcomeKind
 
 
@@ -15,7 +15,7 @@ def markdown(report: RunReport, report_url: str | None = None) -> str:
     environment = Environment(  # noqa: S701
         loader=PackageLoader("flows.reporting"), lstrip_blocks=True, trim_blocks=True, undefined=StrictUndefined
     )
-    environment.filters |= {"code": code, "count": count, "landed": landed, "moment": moment, "span": span}
+    environment.filters |= {"code": code, "count": count, "landed": landed, "moment": moment}
     outcomes: dict[str, dict[str, int]] = {}
     for each in report.data["outcomes"]:
         outcomes.setdefault(each["surface"], {})[each["outcome"]] = each["scans"]

@@ -232,3 +232,11 @@ def test_missing_values_do_not_break_the_page(snapshot: Path, tmp_path: Path) ->
     report = page(rewritten(snapshot, tmp_path / "hollow.duckdb", hollow))
     assert sections(report.html) == [*SECTIONS, *ANALYSIS]
     assert "<td>never</td>" in report.html
+
+
+def test_the_heat_map_has_the_hours_of_best_hour(snapshot: Path) -> None:
+    html = page(snapshot).html
+    drawn = re.findall(r'<td class="(h\d few|h\d|none)"', html)
+    [(hours, few)] = answer(snapshot, "SELECT count(*), count(*) FILTER (posts < 5) FROM best_hour")
+    found = (len(drawn), len(drawn) - drawn.count("none"), sum(each.endswith("few") for each in drawn))
+    assert found == (7 * 24, hours, few)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from markupsafe import Markup
 
-from flows.reporting.page.charts import columns, element, heat, lines, ticks
+from flows.reporting.page.charts import columns, element, lines, ticks
 from flows.reporting.page.page import foreign, link
 
 
@@ -63,17 +63,10 @@ def test_negative_values_are_drawn_below_zero() -> None:
     assert down == pytest.approx(up + height, abs=0.2)
 
 
-def test_a_heat_map_marks_cells_with_few_values_and_missing_cells() -> None:
-    drawing = heat("n", [{"row": 0, "column": 0, "name": "few", "style": "h3", "is_few": True}], ["Mon"], ["00", "01"])
-    assert 'class="cell h3 few"' in drawing
-    assert 'class="gap"' in drawing
-
-
 def test_every_drawing_has_a_name_for_screen_readers() -> None:
     drawings = (
         columns("a <b>", [], KINDS),
         lines("a <b>", [], x_most=1, x_labels=("0", "1")),
-        heat("a <b>", [], [], ["0"]),
     )
     for drawing in drawings:
         assert 'role="img" aria-label="a &lt;b&gt;"' in drawing

@@ -5,8 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment, load
 from flows.orchestration.prefect_import import import_prefect
-from flows.orchestration.processes import PrefectServer, ProcessError, free_port, local_prefect, prefect, private
+from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 from models.feeds import FEEDS
@@ -134,29 +134,6 @@ def _next_day(snapshot: Path) -> int:
         return 0
 
 
-@contextmanager
-def _servers(folder: Path, sandbox: "Sandbox") -> Iterator[tuple[PrefectServer, str, dict[str, str]]]:
-    """Yield the Prefect server, which is starting, the address of its UI, and the settings of a sync."""
-    from connectors.sandbox.http.serve import in_thread
-
-    port = free_port()
-    home, report = folder / "prefect", folder / "report.html"
-    private(home)
-    import_prefect(local_prefect(home, port))
-    with in_thread(sandbox) as api, prefect(home, port, report) as server:
-        yield (
-            server,
-            f"http://127.0.0.1:{port}",
-            {
-                "GRAMHOUSE_BASE_URL": api,
-                "GRAMHOUSE_API_KEY": DEMO_KEY,
-                "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
-                "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
-                "GRAMHOUSE_REPORT": str(report),
-            },
-        )
-
-
 def _first_look(snapshot: Snapshot) -> None:
     accounts, gone, runs, present = snapshot.query(_CONTENTS).rows[0]
     items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
@@ -205,17 +182,28 @@ def demo(
         f" and {'one sync,' if last == first else 'a sync of each day, the last one'} tracked by a Prefect server."
     )
     from connectors.sandbox.http.app import Sandbox
+    from connectors.sandbox.http.serve import in_thread
 
     sandbox = Sandbox(sandbox_settings(begins, first))
+    port, of_prefect, report = free_port(), home / "prefect", home / "report.html"
+    private(of_prefect)
+    import_prefect(local_prefect(of_prefect, port))
+    files = {
+        "GRAMHOUSE_WAREHOUSE": str(home / "warehouse.duckdb"),
+        "GRAMHOUSE_SNAPSHOT": str(snapshot),
+        "GRAMHOUSE_REPORT": str(report),
+    }
     try:
-        with _servers(home, sandbox) as (server, ui, env):
+        with in_thread(sandbox) as api, prefect(of_prefect, port, report) as server:
             # While the server starts.
-            past_days(sandbox, env["GRAMHOUSE_BASE_URL"], home, begins, range(first, last))
+            past_days(sandbox, api, home, begins, range(first, last))
             with err.status("[dim]starting a Prefect server …[/]"):
                 server.wait()
             sandbox.day = last
             synced = subprocess.run(
-                [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
+                [sys.executable, "-m", "flows.cli", "sync", "--rebind"],
+                env=environment(GRAMHOUSE_BASE_URL=api, GRAMHOUSE_API_KEY=DEMO_KEY, **files),
+                check=False,
             )
             if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
                 raise typer.Exit(synced.returncode)
@@ -223,7 +211,7 @@ def demo(
                 _first_look(opened)
             _next(home, snapshot)
             if keep:
-                out.print(f"\n{DONE} Prefect's UI: [bold]{ui}[/]. Ctrl-C ends it.")
+                out.print(f"\n{DONE} Prefect's UI: [bold]http://127.0.0.1:{port}[/]. Ctrl-C ends it.")
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 with suppress(KeyboardInterrupt):
                     Event().wait()

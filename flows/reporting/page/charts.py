@@ -27,7 +27,6 @@ _LABELS = 7
 _FULL = 0.8
 # The minimum number of columns for which there is room, so that a few columns do not fill the width.
 _PLACES = 12
-_ROW = 22
 _THOUSAND = 1000
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
 
@@ -65,8 +64,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
 
 
-def _drawing(name: str, height: int, *parts: str, style: str = "chart") -> Markup:
-    return element("svg", *parts, class_=style, width="100%", height=height, role="img", aria_label=name)
+def _drawing(name: str, height: int, *parts: str) -> Markup:
+    return element("svg", *parts, class_="chart", width="100%", height=height, role="img", aria_label=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,26 +179,3 @@ def lines(
         for index, label in enumerate(x_labels)
     ]
     return _drawing(name, total, *scale.grid(), element("svg", *drawn, **size), *labels)
-
-
-def heat(name: str, cells: Sequence[Row], rows: Sequence[str], heads: Sequence[str]) -> Markup:
-    """Return a heat map.
-
-    A cell has a `row`, a `column`, a `name`, a `style`, and `is_few`: it is based on little data. Places without a cell
-    are hatched.
-    """
-    found = {(cell["row"], cell["column"]): cell for cell in cells}
-    wide = 1 / len(heads)
-    drawn = []
-    for line, row in enumerate(rows):
-        y = line * _ROW
-        drawn.append(element("text", row, x="-6", y=y + 15, text_anchor="end"))
-        for index in range(len(heads)):
-            at = {"x": _percent(index * wide), "width": _percent(wide), "y": y, "height": _ROW}
-            if cell := found.get((line, index)):
-                style = f"cell {cell['style']}{' few' if cell['is_few'] else ''}"
-                drawn.append(element("rect", element("title", cell["name"]), **at, class_=style))
-            else:
-                drawn.append(element("rect", **at, class_="gap"))
-    below = len(rows) * _ROW
-    return _drawing(name, below + _ROOM_BELOW, *drawn, *_labels(heads, len(heads), below + 14), style="chart heat")

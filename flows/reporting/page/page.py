@@ -96,15 +96,12 @@ def stamp(moment: datetime | None) -> Markup:
 
 
 def _runs(rows: Sequence[Record]) -> list[Record]:
-    """Return runs as rows of charts, the oldest first. The first one of a day has a label."""
+    """Return runs as rows of charts, the oldest first."""
     runs = list[Record]()
-    day = ""
     for run in reversed(rows):
         title = one_line(run_title(run["kind"], run["selection"]), 60)
         name = f"{title}, {run['started_at']:%Y-%m-%d %H:%M} UTC: {run['state']}"
-        label = "" if day == f"{run['started_at']:%-d %b}" else f"{run['started_at']:%-d %b}"
-        day = label or day
-        runs.append({**run, **run["outcomes"], "title": title, "name": name, "label": label})
+        runs.append({**run, **run["outcomes"], "title": title, "name": name})
     return runs
 
 

@@ -1,14 +1,12 @@
 """The Markdown artifact of a run: its contents, and that external text is never interpreted as markup."""
 
-from datetime import timedelta
-
 from markdown_it import MarkdownIt
 from markdown_it.token import Token as Part
 
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from flows.reporting.artifact import markdown
 from models.runs import OutcomeKind, RunState
-from tests.flows.reports import START, failure, hostile, report, run, stale, tokens
+from tests.flows.reports import START, failure, hostile, report, stale, tokens
 
 
 def _parts(text: str) -> list[Part]:
@@ -27,7 +25,7 @@ def test_a_run_without_problems_has_no_list_of_actions() -> None:
         "## Complete: nothing needs attention\n\nsync 2026-03-01 02:15 UTC: 100 accounts listed; 300 pages,"
         " 12,000 records landed; media: 40 new, 7 changed; scans: 100 complete; took 42 min.\n\n### This run\n\n| "
     )
-    assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
+    assert _sections(page) == ["Complete: nothing needs attention", "This run"]
 
 
 def test_findings_come_first_by_severity_with_their_fix() -> None:
@@ -76,20 +74,6 @@ def test_the_page_shows_resumed_runs_and_the_reason_of_a_backfill() -> None:
     assert "Scanned: `anna: posts`, because `they asked`\n\n|" in page
 
 
-def test_the_last_runs_are_a_table() -> None:
-    runs = [
-        run(items=12_000, seconds=100.0),
-        run(items=6_000, seconds=None, state="interrupted", started_at=START - timedelta(days=1)),
-        run(items=0, seconds=50.0, selection="stories"),
-    ]
-    rows = markdown(report({"last_runs": runs})).splitlines()[-3:]
-    assert rows == [
-        "| 2026-03-01 02:15 | sync | complete | 1 min 40 s | 12,000 | 40 | 7 |",
-        "| 2026-02-28 02:15 | sync | **interrupted** |  | 6,000 | 40 | 7 |",
-        "| 2026-03-01 02:15 | `stories` | complete | 50 s | 0 | 40 | 7 |",
-    ]
-
-
 def test_external_values_are_shown_as_text() -> None:
     page = markdown(hostile())
     parts = _parts(page)
@@ -111,10 +95,9 @@ def test_external_values_do_not_break_tables() -> None:
         "Information",
         "This run",
         "Freshness",
-        "The last 14 runs",
     ]
     tables = [block for block in page.split("\n\n") if block.startswith("| ")]
-    assert len(tables) == 3
+    assert len(tables) == 2
     for table in tables:
         widths = {line.count("|") for line in table.splitlines()}
         assert len(widths) == 1
