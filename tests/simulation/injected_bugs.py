@@ -45,7 +45,7 @@ def _tombstones_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
 
 
 def _retries_too_early(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(backoff, "_with_jitter", lambda wait, _policy, _random: max(wait * 0.9, 0.5))
+    patch.setattr(backoff, "_WAIT_JITTER", -0.2)
 
 
 def _forgets_cooldowns(patch: pytest.MonkeyPatch) -> None:
