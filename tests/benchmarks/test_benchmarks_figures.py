@@ -1,14 +1,9 @@
-"""Medians, ratios, bounds and verdicts computed from measurements, and the measurement of small processes."""
-
-import sys
-from pathlib import Path
+"""Verdicts and latencies computed from measurements."""
 
 import pytest
 
-from benchmarks.candidates.jobs import Job, clean_environment, measure_job
 from benchmarks.candidates.latency import corrected, first_guess
 from benchmarks.goals import Goal, judge
-from benchmarks.measuring.process import run
 from benchmarks.measuring.samples import Sample
 
 
@@ -24,30 +19,6 @@ def test_a_goal_is_reached_not_reached_or_not_measured() -> None:
     assert judge(at_least, {"large": {"figure": 1.9}}).message == "NOT REACHED"
     assert judge(relative, {"large": {"figure": 3}}).message == "not measured"
     assert judge(relative, {"large": {"figure": 3}, "small": {"figure": 2}}).measured == 1.5
-
-
-def test_a_process_is_measured_with_its_children(tmp_path: Path) -> None:
-    child = "data = b'x' * (64 << 20); import time; time.sleep(0.5)"
-    parent = f"""
-import subprocess, sys
-children = [subprocess.Popen([sys.executable, "-c", {child!r}]) for _ in range(2)]
-print(len([child.wait() for child in children]))
-sys.exit(3)
-"""
-    result = run((sys.executable, "-c", parent), clean_environment(), tmp_path)
-
-    assert (result.exit_code, result.stdout.strip()) == (3, "2")
-    assert result.peak_mb > 128
-
-
-def test_a_candidate_that_fails_or_fetches_too_little_is_an_error(tmp_path: Path) -> None:
-    def job(code: str) -> Job:
-        return Job((sys.executable, "-c", code), clean_environment(), tmp_path)
-
-    with pytest.raises(RuntimeError, match="exited with 1"):
-        measure_job(job("raise SystemExit('no')"))
-    with pytest.raises(RuntimeError, match="fetched 3 items instead of 4"):
-        measure_job(job("print('{\"items\": 3}')"), items=4)
 
 
 def test_the_latency_of_a_slow_server_is_computed_from_the_fetch_without_and_with_latency() -> None:

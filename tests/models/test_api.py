@@ -235,11 +235,6 @@ def test_settings_say_which_page_is_the_last(rest: str, paths: PagePaths, code: 
     assert fault is None or not fault.may_end
 
 
-def test_a_sole_empty_list_is_the_list_of_items() -> None:
-    page = read_media_page(b'{"media": [], "next_cursor": null}')
-    assert (page.items, page.next_cursor) == (0, None)
-
-
 @pytest.mark.parametrize(
     "body",
     [

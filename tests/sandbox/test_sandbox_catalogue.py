@@ -1,13 +1,10 @@
 import json
-import re
 from itertools import pairwise
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from connectors.sandbox.data.catalogue import Catalogue
-from connectors.sandbox.data.population import username
 from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
 from tests.odd_api.api import truth
 
@@ -32,39 +29,6 @@ def test_equal_seeds_serve_equal_items_and_others_do_not() -> None:
     assert not everything(DEFAULT, 3).keys() & everything(SandboxSettings(seed=8), 3).keys()
 
 
-def test_accounts_match_the_contract() -> None:
-    catalogue = Catalogue(SandboxSettings(accounts=3000))
-    accounts = list(catalogue.accounts(9))
-    for account in accounts:
-        assert str(UUID(account.id)) == account.id
-        assert UUID(account.id).version == 4
-        assert re.fullmatch(r"[A-Za-z0-9]{12,16}", account.public_id)
-        assert account.status in {"active", "token_expired"}
-        assert catalogue.find(account.id, 9) == catalogue.find(account.id.upper(), 9) == account
-    assert len({one for account in accounts for one in account[1:4]}) == 3 * len(accounts) > 6000
-    assert catalogue.find("0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11", 0) is None
-    names = {username(position) for position in range(0, 1 << 21, 7)}
-    assert len(names) == len(range(0, 1 << 21, 7))
-    assert all(re.fullmatch(r"[A-Za-z0-9._]{1,30}", name) for name in names)
-
-
-def test_items_have_the_shape_of_the_graph_api() -> None:
-    items = list(everything(DEFAULT, 5).values())
-    kinds = [item["media_type"] for item in items if item["media_product_type"] != "STORY"]
-    assert set(kinds) == {"IMAGE", "VIDEO", "CAROUSEL_ALBUM"}
-    assert 0.3 < kinds.count("CAROUSEL_ALBUM") / len(kinds) < 0.37
-    assert {item["media_product_type"] for item in items} == {"FEED", "REELS", "STORY"}
-    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+0000", item["timestamp"]) for item in items)
-    assert all(("thumbnail_url" in item) == (item["media_type"] == "VIDEO") for item in items)
-    assert all(("children" in item) == (item["media_type"] == "CAROUSEL_ALBUM") for item in items)
-    captions = "".join(item.get("caption", "") for item in items)
-    assert all(special in captions for special in ('"', "\n", "é", "🍞"))
-    ids = [item["id"] for item in items]
-    ids += [child["id"] for item in items if "children" in item for child in item["children"]["data"]]
-    assert all(re.fullmatch(r"[0-9]{17}", one) for one in ids)
-    assert len(set(ids)) == len(ids)
-
-
 def test_posts_are_made_edited_liked_and_deleted_from_day_to_day() -> None:
     today, tomorrow = (everything(DEFAULT, day, "posts") for day in (0, 1))
     both = today.keys() & tomorrow.keys()
@@ -84,11 +48,10 @@ def test_posts_are_made_edited_liked_and_deleted_from_day_to_day() -> None:
         assert after["timestamp"] == before["timestamp"]
 
 
-@pytest.mark.parametrize("first_day", [FIRST_DAY, FIRST_DAY + 500 * 86_400])
 @pytest.mark.parametrize("surface", ["posts", "stories"])
-def test_items_are_newest_first_and_never_from_the_future(surface: str, first_day: int) -> None:
-    catalogue = Catalogue(SandboxSettings(first_day=first_day))
-    today = first_day + 20 * 86_400
+def test_items_are_newest_first_and_never_from_the_future(surface: str) -> None:
+    catalogue = Catalogue(SandboxSettings(first_day=FIRST_DAY))
+    today = FIRST_DAY + 20 * 86_400
     for account in catalogue.accounts(20):
         times = [item.published for item in catalogue.surfaces[surface].before(account.position, 20, 1 << 62)]
         assert times == sorted(times, reverse=True)

@@ -1,18 +1,14 @@
 """Messages of connection errors: server and cause, on real local sockets."""
 
-import errno
 import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
-import aiohttp
-import httpx
 import pytest
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient, Timeouts
-from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
 from tests.clocks import WakefulClock
@@ -122,22 +118,3 @@ async def test_a_refused_certificate_is_reported_with_its_reason(tmp_path: Path)
         code, message = await failure(f"https://localhost:{port}", trusting)
     assert code == "certificate_refused"
     assert message.endswith("Hostname mismatch, certificate is not valid for 'localhost'")
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1), [Errno 113] ..."),
-         "cannot connect to [::1]:443: connection refused, no route to host"),
-        (OSError(errno.ENETUNREACH, "x"), "cannot connect to [::1]:443: network is unreachable"),
-        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
-         "cannot connect to [::1]:443: tls handshake failure"),
-        (httpx.ConnectError("no route"), "cannot connect to [::1]:443: no route"),
-        (aiohttp.ClientOSError(errno.ECONNRESET, "x"),
-         "[::1]:443 closed the connection before it answered: connection reset by peer"),
-    ],
-    ids=repr,
-)  # fmt: skip
-def test_messages_of_rare_errors(error: Exception, message: str) -> None:
-    code = code_of(error, begun=False)
-    assert describe(error, code, httpx.URL("https://[::1]")) == message

@@ -1,5 +1,5 @@
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from urllib.parse import unquote
 
@@ -141,13 +141,6 @@ def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) ->
     assert read_retry_after(value, NOW) == seconds
 
 
-@pure
-@given(st.integers(0, 10**7), st.integers(-12, 12))
-def test_a_date_means_the_same_from_every_zone(seconds: int, hours: int) -> None:
-    until = (NOW + timedelta(seconds=seconds)).astimezone(timezone(timedelta(hours=hours)))
-    assert read_retry_after(format_datetime(until), NOW) == seconds
-
-
 def test_a_date_is_measured_by_the_clock_that_wrote_it() -> None:
     later = "Thu, 01 Jan 2026 15:00:00 GMT"
     assert refused(503, date="Thu, 01 Jan 2026 14:59:00 GMT", retry_after=later).retry_after == 60
@@ -171,11 +164,6 @@ def test_a_number_near_the_present_is_a_date(after: int, seconds: float | None, 
     fractional = read_retry_after(f"{number}.5", NOW)
     assert fractional == (None if seconds is None else pytest.approx(seconds + 0.5 / per_second, abs=1e-3))
     assert read_retry_after(f"5, {number}", NOW) == max(5, seconds or 0)
-
-
-@pytest.mark.parametrize("number", [UNIX + 8 * DAY, UNIX - 8 * DAY, 1_000 * (UNIX + 8 * DAY), 60 * UNIX, UNIX // 1_000])
-def test_another_number_is_a_wait_whatever_its_length(number: int) -> None:
-    assert read_retry_after(str(number), NOW) == number
 
 
 def test_a_date_as_a_number_is_measured_by_the_clock_that_it_is_near() -> None:

@@ -25,15 +25,11 @@ def _proxy(url: str, environ: dict[str, str]) -> Proxy | None:
     ("environ", "url", "variable"),
     [
         ({}, None, None),
-        ({"HTTP_PROXY": "http://a:1", "http_proxy": "http://a:1", "https_proxy": "", "ALL_PROXY": " "}, None, None),
         ({"HTTPS_PROXY": "http://b:2", "https_proxy": "http://a:1"}, "http://a:1", "https_proxy"),
         ({"HTTPS_PROXY": "http://b:2", "https_proxy": "", "all_proxy": "c:3"}, "http://b:2", "HTTPS_PROXY"),
-        ({"ALL_PROXY": "http://b:2"}, "http://b:2", "ALL_PROXY"),
         ({"ALL_PROXY": "http://b:2", "all_proxy": "socks5h://c"}, "http://b:2", None),
         ({"https_proxy": "proxy"}, "http://proxy:1080", "https_proxy"),
-        ({"https_proxy": "proxy:3128/"}, "http://proxy:3128", "https_proxy"),
         ({"https_proxy": "HTTPS://Proxy.Example/x"}, "https://proxy.example:443", "https_proxy"),
-        ({"https_proxy": "http://[2001:db8::1]:3128"}, "http://[2001:db8::1]:3128", "https_proxy"),
         ({"https_proxy": " http://127.0.0.1:8080\n"}, "http://127.0.0.1:8080", "https_proxy"),
     ],
 )
@@ -50,11 +46,9 @@ def test_the_proxy_is_that_of_curl(environ: dict[str, str], url: str | None, var
     ("address", "login"),
     [
         ("http://user:pass@proxy:1", b"user:pass"),
-        ("user@proxy:1", b"user:"),
         ("http://user:p%40s%3As@proxy:1", b"user:p@s:s"),
         ("http://user:p@s:s/#?@proxy:1", b"user:p@s:s/#?"),
         ("http://us\u00e9r:\udcff@proxy:1", "us\u00e9r:".encode() + b"\xff"),
-        ("http://:@proxy:1", b":"),
         ("http://proxy:1", None),
     ],
 )

@@ -106,12 +106,6 @@ async def test_a_cooldown_lands_before_the_wait_and_the_retry() -> None:
     assert world.cooldowns == [("account_catalog", START + timedelta(seconds=30.25))]
 
 
-async def test_a_sleep_that_ends_early_is_repeated() -> None:
-    world = World(refusal(429, retry_after="30"), PAGE, naps=20)
-    await world.fetch_with_retry()
-    assert world.sent_at() == [0.0, 30.25]
-
-
 async def test_rate_limits_are_bounded_by_the_budget_and_not_by_tries() -> None:
     world = World(*[refusal(429, retry_after="10")] * 100)
     wait = RateLimitBudget(REQUEST.scope, max_wait=95)
@@ -185,11 +179,6 @@ async def test_refusals_that_use_up_no_try_are_waited_for_in_full_and_do_not_len
     assert await world.fetch_with_retry(tries=3, uses_try=lambda error: not error.is_limit) is PAGE
     assert [seconds for what, seconds in world.book if what == "sleep"] == [7.0] * 8 + [1.0] * 3
     assert not refusal(503).is_limit
-
-
-async def test_rate_limits_do_not_count_as_attempts() -> None:
-    world = World(refusal(500), *[refusal(429, retry_after="1")] * 20, refusal(500), PAGE)
-    assert await world.fetch_with_retry(tries=3) is PAGE
 
 
 async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,5 @@
 import asyncio
 import errno
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -99,20 +98,6 @@ async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path
         assert await warehouse.read(unmerged) == []
         await asyncio.gather(*map(warehouse.land, [page(1), page(2)]))
         assert len(await warehouse.read(unmerged)) == 2
-
-
-@pytest.mark.usefixtures("small_disk")
-async def test_landings_after_the_start_of_a_failing_commit_succeed(path: Path) -> None:
-    async with opened(path) as warehouse:
-        gate = Gate(warehouse)
-        bad = asyncio.create_task(warehouse.land(unwritable()))
-        await turn()
-        good = asyncio.create_task(warehouse.land(page(1)))
-        await turn()
-        await gate.open()
-        with pytest.raises(WarehouseUnusable):
-            await bad
-        await good
 
 
 async def test_a_cancelled_waiter_does_not_affect_others(path: Path) -> None:
@@ -284,17 +269,6 @@ async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(
         assert len(limits) == len(set(limits)) == 2
         assert await warehouse.write(ask("SELECT count(*) FROM core.media")) == 1
     assert list(path.parent.glob("*.segment-*")) == []
-
-
-async def test_a_failed_merge_that_is_no_longer_awaited_is_logged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result: list[str] = []
-    monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: result.append(text % args))
-
-    monkeypatch.setattr(merge_module, "merge", on_a_full_disk)
-    async with opened(path, merge_bytes=1) as warehouse:
-        await warehouse.land(page(1))
-    assert len(result) == 1
-    assert "The disk is full" in result[0]
 
 
 async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(

@@ -163,20 +163,6 @@ def test_an_unrelated_file_is_reported_in_one_line(run_cli: Cli, command: str) -
 
 
 @pytest.mark.usefixtures("environment")
-def test_status_shows_the_last_runs_warnings(run_cli: Cli) -> None:
-    assert run_cli("sync")[0] == 0
-    with duckdb.connect("data/warehouse.duckdb") as db:
-        db.execute(
-            "INSERT INTO core.run_warnings SELECT run_id, 'accounts_missing', 30, '30 accounts are missing.',"
-            " 'Check the key.', true FROM core.runs"
-        )
-    assert run_cli("publish")[0] == 0
-    assert "✖ 30 accounts are missing. Fix: Check the key." in run_cli("status")[1]
-    [warning] = json.loads(run_cli("status", "--json")[1])["warnings"]
-    assert (warning["code"], warning["count"], warning["makes_partial"]) == ("accounts_missing", 30, True)
-
-
-@pytest.mark.usefixtures("environment")
 def test_the_doctor_finds_times_of_the_future_and_moves_them_back(run_cli: Cli) -> None:
     assert run_cli("sync")[0] == 0
     with duckdb.connect("data/warehouse.duckdb") as db:
@@ -221,17 +207,6 @@ def test_every_command_that_writes_refuses_a_clock_that_is_behind(
     with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
         query = "SELECT snapshot_at > (SELECT max(ended_at) FROM runs) FROM published"
         assert db.execute(query).fetchall() == [(True,)]
-
-
-def test_describe_counts_the_rows_of_tables(run_cli: Cli, tmp_path: Path) -> None:
-    with duckdb.connect(str(tmp_path / "s.duckdb")) as db:
-        db.execute("CREATE SCHEMA core; CREATE TABLE core.media AS FROM range(100000) AS t(id)")
-        db.execute("CREATE TABLE published AS SELECT 1 AS a; CREATE VIEW media AS FROM core.media")
-        db.execute("CREATE VIEW ids AS SELECT id FROM core.media")
-        # DuckDB's estimate includes deleted rows.
-        db.execute("DELETE FROM core.media WHERE id % 3 = 0")
-    rows = json.loads(run_cli("describe", "--json", "--snapshot", str(tmp_path / "s.duckdb"))[1])["tables"]
-    assert {row["name"]: row["rows"] for row in rows} == {"media": 66_666, "published": 1, "ids": None}
 
 
 @pytest.mark.usefixtures("environment")
@@ -297,17 +272,6 @@ def test_an_invalid_path_is_reported_in_one_line_and_nothing_is_written(
     assert "not a local path" in err or "DuckDB" in err
     assert f"(got '{arguments[-1]}')" in err
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "name", ["main", *(pytest.param(name, marks=pytest.mark.long) for name in ("memory", "snapshot")), "a b'c%41#d:ü"]
-)
-@pytest.mark.usefixtures("environment")
-def test_other_names_of_files_and_folders_work(run_cli: Cli, name: str) -> None:
-    files = ["--warehouse", f"./{name}/{name}.duckdb", "--snapshot", f"./{name} snapshot/{name}.duckdb"]
-    assert run_cli("sync", *files)[0] == 0
-    assert run_cli("sync", *files)[0] == 0
-    assert "4" in run_cli("query", "SELECT count(*) FROM main.accounts", *files[2:])[1]
 
 
 def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

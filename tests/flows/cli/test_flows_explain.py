@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connectors.warehouse.storage.connection import connect
-from flows.cli.commands.explain import item_state, next_scan
+from flows.cli.commands.explain import next_scan
 from flows.config.settings import Settings
 from models.partition import CATALOGUE
 from tests.cli_runner import Cli
@@ -150,16 +150,3 @@ def test_the_next_run_follows_the_settings() -> None:
     assert next_scan({"status": "active"}, SURFACE | LATER, Settings(), now=NOW) == "begins at the first page"
     scanned = next_scan({"status": "token_expired"}, SURFACE, Settings(scan_expired=True), now=NOW)
     assert scanned == "begins at the first page"
-
-
-@pytest.mark.parametrize(
-    ("changed", "expected"),
-    [
-        ({}, "Present: last seen 2026-03-01 00:00 UTC."),
-        ({"token_expired_since": NOW}, "Not scanned since the account's token expired (2026-03-01 00:00 UTC)."),
-        ({"removed_at": NOW, "removal": "expired"}, "did not list it, more than 1 day after publication."),
-    ],
-)
-def test_why_an_item_is_present_or_expired(changed: dict[str, object], expected: str) -> None:
-    names = ("removal", "removed_at", "missing_since", "token_expired_since")
-    assert expected in item_state(dict.fromkeys(names) | {"last_seen_at": NOW, "surface": "stories"} | changed)

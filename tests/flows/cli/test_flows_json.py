@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import pty
 import re
 import signal
 import socket
@@ -168,18 +167,6 @@ def test_json_and_csv_lose_no_character_in_any_encoding(
     assert written.isascii() is (encoding != "utf-8")
     rows = [*csv.reader(answer("csv").decode().splitlines())]
     assert rows == [["ñ", "j", "c", "ñ_1"], ["é😀", '{"k": "😀"}', "\u202e", "2"]]
-
-
-def test_json_on_a_terminal_is_valid_and_does_not_control_it(snapshot: Path) -> None:
-    terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "flows.cli", "query", ODD, "--json", "--snapshot", str(snapshot)]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONIOENCODING": "utf-8"}, stdout=end, check=True)
-    os.close(end)
-    written = os.read(terminal, 10_000).decode()
-    os.close(terminal)
-    assert json.loads(written)["rows"] == [ANSWER]
-    assert "é😀" in written
-    assert "\u202e" not in written
 
 
 ENDLESS = "SELECT count(*) AS a FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1"

@@ -75,15 +75,6 @@ def test_rejected_records_are_listed_with_their_requests(run_cli: Cli) -> None:
 
 
 @pytest.mark.usefixtures("rejected")
-def test_it_respects_the_limit_and_reports_it(run_cli: Cli) -> None:
-    out = run_cli("quarantine", "--limit", "1")[1]
-    assert out.count(" c-1") + out.count(" p-2") == 1
-    assert "newest 1 of 4. List all with `gramhouse quarantine --limit 4`" in out
-    assert "lists all" not in run_cli("quarantine", "--limit", "4")[1]
-    assert len(json.loads(run_cli("quarantine", "--limit", "3", "--json")[1])["records"]) == 3
-
-
-@pytest.mark.usefixtures("rejected")
 def test_programs_get_the_whole_rows(run_cli: Cli) -> None:
     rows = json.loads(run_cli("quarantine", "--json")[1])["records"]
     assert len(rows) == 4

@@ -35,13 +35,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def large(folder: Path) -> None:
-    """Fill the warehouse, so that compacting it takes long."""
-    with duckdb.connect(str(folder / "warehouse.duckdb")) as db:
-        db.execute("CREATE TABLE core.media_large AS SELECT hash(i) AS a, hash(-i) AS b FROM range(10000000) AS t(i)")
-
-
 def started(folder: Path, arguments: list[str]) -> subprocess.Popen[str]:
     files = {
         "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
@@ -73,14 +66,6 @@ _BUSY = [
     for command in _COMMANDS
     for number in (signal.SIGINT, signal.SIGTERM)
 ]
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("large")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("line", ["compact", "compact --json"])
-def test_a_signal_ends_compacting(folder: Path, line: str, number: signal.Signals) -> None:
-    test_a_signal_ends_a_command_in_which_duckdb_is_busy(folder, line, number)
 
 
 @pytest.mark.parametrize(("line", "number"), _BUSY)

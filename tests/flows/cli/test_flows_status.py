@@ -14,10 +14,8 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
-from flows.config.errors import TrackerUnreachable
 from flows.config.settings import Settings, load
 from flows.engine.resources import open_resources
 from flows.engine.run_request import RunRequest
@@ -26,7 +24,6 @@ from flows.pipeline import run_sync
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.run_report import RunReport
 from models.runs import RunState
-from models.selection import Selection
 from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
 from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, is_posts, open_run_resources, request
@@ -156,14 +153,6 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
     assert "0 of 2 accounts: posts refreshed within 1 d 12 h; 2 never scanned to the end" in _message(capsys)
 
 
-async def test_a_failed_run_is_recorded_and_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    await _run(FakeApi(failure=lambda _: Refusal(401, "api_unauthorized")), tmp_path)
-    status = read_status(tmp_path / SNAPSHOT)
-    assert status is not None
-    assert (status.state, status.kind) == (RunState.FAILED, "sync")
-    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
-
-
 def _runs(run_cli: Cli) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(run_cli("runs", "--json", *HERE)[1])["runs"]
     return found
@@ -244,33 +233,6 @@ async def test_a_missing_or_damaged_file_is_reported_in_one_line(
     assert (code, len(err.splitlines())) == (0, 1)
 
 
-async def test_a_backfill_and_a_publish_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service = FakeApi()
-    await _run(service, tmp_path)
-    service.clock.passed = 60
-    await _run(service, tmp_path, selection=Selection(everything=True))
-    status = read_status(tmp_path / SNAPSHOT)
-    assert status is not None
-    assert (status.kind, status.state) == ("backfill", RunState.COMPLETE)
-    await publish_now(_settings())
-    status = read_status(tmp_path / SNAPSHOT)
-    assert status is not None
-    assert (status.kind, status.state, status.run_id) == ("publish", RunState.COMPLETE, None)
-    assert _looked(capsys)[1]["last_run"]["kind"] == "backfill"
-
-
-async def test_a_warehouse_that_does_not_open_is_a_failure_that_is_seen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await _run(FakeApi(), tmp_path)
-    (tmp_path / "warehouse.duckdb").write_bytes(b"none" * 5000)
-    with pytest.raises(WarehouseUnusable):
-        await publish_now(_settings())
-    code, found = _looked(capsys)
-    assert (code, found["attention"]) == (3, ["failed"])
-    assert "Last run: publish: failed" in _message(capsys)
-
-
 SERVICE = "https://api.example.com"
 CONFIGURED = {
     "GRAMHOUSE_SNAPSHOT": "analytics.duckdb",
@@ -348,23 +310,6 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
             asyncio.run(publish_now(_settings()))
             assert _looked(capsys)[0] == 0
         status_path(SNAPSHOT).write_bytes(healthy)
-
-
-@pytest.mark.usefixtures("synced")
-def test_a_sync_that_cannot_reach_prefect_is_seen(
-    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address = "http://127.0.0.1:9/api"
-
-    def unreachable() -> None:
-        raise TrackerUnreachable(address)
-
-    monkeypatch.setenv("PREFECT_API_URL", address)
-    # Prefect has read its settings when other tests imported it.
-    monkeypatch.setattr("flows.orchestration.flow_run.check_tracker", unreachable)
-    assert run_cli("sync")[0] == 1
-    code, found = _looked(capsys)
-    assert (code, "does not answer" in found["last_command"]["detail"]) == (3, True)
 
 
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from connectors.source.endpoints import ApiRequest
 from flows.reporting.findings import findings
 from flows.reporting.report import sentence
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.clocks import START
 from tests.flows.daily import PAGE, DailyRuns, kinds
-from tests.flows.fake_api import Refusal, account_of, is_posts, uuid
+from tests.flows.fake_api import Refusal, account_of, cursor_of, is_posts, uuid
 from tests.flows.feeds import daily
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
@@ -57,6 +58,26 @@ async def test_a_broken_order_loses_no_rows_and_must_be_proved_twice(tmp_path: P
     assert kinds(await runs.sync())[OutcomeKind.RECENT] == 1
 
 
+@pytest.mark.long
+async def test_a_restarted_scan_stays_full_after_the_order_was_broken(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(150))
+    await runs.sync()
+    feed = runs.service.feeds[1]
+    feed.pins = [1, 2, 3, 4]
+
+    def failure(request: ApiRequest) -> Refusal | None:
+        if not feed.pins or not is_posts(request, 1) or cursor_of(request) is None:
+            return None
+        # The cursor is refused, and from now on no post is pinned.
+        feed.pins = []
+        return Refusal(422, "api_invalid_cursor")
+
+    runs.service.failure = failure
+    report = await runs.sync()
+    assert report.restarted == 1
+    assert kinds(report) == {OutcomeKind.COMPLETE: 3}
+
+
 async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync(full_refresh_every=_SELDOM)
@@ -74,6 +95,21 @@ async def test_a_removal_needs_two_scans_and_has_the_time_of_the_first(tmp_path:
     assert [row[0] for row in runs.ask(gone)] == ["1-190"]
     await runs.sync(mode="full_refresh")
     assert [row[0] for row in runs.ask(gone)] == ["1-190", "1-20"]
+
+
+@pytest.mark.long
+async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: Path) -> None:
+    feed = daily(200)
+    runs = DailyRuns(tmp_path, feed)
+    edge = feed.listed()[RECENT_PAGES * PAGE - 1]
+    feed.posts[edge.number - 1].published_at = edge.published_at
+    await runs.sync(days=0.05)
+    # Now the post with the same time is the last one received.
+    edge.is_deleted = True
+    for _ in range(3):
+        assert kinds(await runs.sync(days=0.05, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
+        assert len(runs.cursors) == RECENT_PAGES
+    assert runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
 
 
 async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: Path) -> None:
@@ -196,6 +232,25 @@ async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: 
     [overdue] = [finding for finding in findings(report) if finding.code == "full_overdue"]
     assert len(overdue.accounts) == 2
     assert report.state is RunState.COMPLETE
+
+
+@pytest.mark.long
+async def test_an_abandoned_scan_without_new_pages_leaves_no_gap_above_backfilled_posts(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    runs.grow()
+    await runs.cut_short(after=3)
+    await runs.sync(days=0.1, selection=Selection(accounts=(uuid(1),)))
+    assert runs.ask("FROM gaps") == []
+    # It continues below the posts that the backfill has read.
+    await runs.cut_short(after=2)
+    assert runs.ask("FROM gaps") == []
+    # Its cursor is refused, and then its first page, too: it is abandoned and lands nothing.
+    refused = Refusal(422, "api_invalid_cursor")
+    runs.service.failure = lambda request: refused if is_posts(request, 1) else None
+    report = await runs.sync(days=0.1)
+    assert kinds(report)[OutcomeKind.FAILED] == 1
+    assert runs.ask("FROM gaps") == []
 
 
 @pytest.mark.long

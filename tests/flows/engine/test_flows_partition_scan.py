@@ -215,22 +215,16 @@ def _is(request: ApiRequest, surface: str | None, account: int | None = None) ->
 
 # Which records are rejected, the partitions that fail because of it, and the posts that can be read.
 REJECTED = {
-    "all posts": (lambda r: 4 * _is(r, "posts"), {(uuid(1), "posts"), (uuid(2), "posts")}, 0),
     "all stories": (lambda r: 4 * _is(r, "stories"), {(uuid(1), "stories"), (uuid(2), "stories")}, 8),
-    "all posts of one account": (lambda r: 4 * _is(r, "posts", 1), {(uuid(1), "posts")}, 4),
     "more than half of the posts of one account": (lambda r: 3 * _is(r, "posts", 1), {(uuid(1), "posts")}, 5),
     "half of the posts": (lambda r: 2 * _is(r, "posts"), set(), 4),
     "all accounts": (lambda r: 2 * (account_of(r) is None), {("", "")}, 0),
-    "half of the accounts": (lambda r: int(account_of(r) is None), set(), 4),
 }
-
-
-QUICK = {"more than half of the posts of one account", "half of the posts", "all accounts"}
 
 
 @pytest.mark.parametrize(
     ("rejected", "failed", "readable"),
-    [pytest.param(*of, id=name, marks=() if name in QUICK else pytest.mark.long) for name, of in REJECTED.items()],
+    [pytest.param(*of, id=name) for name, of in REJECTED.items()],
 )
 async def test_a_scan_that_rejects_most_records_is_never_complete(
     tmp_path: Path, rejected: Callable[[ApiRequest], int], failed: set[tuple[str, str]], readable: int

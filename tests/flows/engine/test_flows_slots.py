@@ -1,7 +1,6 @@
 """Slots for scans, the stop signal, and tasks that fail together."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -10,8 +9,7 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import client_error
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.concurrency import RequestSlots, RunStopped, Slots, StopSignal, fail_fast_group
+from flows.engine.concurrency import RequestSlots, RunStopped, Slots, StopSignal
 from flows.pipeline import run_sync
 from tests.clocks import StillClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
@@ -20,44 +18,9 @@ from tests.simulation.loop import VirtualLoop, run_process, unwind
 pytestmark = pytest.mark.anyio
 
 
-async def _free(slots: Slots) -> int:
-    """Count the free slots by taking and returning them."""
-    taken = 0
-    with suppress(TimeoutError):
-        while True:
-            async with asyncio.timeout(0):
-                await slots.acquire()
-            taken += 1
-    for _ in range(taken):
-        slots.release()
-    return taken
-
-
 async def _settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
-
-
-async def test_a_waiting_scan_releases_its_slot() -> None:
-    slots, awake = Slots(1), asyncio.Event()
-
-    async def sleeper() -> None:
-        await slots.acquire()
-        async with slots.release_slot():
-            await awake.wait()
-        slots.release()
-
-    waiting = asyncio.create_task(sleeper())
-    await _settle()
-    assert slots.released == 1
-    await slots.acquire()
-    awake.set()
-    await _settle()
-    assert not waiting.done()
-    slots.release()
-    await waiting
-    assert slots.released == 0
-    assert await _free(slots) == 1
 
 
 @pytest.mark.parametrize("waking", [False, True])
@@ -82,19 +45,6 @@ async def test_a_cancelled_waiting_scan_does_not_wait_for_a_slot(*, waking: bool
     await _settle()
     assert waiting.cancelled()
     assert slots.released == 0
-
-
-async def test_beyond_the_limit_a_waiting_scan_keeps_its_slot() -> None:
-    slots = Slots(2, most_released=1)
-    await slots.acquire()
-    await slots.acquire()
-    async with slots.release_slot():
-        assert await _free(slots) == 1
-        async with slots.release_slot():
-            assert (slots.released, await _free(slots)) == (1, 1)
-    slots.release()
-    slots.release()
-    assert (slots.released, await _free(slots)) == (0, 2)
 
 
 LATENCY = 0.05
@@ -162,12 +112,6 @@ def test_every_slot_has_a_request_while_pages_land_and_to_the_end(tmp_path: Path
     assert service.most == 16
 
 
-def test_one_request_at_a_time_is_one(tmp_path: Path) -> None:
-    service = Far(accounts=5, posts=120)
-    assert _fetch(tmp_path, service, 1) == pytest.approx((1 + 15) * LATENCY)
-    assert service.most == 1
-
-
 async def test_the_longest_scan_goes_first_then_the_first_to_wait() -> None:
     slots, served = RequestSlots(1), list[str]()
 
@@ -217,18 +161,3 @@ async def test_the_stop_signal_wakes_sleepers_and_keeps_the_first_error() -> Non
     with pytest.raises(RunStopped) as stopped:
         stop_signal.check()
     assert stopped.value.failure is first
-
-
-async def _fail(error: Exception) -> None:
-    await asyncio.sleep(0)
-    raise error
-
-
-async def test_of_several_errors_the_fixable_one_is_raised() -> None:
-    async def work() -> None:
-        async with fail_fast_group() as group:
-            group.create_task(_fail(ValueError("a bug")))
-            group.create_task(_fail(WarehouseUnusable("full")))
-
-    with pytest.raises(WarehouseUnusable):
-        await work()

@@ -40,14 +40,6 @@ def test_up_requires_an_address_and_a_key(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 @pytest.mark.usefixtures("_ready")
-def test_a_bad_schedule_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("GRAMHOUSE_STORIES", "often")
-    code, message = typed(monkeypatch, capsys)
-    assert code == 2
-    assert "GRAMHOUSE_STORIES: it is not a valid cron expression" in message
-
-
-@pytest.mark.usefixtures("_ready")
 def test_a_port_in_use_is_reported_with_the_fix(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

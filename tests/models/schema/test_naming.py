@@ -89,16 +89,6 @@ def test_the_column_name_of_any_field_needs_no_quotes(db: duckdb.DuckDBPyConnect
     assert safe_name(keys) == name
 
 
-@given(paths=st.lists(hostile_keys, min_size=1, max_size=30))
-@settings(deadline=None)
-def test_names_are_unique_to_duckdb_which_ignores_case(db: duckdb.DuckDBPyConnection, paths: list[Keys]) -> None:
-    names: list[str] = []
-    for keys in paths:
-        names.append(unique(safe_name(keys), names))
-    db.execute(f"CREATE OR REPLACE TEMP TABLE every ({', '.join(f'{name} INTEGER' for name in names)})")
-    assert len({name.lower() for name in names}) == len(paths)
-
-
 @pytest.mark.parametrize(
     ("keys", "name"),
     [

@@ -155,13 +155,6 @@ def test_times_are_read_together_as_they_are_one_by_one(array: tuple[list[Any], 
         assert are_instants(given_array) == all(value is None or is_instant(value) for value in values)
 
 
-@pytest.mark.parametrize(("values", "kind"), [([], pa.string()), (["a", None], pa.string()), ([1, None], pa.int64())])
-def test_arrow_is_given_aligned_buffers_of_the_values(values: list[object], kind: Any) -> None:  # noqa: ANN401
-    array = array_of(values, kind)
-    assert array.to_pylist() == values
-    assert all(buffer.address % 8 == 0 for buffer in array.buffers() if buffer is not None)
-
-
 @pytest.mark.parametrize(
     ("known", "item"),
     [

@@ -115,13 +115,6 @@ def test_an_item_seen_later_without_a_change_is_not_overwritten(rig: Rig) -> Non
     assert media(rig) == [("a", "as ever")]
 
 
-def test_an_item_that_an_open_scan_saw_later_is_not_overwritten(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
-    rig.scan(POSTS, "q", 24, [post("a", "for a moment")], [{"id": "a", "caption": "as ever"}], last=False)
-    assert again_mapped(rig) == (0, 1, 0)
-    assert media(rig) == [("a", "as ever")]
-
-
 def test_an_import_restores_an_item_marked_removed(rig: Rig) -> None:
     items = [{"id": str(n)} for n in range(3)]
     rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}, *items])

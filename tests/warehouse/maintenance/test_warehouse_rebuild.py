@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.merge.stored_items import StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from connectors.warehouse.storage.connection import Connection
@@ -14,7 +13,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import ANNA, BEN, POSTS, Item, Rig, Scan, at
+from tests.warehouse.rig import POSTS, Item, Rig, at
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
 TITLE = replace(
@@ -24,7 +23,6 @@ TITLE = replace(
         for column in BUILT_IN.columns
     ),
 )
-CARL = "0c000000-2222-4333-8444-555555555555"
 BOOKMARKED = replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "kept"))
 
 
@@ -85,22 +83,6 @@ def test_a_field_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig, foun
     assert rig.everything("schema_name = 'core'") == before
 
 
-def test_times_of_types_that_only_a_second_pass_finds_are_no_new_types(rig: Rig) -> None:
-    # So many items that Arrow reads some of them as they were received: then no times of types are found.
-    def land(account: str, hour: int, value: object, ids: range) -> None:
-        scan = Scan(media(account, "posts"), account, at(hour))
-        items = [item(number, slides=[{"name": "x", "value": value}]) for number in ids]
-        rig.land(scan.page(items, at(hour), last=True))
-
-    land(BEN, 20, "text", range(96))
-    land(CARL, 30, 5, range(1000, 1048))
-    land(ANNA, 50, 6, range(2000, 2048))
-    rig.merge()
-    with rig.connection.begin():
-        result = rebuild_stored(rig.connection, replace(BUILT_IN, children=(*BUILT_IN.children, "/slides")))
-    assert (result.items, rig.value("SELECT count(*) FROM core.media_children")) == (192, 192)
-
-
 def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, kept=4), item(2)])
     assert rig.rows("SELECT DISTINCT metric FROM core.media_metrics") == [("like_count",)]
@@ -112,16 +94,6 @@ def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     rig.scan(POSTS, "q", 24, [item(1, kept=5), item(2)])
     assert rig.rows(kept) == [("1", 4, when), ("1", 5, at(24) + timedelta(minutes=1))]
     assert rig.value("SELECT count(*) FROM core.media_superseded") == 0
-
-
-def test_a_count_read_from_another_path_replaces_the_metric_of_that_time(rig: Rig) -> None:
-    stars = tuple(
-        replace(column, paths=("/stars", *column.paths)) if column.column == "like_count" else column
-        for column in BUILT_IN.columns
-    )
-    rig.scan(POSTS, "p", 0, [item(1, stars=9)])
-    rig.rebuild(replace(BUILT_IN, columns=stars))
-    assert rig.rows("SELECT metric, value FROM core.media_metrics ORDER BY ALL") == [("like_count", 9)]
 
 
 def test_a_child_table_without_a_source_is_dropped(rig: Rig) -> None:

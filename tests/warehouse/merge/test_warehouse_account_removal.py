@@ -130,17 +130,6 @@ def test_an_unfinished_catalogue_that_lists_accounts_is_not_empty(rig: Rig) -> N
         assert missing_accounts(rig.connection) is None
 
 
-def test_the_warning_about_an_empty_catalogue_mentions_no_later_confirmation(rig: Rig) -> None:
-    listed(rig, 0, range(2))
-    listed(rig, 24, [])
-    with rig.connection.begin():
-        message = missing_accounts(rig.connection)
-    assert message is not None
-    assert message.makes_partial
-    assert "2 of 2 known accounts are missing from the catalogue, which is empty" in message.detail
-    assert "12 hours" not in str(message.hint)
-
-
 def history(rig: Rig, number: int) -> list[Row]:
     return rig.rows(HISTORY.format(uuid(number)))
 

@@ -46,12 +46,9 @@ def test_a_list_that_moves_to_another_field_is_a_new_version(rig: Rig) -> None:
     [
         ({"likes": 1}, {}),
         ({"likes": 1}, {"likes": None}),
-        ({"likes": None}, {"likes": 1}),
         ({"likes": "1"}, {"likes": 2.0}),
         ({"stats": {"saves": 1}}, {"stats": {"saves": 2}}),
         ({"stats": {"saves": 1, "x": 1}}, {"stats": {"x": 1}}),
-        ({"stats": {"x": 1, "saves": 1}}, {"stats": {"x": 1}}),
-        ({"saves": 1, "reach": 2}, {"saves": 2, "reach": 3}),
         ({"viewCount": -1}, {"viewCount": 12345678901234567}),
         ({"tags": [{"likes": 1, "name": "x"}]}, {"tags": [{"likes": 2, "name": "x"}]}),
     ],
@@ -67,10 +64,8 @@ def test_fields_that_are_counts_make_no_version(rig: Rig, before: Item, after: I
     [
         ({"likes": "many"}, {"likes": "few"}),
         ({"likes": 1.5}, {"likes": 2.5}),
-        ({"saves": True}, {"saves": False}),
         ({"account": 1}, {"account": 2}),
         ({"caption": '"likes":1'}, {"caption": '"likes":2'}),
-        ({"caption": "a,}"}, {"caption": "a}"}),
         ({"caption": "oe=1"}, {"caption": "oe=2"}),
         ({"tags": [{"name": "x"}]}, {"tags": [{"name": "y"}]}),
     ],
@@ -78,21 +73,6 @@ def test_fields_that_are_counts_make_no_version(rig: Rig, before: Item, after: I
 def test_fields_that_are_content_make_a_version(rig: Rig, before: Item, after: Item) -> None:
     rig.days({"id": "1", **before}, {"id": "1", **after})
     assert [item for *_, item in versions(rig)] == [{"id": "1", **before}]
-
-
-@pytest.mark.parametrize("written", [[3, 2.5, 3], [2.5, 3, 3.0], [12345678901234567, 1.5, 12345678901234567]])
-def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[object]) -> None:
-    rig.days(*({"caption": str(day), "saves": value} for day, value in enumerate(written)))
-    scan = Scan(POSTS, "again", at(96))
-    rig.land(
-        *(scan.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written))
-    )
-    rig.merge()
-    one, other = (
-        rig.rows(f"SELECT value FROM core.media_metrics WHERE media_id = '{number}' ORDER BY observed_at")
-        for number in (1, 2)
-    )
-    assert one == other
 
 
 def test_both_occurrences_of_an_item_on_one_page_are_kept(rig: Rig) -> None:

@@ -59,23 +59,6 @@ def test_unknown_fields_are_recorded_once_with_their_first_sight(rig: Rig) -> No
     ]
 
 
-def test_the_first_landing_with_a_field_sets_its_first_sighting_in_any_batches(rig: Rig) -> None:
-    late = Scan(POSTS, "p", T0).page([], at(2), unknown_fields=("total",))
-    early = Scan(CATALOGUE, "c", T0).page([], at(1), unknown_fields=("total",))
-    other = Scan(POSTS, "q", T0).page([], at(1), unknown_fields=("total",))
-    rig.land(late, early, other)
-    rig.merge()
-    assert rig.value("SELECT first_seen_at FROM core.fields WHERE resource = 'media_page'") == at(2)
-
-
-def test_the_last_value_of_a_duplicate_account_key_is_used(rig: Rig) -> None:
-    doubled = f'{{"id":null,"id":"{BEN}","ig_username":"ben","public_id":"k","status":"active"}}'
-    text = f'{{"items":[{doubled},{json.dumps(account())}],"next_cursor":null}}'
-    rig.land(Scan(CATALOGUE, "c", T0).page([{}, {}], at(1), last=True, text=text))
-    assert rig.merge().quarantined == 0
-    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
-
-
 def test_items_that_are_not_accounts_go_to_quarantine_and_the_others_land(rig: Rig) -> None:
     odd = ['{"id":"x"}', "null", "7", '{"id":1,"ig_username":"a","public_id":"k","status":"active"}']
     text = f'{{"items":[{",".join([*odd, json.dumps(account())])}],"next_cursor":null}}'

@@ -79,13 +79,6 @@ def test_each_time_is_read_by_itself(rig: Rig) -> None:
     assert [post.published_at for post in post_reader(BUILT_IN)(page)] == expected
 
 
-def test_a_column_of_times_with_zones_becomes_text_with_the_first_other_value(rig: Rig) -> None:
-    texts = ["2026-01-02T03:04:05Z", "2026-01-02T08:49:05+05:45"]
-    assert set(read(rig, "seen", [{"seen": text} for text in texts]).values()) == {AT}
-    texts += ["2026-01-02T08:49:05 Asia/Kathmandu", "2026-01-02T03:04:05"]
-    assert list(read(rig, "seen", [{"seen": text} for text in texts]).values()) == texts
-
-
 def test_a_story_with_an_infinite_time_does_not_stop_the_merge(rig: Rig) -> None:
     rig.scan(STORIES, "s", 0, [{"id": "1", "timestamp": "infinity"}])
     assert rig.scan(STORIES, "t", 24, []).expired == 1
@@ -131,10 +124,9 @@ def test_items_without_an_id_go_to_quarantine_with_their_position(rig: Rig) -> N
     assert rig.value("SELECT count(*) FROM core.quarantine") == len(no_id)
 
 
-@pytest.mark.parametrize("depth", [250, 300, 900])
-def test_an_item_nested_too_deep_goes_to_quarantine_and_its_stored_row_is_kept(rig: Rig, depth: int) -> None:
+def test_an_item_nested_too_deep_goes_to_quarantine_and_its_stored_row_is_kept(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}, {"id": "2", "caption": "a"}])
-    deep = '{"a":' * depth + "1" + "}" * depth
+    deep = '{"a":' * 250 + "1" + "}" * 250
     text = f'{{"items":[{{"id":"1"}},{{"id":"2","deep":{deep}}}],"next_cursor":null}}'
     rig.land(Scan(POSTS, "q", at(24)).page([1, 2], at(24), last=True, text=text))
     assert rig.merge().quarantined == 1
@@ -145,12 +137,7 @@ def test_an_item_nested_too_deep_goes_to_quarantine_and_its_stored_row_is_kept(r
     assert rig.value("SELECT position FROM core.quarantine") == 1
 
 
-def test_an_id_is_read_from_the_next_path_if_the_first_has_none(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": {}, "media_id": "", "pk": 4}])
-    assert rig.value("SELECT media_id FROM core.media") == "4"
-
-
-@pytest.mark.parametrize("pages", [[[0, 1, 2]], [[0], [1, 2]], [[0], [1], [2]]], ids=repr)
+@pytest.mark.parametrize("pages", [[[0, 1, 2]], [[0], [1], [2]]], ids=repr)
 @pytest.mark.parametrize("merge_each", [True, False])
 def test_the_last_occurrence_of_a_duplicate_item_is_used(rig: Rig, pages: list[list[int]], *, merge_each: bool) -> None:
     versions = [{"id": "1", "caption": text} for text in ("old", "new", "new")]
@@ -185,29 +172,11 @@ def test_a_page_that_is_not_json_is_rejected_and_the_others_land(rig: Rig) -> No
     )  # fmt: skip
 
 
-def test_pages_without_items_merge_to_nothing(rig: Rig) -> None:
-    scan = Scan(POSTS, "p", T0)
-    texts = ['{"items":null}', '{"items":{}}', "{}", "[]", "null", '{"items":[]}', '{"items":"x"}']
-    rig.land(*(scan.page([], at(1), text=text) for text in texts))
-    assert rig.merge() == MergeStats(quarantined=6)
-
-
 def test_merging_again_changes_nothing(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}])
     before = rig.everything()
     assert rig.merge() == MergeStats()
     assert rig.everything() == before
-
-
-def test_a_merge_leaves_no_temporary_relations(rig: Rig) -> None:
-    left = """
-SELECT view_name FROM duckdb_views() WHERE temporary AND NOT internal
-UNION ALL SELECT table_name FROM duckdb_tables() WHERE temporary
-"""
-    days: list[list[Item]] = [[{"id": "1", "a": 1}, {"id": "2"}], [{"id": "1", "a": "x", "b": [{"c": 1}]}, {}]]
-    for number, items in enumerate(days):
-        rig.scan(POSTS, f"scan-{number}", number, items)
-        assert rig.rows(left) == []
 
 
 class Counted:

@@ -1,14 +1,10 @@
 """A record in quarantine is one row, however often it occurs, and is removed if it has not occurred for long."""
 
-from dataclasses import replace
-
 import pytest
 
 from connectors.warehouse.maintenance.housekeeping import delete_quarantined
-from connectors.warehouse.schema.field_registry import write_mapping
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at, minute
 
 
@@ -43,15 +39,6 @@ def test_other_content_another_surface_and_another_reason_are_other_records(rig:
     rig.land(scan.page([account()], at(2), last=True, rejected=(RejectedRecord(0, "broken", text),)))
     rig.merge()
     assert len(held(rig)) == 4
-
-
-def test_a_new_mapping_changes_which_rejected_items_are_the_same_record(rig: Rig) -> None:
-    rig.scan(POSTS, "w", 0, [{"caption": "a", "mood": 1}, {"caption": "a", "mood": 2}])
-    assert len(held(rig)) == 2
-    with rig.connection.begin():
-        write_mapping(rig.connection, replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "mood")))
-    rig.scan(POSTS, "x", 24, [{"caption": "a", "mood": 3}])
-    assert held(rig) == [(minute(0), minute(24))]
 
 
 @pytest.mark.parametrize(("hours", "left"), [(24, 2), (25, 1), (49, 0)])

@@ -7,8 +7,8 @@ import pytest
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
-from models.partition import CATALOGUE, Partition
-from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
+from models.partition import Partition
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, at
 
 GONE = "SELECT media_id, removed_at, removal FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 
@@ -43,15 +43,6 @@ def test_the_second_scan_that_misses_an_item_removes_it_as_of_the_first(rig: Rig
     assert last_seen(rig, tmp_path)["2"] == (at(2 / 60), end(24))
     assert rig.scan(POSTS, "d", 72, posts(1, 3)) == MergeStats()
     assert rig.rows(GONE) == [("2", end(24), "removed")]
-
-
-def test_scans_that_break_off_mark_nothing(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
-    rig.scan(POSTS, "b", 24, posts(1, 2), last=False)
-    given_up = Scan(POSTS, "c", at(48))
-    rig.land(given_up.page(posts(1, 2), at(48)), given_up.abandon(at(49)))
-    rig.merge()
-    assert rig.rows(GONE) == []
 
 
 def undecided(rig: Rig) -> list[Row]:
@@ -188,18 +179,3 @@ def test_removals_follow_the_order_of_scans_and_not_their_times(rig: Rig) -> Non
     assert rig.scan_twice(POSTS, "b", 24, posts(1, 2, 4)).removed == 1
     assert rig.rows("SELECT scan_id FROM core.completed_scans") == [("b-1",)]
     assert rig.rows("SELECT media_id FROM core.media WHERE removed_at IS NOT NULL") == [("3",)]
-
-
-def test_accounts_leave_after_a_catalogue_whose_clock_was_ahead(rig: Rig) -> None:
-    everyone = [account(str(number), name=f"a{number}") for number in range(20)]
-    rig.catalogue("ahead", 9000, everyone)
-    rig.scan_twice(CATALOGUE, "b", 24, everyone[1:])
-    assert rig.rows("SELECT account_id FROM core.accounts WHERE removed_at IS NOT NULL") == [("0",)]
-
-
-def test_a_removed_item_returns_with_another_spelling_of_a_text_in_a_list(rig: Rig) -> None:
-    first, respelled = ({"id": "1", "tags": [text]} for text in ("e\u0301", "\u00e9"))
-    rig.scan(POSTS, "a", 0, [first, {"id": "2"}])
-    rig.scan_twice(POSTS, "b", 24, [{"id": "2"}])
-    assert rig.scan(POSTS, "c", 72, [respelled, {"id": "2"}]).returned == 1
-    assert rig.rows("SELECT removed_at, tags FROM core.media WHERE media_id = '1'") == [(None, ["\u00e9"])]

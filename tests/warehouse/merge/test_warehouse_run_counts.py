@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from connectors.warehouse.maintenance.housekeeping import delete_runs
-from connectors.warehouse.merge.run_counts import NAMES, MergeStats, RunCounts, of_runs
+from connectors.warehouse.merge.run_counts import NAMES
 from connectors.warehouse.runs import ledger
 from models.runs import RunState
 from models.tables import core_run_counts
@@ -70,12 +70,3 @@ def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:
         "": {"pages": 2, "items": 3, "added": 2},
         "run-2": {"pages": 1, "items": 3, "added": 1},
     }
-
-
-def test_a_run_that_landed_nothing_counts_nothing(rig: Rig) -> None:
-    begin(rig, "none", 0, state=RunState.FAILED)
-    assert listed(rig) == {"none": ("sync", "failed", 0, 0)}
-    with rig.connection.begin():
-        assert of_runs(rig.connection, ["none", "unknown"]) == (
-            RunCounts("none", "sync", RunState.FAILED, at(0), 0, 0, 0, MergeStats()),
-        )

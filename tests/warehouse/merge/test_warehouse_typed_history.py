@@ -71,23 +71,11 @@ def test_a_field_that_is_new_is_a_column_of_earlier_versions_too(rig: Rig) -> No
     assert versions(rig, "caption", "mood") == [("a", None), ("b", None), ("b", "good")]
 
 
-def test_a_field_that_gets_a_column_late_is_looked_for_in_earlier_versions(rig: Rig) -> None:
-    rig.days({"caption": "a", "tags": []}, {"caption": "b"}, {"caption": "b", "tags": ["x"]})
-    assert versions(rig, "caption", "tags") == [("a", []), ("b", None)]
-
-
 def test_a_column_that_widens_is_widened_in_earlier_versions(rig: Rig) -> None:
     rig.days({"caption": "a", "n": 7}, {"caption": "b", "n": 8}, {"caption": "c", "n": 0.5})
     assert (kinds(rig)["n"], versions(rig, "n")) == ("DOUBLE", [(7.0,), (8.0,)])
     rig.days({"caption": "d", "n": "many"})
     assert (kinds(rig)["n"], versions(rig, "n")) == ("VARCHAR", [("7",), ("8",), ("0.5",)])
-
-
-def test_a_count_with_other_values_is_a_column_of_versions(rig: Rig) -> None:
-    rig.days({"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
-    assert "saves" not in kinds(rig)
-    rig.days({"caption": "b", "saves": "hidden"})
-    assert versions(rig, "caption", "saves") == [("a", "3"), ("b", "4")]
 
 
 def test_a_column_with_media_addresses_is_no_longer_content(rig: Rig) -> None:

@@ -11,7 +11,6 @@ import duckdb
 import pytest
 
 from connectors.warehouse.maintenance.compact import compact
-from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -105,14 +104,6 @@ def test_a_query_with_raw_media_opens_no_other_file(snapshot: Path, tmp_path: Pa
     ):
         with pytest.raises(QueryError):
             asked(snapshot, query)
-
-
-@pytest.mark.parametrize(
-    ("query", "mentions"),
-    [("FROM raw_media", True), ('from "RAW_MEDIA" as r', True), ("FROM media", False), ("FROM raw_media_2", False)],
-)
-def test_only_a_query_that_mentions_it_opens_the_raw_store(query: str, *, mentions: bool) -> None:
-    assert mentions_raw_media(query) is mentions
 
 
 def test_an_unreadable_part_is_reported_in_one_line(snapshot: Path, path: Path) -> None:

@@ -97,19 +97,6 @@ def test_rows_are_kept_byte_for_byte(connection: Connection, folder: Path) -> No
     assert [row[:2] for row in described] == [(name, zoned.get(kind, kind)) for name, (kind, _) in COLUMNS.items()]
 
 
-def test_parts_are_numbered_and_described(connection: Connection, folder: Path) -> None:
-    write(connection, rows(*BYTES, seen_at=at(1)))
-    write(connection, rows("{}", first=9))
-    with connection.begin():
-        first, second = live_parts(connection)
-    assert (first.number, first.rows, first.first_landed, first.last_landed) == (1, 4, 1, 4)
-    assert (second.number, second.rows, second.first_landed, second.last_landed) == (2, 1, 9, 9)
-    assert (first.oldest_seen_at, second.oldest_seen_at) == (at(1), T0)
-    assert {part.number: part.bytes for part in (first, second)} == {
-        number: (folder / f"part-000000{number}.parquet").stat().st_size for number in (1, 2)
-    }
-
-
 def test_a_merge_that_is_rolled_back_leaves_a_draft_that_the_next_one_replaces(
     connection: Connection, folder: Path
 ) -> None:
@@ -316,15 +303,3 @@ def test_stored_rows_are_given_their_bytes(connection: Connection, monkeypatch: 
         for batch in stored_payloads(connection, "core.media", "changed_at"):
             found |= dict(zip(batch["order_key"].to_pylist(), batch["payload"].to_pylist(), strict=True))
     assert found == {0: "[]", 1: BYTES[3], 2: BYTES[0], 3: BYTES[2]}
-
-
-def test_batches_leave_out_no_landing_number(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = "SELECT max(landed) FROM (SELECT landed, (row_number() OVER (ORDER BY landed) - 1) // 3 AS batch"
-    monkeypatch.setattr(
-        "connectors.warehouse.raw.reading._LASTS", f"{query} FROM raw_wanted) GROUP BY batch ORDER BY batch"
-    )
-    write(connection, rows(*map(str, range(20))))
-    media(connection, *range(1, 21))
-    with connection.begin():
-        sizes = [batch.num_rows for batch in stored_payloads(connection, "core.media", "changed_at")]
-    assert sizes == [3, 3, 3, 3, 3, 3, 2]

@@ -119,15 +119,6 @@ def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(ask_
         assert names(ask_for(Selection(typed))) == ["Ben", "cara"], typed
 
 
-def test_an_exact_id_takes_precedence(peopled: Rig, ask_for: Chooser) -> None:
-    namesakes = [account("anna", name="x1"), account("x3", name="AnnA")]
-    peopled.catalogue("c", 48, [account(ANNA, name="anna"), *namesakes])
-    for typed in ("anna", "ANNA", "Anna"):
-        assert [one.account_id for one in ask_for(Selection((typed,)))] == ["anna"]
-    with pytest.raises(SelectionError, match=r"^More than one account is named '@anna'\. Fix: "):
-        ask_for(Selection(("@anna",)))
-
-
 HINT = ". Fix: `gramhouse accounts` lists all with their ids, and a sync finds new ones."
 
 
@@ -202,13 +193,6 @@ def test_failed_without_failed_accounts_suggests_a_sync(peopled: Rig, ask_for: C
     with pytest.raises(SelectionError, match="The account catalogue could not be fetched by the last run"):
         ask_for(Selection(failed=True))
     assert names(ask_for(Selection(("anna",)))) == ["anna"]
-
-
-def test_an_empty_selection_selects_no_account(rig: Rig, ask_for: Chooser) -> None:
-    assert ask_for(Selection()) == ()
-    assert ask_for(Selection(surfaces=(), everything=True)) == ()
-    rig.do("UPDATE core.accounts SET removed_at = last_seen_at")
-    assert ask_for(Selection(everything=True, expired_since=at(0))) == ()
 
 
 def test_a_selection_has_the_same_text_in_every_spelling() -> None:

@@ -26,7 +26,7 @@ def test_a_warehouse_whose_values_were_all_read_has_no_warning(rig: Rig) -> None
     assert warned(rig) is None
 
 
-@pytest.mark.parametrize("lost", ["soon", True, {"at": "2026-03-01"}, ["2026-03-01"]])
+@pytest.mark.parametrize("lost", ["soon", {"at": "2026-03-01"}])
 def test_values_that_were_lost_are_counted_by_column(rig: Rig, lost: object) -> None:
     rig.scan(POSTS, "w", 0, [post(1), post(2, timestamp=lost), post(3, timestamp=lost, like_count="many")])
     warning = warned(rig)
@@ -34,12 +34,6 @@ def test_values_that_were_lost_are_counted_by_column(rig: Rig, lost: object) -> 
     assert (warning.code, warning.count, warning.makes_partial) == ("values_not_cast", 3, False)
     assert warning.detail.endswith("are NULL: published_at (2), like_count (1).")
     assert "gramhouse rebuild" in (warning.hint or "")
-
-
-def test_a_value_that_another_path_gave_is_not_lost(rig: Rig) -> None:
-    path = next(column for column in BUILT_IN.columns if column.column == "published_at").paths[1]
-    rig.scan(POSTS, "w", 0, [post(1, timestamp="soon", **{path.removeprefix("/"): "2026-03-01T02:00:00Z"})])
-    assert warned(rig) is None
 
 
 def test_removed_and_corrected_items_are_not_counted(rig: Rig) -> None:

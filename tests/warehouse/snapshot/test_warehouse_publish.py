@@ -208,15 +208,6 @@ def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: Rig, 
         assert names_in(snapshot.parent) == ["analytics.duckdb"]
 
 
-def test_file_names_may_contain_quotes(tmp_path: Path) -> None:
-    snapshot = tmp_path / 'it\'s "so".duckdb'
-    with connect(tmp_path / "ware\"house's.duckdb") as connection:
-        for _ in range(2):
-            put(connection, snapshot)
-            Rig(connection).scan(POSTS, "p", 0, [])
-    assert ask(snapshot, "SELECT count(*) FROM published") == [(1,)]
-
-
 def check_refused(rig: Rig, snapshot: Path) -> str:
     with pytest.raises(WarehouseUnusable) as raised:
         put(rig, snapshot)
