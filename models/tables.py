@@ -95,7 +95,8 @@ def _full_share() -> Column[Any]:
     return _optional(
         "full_share",
         DOUBLE,
-        "The next full scan is due after this part (0 to 1) of the refresh interval, counted from complete_at.",
+        "The next full scan is due at complete_at + full_share * published.full_refresh_every. Between 0 and 1 at"
+        " first, so that full scans of the accounts are spread; 1 after one that was due.",
     )
 
 
@@ -112,7 +113,7 @@ core_accounts = Table(
     _optional(
         "removed_at",
         INSTANT,
-        "When a complete scan of the catalogue first did not list it; NULL if it is not marked as removed.",
+        "When the first scan of the catalogue that did not list it ended; NULL if it is not marked as removed.",
     ),
     _required("scan_id", VARCHAR, "The scan of the catalogue that last listed it."),
     _optional("seen_seq", BIGINT, "The landing that last listed it."),
@@ -175,7 +176,9 @@ def item_tables(
         _required("changed_at", INSTANT, "When its content or a count last changed."),
         _required("content_changed_at", INSTANT, "When its content, without counts, last changed."),
         _optional(
-            "removed_at", INSTANT, "When the first scan that missed it ended; NULL if it is not marked as removed."
+            "removed_at",
+            INSTANT,
+            "When the first scan that did not list it ended; NULL if it is not marked as removed.",
         ),
         _optional(
             "removal",
@@ -285,7 +288,8 @@ core_completed_scans = Table(
     _optional(
         "removals_undecided_since",
         INSTANT,
-        "Since when missing items are not marked as removed, because scans rejected records; NULL if there are none.",
+        "Time since which missing items are not marked as removed, because scans rejected records; NULL if there are"
+        " none.",
     ),
     _optional(
         "recent_at",
@@ -308,7 +312,8 @@ core_completed_scans = Table(
     _optional(
         "order_broken_by",
         VARCHAR,
-        "Id of the first post out of order in the last full scan; empty if it has no id; NULL if none.",
+        "Id of the first post that was newer than the one before it, or had no valid time, in the last full scan; empty"
+        " if it has no id; NULL if there was none.",
     ),
     _optional(
         "order_proofs", INTEGER, "Consecutive full scans that must still find posts in order before item_order is set."
@@ -391,14 +396,14 @@ core_runs = Table(
     _optional("accept_removals", BOOLEAN, "Whether it was started with --accept-removals."),
     _optional("accounts", BIGINT, "Accounts listed by the catalogue; for a backfill, accounts selected."),
     _optional("accounts_missing", BIGINT, "Accounts missing from the catalogue whose removal awaits confirmation."),
-    _optional("partitions", BIGINT, "Partitions: the catalogue, and each account x surface."),
+    _optional("partitions", BIGINT, "Number of partitions: the catalogue, and each account once for each surface."),
     _optional(
         "requests",
         BIGINT,
         "Requests it sent, retries included; NULL while it runs, if it was killed, and before version 0.2.",
     ),
     _optional("error_code", VARCHAR, "The error that stopped it, or else the main reason why it is not complete."),
-    _optional("detail", VARCHAR, "What a person should know of it, one line."),
+    _optional("detail", VARCHAR, "Explanation, one line."),
     _required("version", VARCHAR, "The version of gramhouse that ran it."),
     _optional("published_at", INSTANT, "When its snapshot was published; NULL before."),
     schema="core",
@@ -436,7 +441,7 @@ core_outcomes = Table(
     _optional("http_status", INTEGER, "HTTP status of the last response."),
     _optional("correlation_id", VARCHAR, "X-Correlation-ID of the last response, for the API's support."),
     _optional("resume_after", INSTANT, "No request is sent before this; NULL if there is nothing to wait for."),
-    _optional("detail", VARCHAR, "What a person should know of it, one line."),
+    _optional("detail", VARCHAR, "Explanation, one line."),
     _required("started_at", INSTANT, "When the run began this partition."),
     _required("ended_at", INSTANT, "When its outcome was known."),
     schema="core",

@@ -1,6 +1,6 @@
 """`make dictionary`: the data dictionary in docs/, from an empty snapshot and the views' keys and joins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,7 +46,7 @@ def _type(column: dict[str, Any]) -> str:
     return str(column["type"]).replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
 
 
-def _code(columns: tuple[str, ...]) -> str:
+def _code(columns: Iterable[str]) -> str:
     return ", ".join(f"`{column}`" for column in columns)
 
 
@@ -55,10 +55,19 @@ def _join(join: Join) -> str:
     return f"[`{join.table}`](data-dictionary.md#{join.table}) by {_code(join.columns)}{some}"
 
 
+def _duplicates(relation: Relation) -> str:
+    if relation.nullable:
+        return f"Rows without {_code(relation.nullable)} may have the same key."
+    what = "item" if "media_id" in relation.key else "account"
+    return f"An {what} that one page lists twice with different content may have two rows with the same time."
+
+
 def _keys(relation: Relation) -> str:
     key = f"Key: {_code(relation.key)}." if relation.key else "It has no key."
+    if relation.nullable:
+        key = f"{key} {' and '.join(map(_code, ([name] for name in relation.nullable)))} may be NULL."
     if not relation.is_unique:
-        key = f"{key} An item that one page lists twice with different content may have two rows with the same time."
+        key = f"{key} {_duplicates(relation)}"
     joins = f" Joins: {'; '.join(map(_join, relation.joins))}." if relation.joins else ""
     return key + joins
 

@@ -9,8 +9,8 @@ SELECT
         AS token_expired_since,  -- When a sync first saw the token expired; NULL if the status is not token_expired.
     gh_account.first_seen_at,  -- When a sync first saw the account.
     gh_account.last_seen_at,  -- When a sync last saw the account.
-    gh_account.removed_at,  -- When a complete scan of the catalogue first did not list it; NULL if it is not marked as
-                            -- removed.
+    gh_account.removed_at,  -- When the first scan of the catalogue that did not list it ended; NULL if it is not marked
+                            -- as removed.
     gh_account.run_seq,  -- The run that last listed it, or marked it as removed, as seq in runs; NULL if unknown.
     gh_lookup.missing_since  -- When a complete scan of the catalogue first missed it, if its removal awaits
                              -- confirmation.

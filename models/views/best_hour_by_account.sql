@@ -1,6 +1,5 @@
--- Best hour, and best day of the week, to post for each account (UTC). One row for each hour, over the whole week
--- (weekday is NULL), and one for each weekday, over all hours (hour is NULL): most accounts have too few
--- posts for each hour of the week. Rows with few posts are not reliable.
+-- Best hour, and best day of the week, to post for each account (UTC). A row is either for an hour, over the whole week,
+-- with weekday NULL, or for a weekday, over all hours, with hour NULL. Rows with few posts are not reliable.
 -- key: account_id, weekday or NULL, hour or NULL
 -- join: accounts by account_id
 SELECT

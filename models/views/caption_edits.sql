@@ -1,4 +1,4 @@
--- Changes of captions, one row each. The first caption of an item is no change. Removed items are included.
+-- Changes of captions, one row each. The first caption of an item is not a change. Removed items are included.
 -- key, not unique: account_id, surface, media_id, edited_at
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id
@@ -22,6 +22,6 @@ SELECT
     ig_username,  -- The account's current name on the social network.
     valid_from AS edited_at,  -- When a sync first saw the new caption, UTC.
     old_caption,  -- The caption before; NULL if it had none.
-    caption AS new_caption  -- The caption since; NULL if it was taken away.
+    caption AS new_caption  -- The caption since; NULL if it was removed.
 FROM versions
 WHERE version > 1 AND caption IS DISTINCT FROM old_caption

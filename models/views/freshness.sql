@@ -1,7 +1,5 @@
--- How fresh the posts and stories of each listed account are: the last full and recent scans, the outcome of the last
--- run, and whether they are stale: no scan was closed for longer than published.stale_after. It is the one definition of
--- stale. `SELECT max(age_seconds) FROM freshness` is the number for a monitor. After a recent scan what is as new as
--- covered_from is as of recent_at; what is older is as of complete_at.
+-- How fresh the posts and stories of each listed account are: their last scans, and the outcome of the last run. Use
+-- is_stale to list what is stale, and max(age_seconds) for a monitor. Accounts with an expired token are never stale.
 -- key: account_id, surface
 -- join: accounts by account_id
 WITH last_outcome AS (
@@ -22,7 +20,8 @@ SELECT
     s.surface,  -- The feed, such as posts or stories.
     w.complete_at,  -- When the last full scan received its last page; NULL if there was none.
     w.recent_at,  -- When a recent scan after complete_at last reached posts seen by a closed scan; NULL if none has.
-    w.covered_from,  -- Posts published after this are as of recent_at, others as of complete_at; NULL: all of them.
+    w.covered_from,  -- Posts published after this are as of recent_at, older ones as of complete_at; NULL: all
+                     -- are as of complete_at.
     w.item_order,  -- newest_first if full scans proved it, so that recent scans may follow; otherwise NULL.
     CASE
         WHEN w.item_order IS NOT NULL THEN w.complete_at + to_seconds(p.full_refresh_every * w.full_share)
@@ -35,17 +34,20 @@ SELECT
     date_diff(
         'microsecond', greatest(w.complete_at, w.recent_at), greatest(now(), w.complete_at, w.recent_at)
     ) / 1e6
-        AS stale_for,  -- The age of the later scan in seconds, by the reader's clock; NULL if there was none.
+        AS stale_for,  -- Seconds since the later of both scans, also with an expired token; NULL if there was none.
     CASE
         WHEN a.status <> 'token_expired' THEN coalesce(greatest(w.complete_at, w.recent_at), a.first_seen_at)
             + to_seconds(p.stale_after)
-    END AS stale_at,  -- Stale from then on, unless a scan is closed before; NULL while the token is expired.
+    END AS stale_at,  -- When published.stale_after has passed since the later scan, or else since the account was first
+                      -- seen; NULL while the token is expired.
     CASE
         WHEN stale_at IS NOT NULL THEN greatest(epoch(now()) - epoch(stale_at) + p.stale_after, 0)::BIGINT
-    END AS age_seconds,  -- Since the later scan, or else the account was first seen; NULL while the token is expired.
-    coalesce(stale_at < now(), false) AS is_stale,  -- Whether it is stale by the reader's clock.
+    END AS age_seconds,  -- Seconds since the later scan, or else since the account was first seen; NULL while the token
+                         -- is expired.
+    coalesce(stale_at < now(), false) AS is_stale,  -- Whether stale_at has passed, by the reader's clock.
     coalesce(w.items_missing, 0) AS items_missing,  -- Items that its last closed scans missed; the next one confirms it.
-    w.removals_undecided_since  -- Since when missing items are not marked as removed: scans rejected records.
+    w.removals_undecided_since  -- Time since which missing items are not marked as removed, because scans rejected
+                                -- records; NULL if there are none.
 FROM accounts AS a
 CROSS JOIN scanned AS s
 CROSS JOIN published AS p

@@ -8,7 +8,8 @@ SELECT
     since,  -- When the scan began that left the gap.
     cursor,  -- Cursor of the page that it would request next; NULL if the API refused it.
     pages,  -- Pages it landed.
-    read_down_to,  -- Publication time of the last post that it received; NULL for stories.
-    known_from,  -- Publication time of the newest item that a closed scan has seen; NULL if there is none.
+    read_down_to,  -- Publication time of the last post that it received: newer ones were read; NULL for stories.
+    known_from,  -- Publication time of the newest item that a closed scan has seen: older ones are known; NULL if there is
+                 -- none.
     reason  -- Why it ended: an error code, or interrupted.
 FROM core.open_gaps

@@ -29,7 +29,7 @@ SELECT
     END AS last_seen_at,  -- When a scan last saw it.
     gh_row.changed_at,  -- When its content or a count last changed.
     gh_row.content_changed_at,  -- When its content, without counts, last changed.
-    gh_row.removed_at,  -- When the first scan that missed it ended; NULL if it is not marked as removed.
+    gh_row.removed_at,  -- When the first scan that did not list it ended; NULL if it is not marked as removed.
     gh_row.removal,  -- removed, or expired (a story that was at least 24 hours old); NULL if removed_at is NULL.
     gh_row.run_seq  -- The run that last changed this row, apart from media URLs, as seq in runs; NULL if unknown.
     {inferred}

@@ -15,8 +15,8 @@ SELECT
     gh_row.caption,  -- The caption as published.
     gh_row.permalink,  -- URL of the item on the social network.
     gh_row.published_at,  -- When the item was published.
-    gh_row.run_seq  -- The run that first saw the next version, or last changed the current row of media, as seq in runs;
-                    -- NULL if unknown.
+    gh_row.run_seq  -- The run that wrote this row, as seq in runs; NULL if unknown. Of an earlier version, the run that
+                    -- first saw the next one; of the current version, the run that last changed the row in media.
     {inferred}
 FROM core.media_superseded AS gh_row
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

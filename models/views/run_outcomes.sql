@@ -1,6 +1,6 @@
--- The outcomes of partitions in runs, one row each. Of runs that are older than 7 days and not among the last 30, a
--- successful outcome is kept only if it is the partition's last, or differs from the previous one in that month. The id
--- of an account that was forgotten is a salted hash.
+-- The outcomes of partitions in runs, one row each. All are kept of the last 30 runs and of the last 7 days. Of older
+-- runs, a complete, recent or skipped outcome is deleted if it equals the one before in the same month (UTC); the last
+-- one of each partition is kept. The id of an account that was forgotten is a salted hash.
 -- key: run_id, resource, account_id, surface
 -- join: runs by run_id
 -- join, not all rows: accounts by account_id
@@ -16,7 +16,7 @@ SELECT
     http_status,  -- HTTP status of the last response.
     correlation_id,  -- X-Correlation-ID of the last response, for the API's support.
     resume_after,  -- No request is sent before this; NULL if there is nothing to wait for.
-    detail,  -- What a person should know of it, one line.
+    detail,  -- Explanation, one line.
     started_at,  -- When the run began this partition.
     ended_at  -- When its outcome was known.
 FROM core.run_outcomes

@@ -14,7 +14,7 @@ SELECT
     r.accept_removals,  -- Whether it was started with --accept-removals.
     r.accounts,  -- Accounts listed by the catalogue; for a backfill, accounts selected.
     r.accounts_missing,  -- Accounts missing from the catalogue whose removal awaits confirmation.
-    r.partitions,  -- Partitions: the catalogue, and each account x surface.
+    r.partitions,  -- Number of partitions: the catalogue, and each account once for each surface.
     r.requests,  -- Requests it sent, retries included; NULL while it runs, if it was killed, and before version 0.2.
     if(c.run_id IS NULL, 0, c.pages) AS pages,  -- Pages it landed, as far as they are merged.
     if(c.run_id IS NULL, 0, c.items) AS items,  -- Records on those pages, accounts and media.
@@ -28,7 +28,7 @@ SELECT
     if(c.run_id IS NULL, 0, c.returned) AS returned,  -- Media items marked as removed or expired that were seen again.
     if(c.run_id IS NULL, 0, c.quarantined) AS quarantined,  -- Records that went to quarantine.
     r.error_code,  -- The error that stopped it, or else the main reason why it is not complete.
-    r.detail,  -- What a person should know of it, one line.
+    r.detail,  -- Explanation, one line.
     r.version  -- The version of gramhouse that ran it.
 FROM core.runs AS r
 LEFT JOIN core.run_counts AS c ON c.run_id = r.run_id

@@ -1,6 +1,5 @@
--- Accounts going stale, and why. never_scanned, not_scanned: their posts are stale, as freshness defines it.
--- token_expired: stale because the token must be renewed. stopped_posting: scanned, at
--- least five posts, but none for more than three times their usual gap and at least a week.
+-- Accounts whose posts are stale, or that have stopped posting, with the reason. An account has stopped posting if it
+-- has at least five posts, but none for a week and for three times its usual gap.
 -- key: account_id
 -- join: accounts by account_id
 SELECT
@@ -11,7 +10,8 @@ SELECT
         WHEN f.stale_at IS NULL AND coalesce(f.stale_for > s.stale_after, true) THEN 'token_expired'
         WHEN c.posts >= 5 AND c.days_since_last_post > greatest(3 * c.median_days_between_posts, 7)
             THEN 'stopped_posting'
-    END AS reason,  -- token_expired, never_scanned, not_scanned or stopped_posting.
+    END AS reason,  -- never_scanned or not_scanned: stale, as in freshness; token_expired: the same, because the token must
+                -- be renewed; stopped_posting.
     c.scanned_at,  -- When a scan of the posts was last completed, UTC; NULL if never.
     c.last_post_at,  -- When the newest known post was published, UTC.
     c.days_since_last_post,  -- Days from last_post_at to the snapshot.
