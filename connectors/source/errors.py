@@ -245,26 +245,19 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
 """All codes of client-side errors. An error without an envelope has `http_<status>` and the rule of its status."""
 
 # These statuses stop the run only with the service's error envelope: a proxy may refuse one request and not the next.
-_ENVELOPED: Mapping[int, Rule] = MappingProxyType(
-    {status: _rule(Disposition.STOP, _REPORT) for status in (400, 413, 415)}
-)
+_ENVELOPED = frozenset({400, 413, 415})
+_OUR_BUG = _rule(Disposition.STOP, _REPORT)
 
+# Also by class: 3 is that of 3xx.
 _BY_STATUS: Mapping[int, Rule] = MappingProxyType(
     {
-        400: _rule(Disposition.SKIP, _HINT_PROXY),
+        **dict.fromkeys(_ENVELOPED, _rule(Disposition.SKIP, _HINT_PROXY)),
         401: _rule(Disposition.STOP, _KEY),
         403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
         404: _rule(Disposition.SKIP, f"{_HINT_ACCOUNT_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
         408: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
-        413: _rule(Disposition.SKIP, _HINT_PROXY),
-        415: _rule(Disposition.SKIP, _HINT_PROXY),
         425: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
         429: RULES["rate_limited"],
-    }
-)
-
-_BY_CLASS: Mapping[int, Rule] = MappingProxyType(
-    {
         3: CLIENT_ERRORS["redirect"],
         4: _rule(Disposition.SKIP, _HINT_RETRY_LATER),
         5: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
@@ -281,8 +274,8 @@ def rule_for(code: str | None, status: int) -> Rule:
     if known is not None and status in known.statuses:
         return known
     if code is not None and status in _ENVELOPED:
-        return _ENVELOPED[status]
-    return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100) or CLIENT_ERRORS["unexpected_status"]
+        return _OUR_BUG
+    return _BY_STATUS.get(status) or _BY_STATUS.get(status // 100) or CLIENT_ERRORS["unexpected_status"]
 
 
 def _rule_of(code: str) -> Rule | None:

@@ -20,6 +20,7 @@ from connectors.source.retry import Send, fetch_with_retry
 from flows.engine.concurrency import Pacer, RunStopped, Slots, StopSignal
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
+from flows.reporting.words import join
 from models.api import AccountPage, MediaPage
 from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
@@ -360,7 +361,10 @@ def _rejected_on(run: ScanContext, response: Response) -> int:
 def _ended(run: ScanContext, scan: Scan, checkpoint: Checkpoint, response: Response) -> Outcome:
     """Return the outcome of a scan that reached its end."""
     if checkpoint.is_closed:
-        return _outcome(run, scan, _DONE_AS[checkpoint.state], detail=_note(scan, checkpoint))
+        broken = None
+        if checkpoint.known_seq is not None and checkpoint.order_broken_by is not None:
+            broken = "The posts are not listed newest first, so all of them were fetched."
+        return _outcome(run, scan, _DONE_AS[checkpoint.state], detail=join(" ", (scan.note, broken)) or None)
     code, what = ITEMS_REJECTED, "items have no id that gramhouse knows, or are not JSON"
     if scan.partition == CATALOGUE:
         code, what = ACCOUNTS_REJECTED, "accounts are malformed"
@@ -379,13 +383,6 @@ def _identities(response: Response, mapping: Mapping) -> Iterable[str]:
     if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
         return page.ids
     return [*ids_of(page.body, mapping), *(record.payload for record in page.rejected)]
-
-
-def _note(scan: Scan, checkpoint: Checkpoint) -> str | None:
-    if checkpoint.known_seq is None or checkpoint.order_broken_by is None:
-        return scan.note
-    broken = "The posts are not listed newest first, so all of them were fetched."
-    return f"{scan.note} {broken}" if scan.note else broken
 
 
 def _restarts(scan: Scan, error: Exception) -> bool:
