@@ -19,15 +19,20 @@ from connectors.warehouse.snapshot.contents import lookups
 from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.api import Account
 from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
-from models.tables import ITEM_TABLES
+from models.tables import ITEM_TABLES, core_accounts
 from models.views import View, views
 
 _HASH = ":hash"
 
-# Columns of accounts, and those of media that gramhouse derives.
-_OF_ACCOUNTS = ("ig_username", "public_id")
+# Columns of accounts that the API sends, apart from the status by which they are scanned, and those of media that
+# gramhouse derives.
+_OF_ACCOUNTS = {
+    name: type_ for name, type_ in types_of(core_accounts).items() if name in Account.model_fields and name != "status"
+}
 _DERIVED = ("kind",)
 
 # Scans are planned and judged by it, so that it is also in tables without items.
@@ -71,7 +76,7 @@ class Hiding:
 def _refusal(name: str, schemas: Sequence[TableSchema], *, is_hashed: bool) -> Refusal | None:
     types = {column.name: column.type for schema in schemas for column in schema.columns}
     types |= {metric.name: "BIGINT" for schema in schemas for metric in schema.metrics}
-    types |= dict.fromkeys(_OF_ACCOUNTS, "VARCHAR") | dict.fromkeys(_DERIVED, "computed")
+    types |= _OF_ACCOUNTS | dict.fromkeys(_DERIVED, "computed")
     types.pop(_NEEDED)
     if name in types:
         if not is_hashed or types[name] == "VARCHAR":

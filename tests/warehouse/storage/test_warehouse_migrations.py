@@ -245,6 +245,25 @@ def test_a_failed_upgrade_leaves_the_file_unchanged_and_is_reported(closed: Path
     assert ask(closed, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
 
 
+def test_a_later_revision_may_alter_a_table_that_an_earlier_one_fills(
+    released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "migrations"
+    shutil.copytree(upgrade.FOLDER, folder)
+    (folder / "versions/r9999_next.py").write_text(
+        f"from alembic import op\nrevision, down_revision = '9999', '{revisions.HEAD}'\n"
+        "def upgrade(): op.execute('ALTER TABLE core.accounts ADD COLUMN category VARCHAR')\n"
+        """def fill(connection): connection.exec_driver_sql("UPDATE core.accounts SET category = 'pets'")\n"""
+    )
+    monkeypatch.setattr(upgrade, "FOLDER", folder)
+    with duckdb.connect(str(released)) as db:
+        db.begin()
+        upgrade.upgrade(db, "9999")
+        db.commit()
+        query = "SELECT category, bool_or(run_seq IS NOT NULL) FROM core.accounts GROUP BY ALL"
+        assert db.execute(query).fetchall() == [("pets", True)]
+
+
 def test_a_kill_right_after_the_upgrade_loses_nothing(closed: Path) -> None:
     before = ask(closed, "SELECT COLUMNS(*)::VARCHAR FROM core.media ORDER BY ALL")
     assert run(DIES, closed).returncode == 9

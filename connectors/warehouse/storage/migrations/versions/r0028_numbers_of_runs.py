@@ -1,6 +1,9 @@
 """Rows have the number of the run that wrote them."""
 
+from collections.abc import Iterator
+
 from alembic import op
+from sqlalchemy import Connection
 
 revision = "0028"
 down_revision = "0027"
@@ -23,25 +26,30 @@ FROM core.runs WHERE seq IS NOT NULL
 """
 
 
-def upgrade() -> None:
-    """Add the columns; of stored rows, find the run that was under way at that time, or leave NULL."""
-    times: dict[tuple[str, str], str | None] = {
-        ("accounts", "run_seq"): "last_seen_at",
-        ("account_status_history", "run_seq"): "valid_from",
-    }
-    for table, columns in op.get_bind().exec_driver_sql(_OF_ITEMS).fetchall():
-        times[table, "run_seq"] = next((at for at in _AT if at in columns), None)
+def _filled(connection: Connection) -> Iterator[tuple[str, str, str | None]]:
+    """Yield the tables and columns that the revision adds, and the time by which each is filled."""
+    yield "accounts", "run_seq", "last_seen_at"
+    yield "account_status_history", "run_seq", "valid_from"
+    for table, columns in connection.exec_driver_sql(_OF_ITEMS).fetchall():
+        yield table, "run_seq", next((at for at in _AT if at in columns), None)
         if "first_seen_at" in columns:
-            times[table, "first_run_seq"] = "first_seen_at"
-    # DuckDB refuses to alter a table after the same transaction has written to it.
-    for table, column in times:
+            yield table, "first_run_seq", "first_seen_at"
+
+
+def upgrade() -> None:
+    """Add the columns."""
+    for table, column, _ in _filled(op.get_bind()):
         op.execute(f'ALTER TABLE core."{table}" ADD COLUMN {column} BIGINT')
-    op.execute(_RUNS)
-    for (table, column), at in times.items():
+
+
+def fill(connection: Connection) -> None:
+    """Find the run that was under way when a row was written, or leave NULL."""
+    connection.exec_driver_sql(_RUNS)
+    for table, column, at in _filled(connection):
         if at is not None:
             is_known = " AND t.removed_at IS NULL" if at == "written_at" else ""
-            op.execute(
+            connection.exec_driver_sql(
                 f'UPDATE core."{table}" AS t SET {column} = r.seq FROM run_times AS r'  # noqa: S608 - declared names
                 f" WHERE t.{at} BETWEEN r.started_at AND r.ended_at{is_known}"
             )
-    op.execute("DROP TABLE run_times")
+    connection.exec_driver_sql("DROP TABLE run_times")
