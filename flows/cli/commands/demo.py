@@ -46,9 +46,11 @@ ORDER BY like_count DESC LIMIT 4
 
 _CONTENTS = """
 SELECT
-    (SELECT count(*) FROM accounts WHERE removed_at IS NULL), count(*) FILTER (removed_at IS NOT NULL),
-    (SELECT count(*) FROM runs WHERE state IN ('complete', 'partial')), histogram(surface) FILTER (removed_at IS NULL)
-FROM media
+    count(DISTINCT account_id) FILTER (a.removed_at IS NULL), count(media_id) FILTER (NOT is_listed),
+    (SELECT count(*) FROM runs WHERE state IN ('complete', 'partial')), histogram(surface) FILTER (is_listed)
+FROM accounts AS a
+LEFT JOIN (SELECT account_id, surface, media_id, removed_at FROM media) AS m USING (account_id),
+    LATERAL (SELECT a.removed_at IS NULL AND m.removed_at IS NULL AND media_id IS NOT NULL AS is_listed)
 """
 
 
@@ -59,8 +61,11 @@ def _program() -> str:
     return os.path.relpath(given) if given.is_relative_to(Path.cwd()) else str(given)
 
 
-# The last simulated day is in the past, so that later calls, each one day later, are not in the future.
-_BACK = timedelta(days=3)
+# Simulated days before today at the least, so that the first calls, each one day later, are not in the future.
+_BEFORE = 3
+
+# When a simulated day begins, and when it is synced.
+_BEGINS, _SYNCED = timedelta(hours=2), timedelta(hours=2, minutes=15)
 
 # Few and small, so that many days take seconds.
 _ACCOUNTS, _POSTS = 12, 30
@@ -77,7 +82,8 @@ def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
             message = f"{folder} has the demo of an earlier version. Fix: delete it, or choose another --folder."
             raise SettingsError(message)
         folder.mkdir(parents=True, exist_ok=True)
-        begins = (now - timedelta(days=days - 1) - _BACK).replace(hour=2, minute=0, second=0, microsecond=0)
+        today = (now - _SYNCED).replace(hour=0, minute=0, second=0, microsecond=0)
+        begins = today + _BEGINS - timedelta(days=max(days - 1, _BEFORE))
         file.write_text(begins.isoformat(), encoding="utf-8")
     return datetime.fromisoformat(file.read_text(encoding="utf-8"))
 
@@ -116,7 +122,7 @@ def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days
         async with open_resources(settings, "gramhouse demo") as resources:
             for day in days:
                 sandbox.day = day
-                began = begins + timedelta(days=day, minutes=15)
+                began = begins + timedelta(days=day) + _SYNCED - _BEGINS
                 with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 2} …[/]"):
                     await run_sync(request, replace(resources, clock=_DayClock(began, resources.clock.monotonic())))
 
@@ -124,8 +130,8 @@ def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days
         asyncio.run(sync())
 
 
-def _next_day(snapshot: Path) -> int:
-    """Return the number of the demo's next simulated day, from 0."""
+def _synced_days(snapshot: Path) -> int:
+    """Return how many simulated days the demo has synced."""
     try:
         with open_snapshot(snapshot) as opened:
             ((days,),) = opened.query("SELECT count(*) FROM runs WHERE state IN ('complete', 'partial')").rows
@@ -138,7 +144,7 @@ def _first_look(snapshot: Snapshot) -> None:
     accounts, gone, runs, present = snapshot.query(_CONTENTS).rows[0]
     items = (count(number, FEEDS[surface].noun, surface) for surface, number in (present or {}).items())
     contents = ", ".join((count(accounts, "account"), *items))
-    kept = f", and {count(gone, 'item')} that were removed or expired and are kept" if gone else ""
+    kept = f", and {count(gone, 'item')} that are no longer listed and are kept" if gone else ""
     out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
     out.print(f"\n[bold]{_QUESTION}[/]")
     out.print(_QUERY.strip(), markup=False)
@@ -152,7 +158,7 @@ def _next(folder: Path, snapshot: Path) -> None:
     out.print(
         f"\n[bold]Next steps[/]\n  [cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
         f"\n  [cyan]{program} status[/]\n  [cyan]{program} query 'FROM runs'[/]"
-        f"\n  [cyan]{program} demo[/] [dim]syncs the next day[/]"
+        f"\n  [cyan]{program} demo[/] [dim]syncs the next day, once it has begun[/]"
         f"\n[dim]All files are in {clean(folder)}; delete it to start over. To use a real API, see README.md.[/]"
     )
 
@@ -168,14 +174,16 @@ def demo(
 ) -> None:
     """Run everything on this machine: a sandbox API, Prefect, a sync, a query.
 
-    Each call syncs the same catalogue one day later. With --days, earlier days are synced first, without Prefect.
+    Each call syncs the same catalogue one day later, up to today. With --days, earlier days are synced first, without
+    Prefect.
     """
     check_variables()
     snapshot = to_path("--folder", folder, lambda given: database(given / "analytics.duckdb"))
     home = snapshot.parent
-    first = _next_day(snapshot)
-    last = max(first, days - 1)
-    begins = first_day(home, days=days, now=SystemClock().now())
+    begins = first_day(home, days=days, now=(now := SystemClock().now()))
+    # Of a day that has not begun, everything would be in the future.
+    first = min(_synced_days(snapshot), today := (now - begins).days)
+    last = min(max(first, days - 1), today)
     syncs = f"sync {last + 1}" if last == first else f"syncs {first + 1} to {last + 1}"
     out.print(
         f"[bold]gramhouse demo[/], {syncs}: a sandbox API with {_ACCOUNTS} accounts on this machine,"

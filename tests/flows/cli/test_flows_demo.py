@@ -15,16 +15,23 @@ NOW = datetime(2026, 3, 31, 9, tzinfo=UTC)
 @pytest.mark.long
 def test_past_days_are_synced_by_clocks_of_their_own(tmp_path: Path) -> None:
     begins = first_day(tmp_path, days=28, now=NOW)
-    assert begins == datetime(2026, 3, 1, 2, tzinfo=UTC)
+    assert begins == datetime(2026, 3, 4, 2, tzinfo=UTC)
     assert first_day(tmp_path, days=1, now=NOW + timedelta(days=9)) == begins
     sandbox = Sandbox(sandbox_settings(begins, 0))
     with in_thread(sandbox) as api:
         past_days(sandbox, api, tmp_path, begins, range(3))
     with open_snapshot(tmp_path / "analytics.duckdb") as opened:
-        days = opened.query("SELECT started_at::DATE - DATE '2026-03-01' FROM runs ORDER BY seq").rows
+        days = opened.query("SELECT started_at::DATE - DATE '2026-03-04' FROM runs ORDER BY seq").rows
         gained = opened.query("SELECT count(DISTINCT day) FROM engagement_by_day WHERE likes_gained > 0").rows
     assert days == [(0,), (1,), (2,)]
     assert gained == [(3,)]
+
+
+@pytest.mark.parametrize(("hour", "days", "day"), [(9, 28, 4), (1, 28, 3), (9, 1, 28)])
+def test_the_last_of_many_days_is_today_and_after_one_day_more_can_follow(
+    hour: int, days: int, day: int, tmp_path: Path
+) -> None:
+    assert first_day(tmp_path, days=days, now=NOW.replace(hour=hour)) == datetime(2026, 3, day, 2, tzinfo=UTC)
 
 
 def test_the_demo_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
