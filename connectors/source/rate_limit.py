@@ -14,14 +14,16 @@ _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 class RateLimitBudget:
     """The cooldown of one tenant scope (API 4, rate-limit descriptor) and the time waited for it in one run.
 
-    `not_before` is a monotonic time; `waited` and `max_wait` are seconds. `cause` is the error that began the cooldown,
-    unless an earlier process received it. The current time is always an argument.
+    `not_before` is a monotonic time; `waited` and `max_wait` are seconds. `pages` were received since the last limit.
+    `cause` is the error that began the cooldown, unless an earlier process received it. The current time is always an
+    argument.
     """
 
     scope: str
     max_wait: float
     not_before: float = -math.inf
     waited: float = 0.0
+    pages: int = 0
     cause: Failure | None = None
 
     @classmethod

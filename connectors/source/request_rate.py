@@ -56,8 +56,8 @@ class RequestRate:
     `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
     which the service served when it was last found, `base` and `doublings` are the rate then and how it rises. `pages`
     and `refused` count since then, `busy` are the seconds in which requests were sent, `rising` counts pages since the
-    last limit. `recent` are the pages of the last second: time and scope. `useless` counts how often in a row a lower
-    rate did not help.
+    last limit. `recent` are the pages of the last second: time and scope. `limited_after` are the pages after which the
+    last limit came. `useless` counts how often in a row a lower rate did not help.
     """
 
     fixed: float | None = None
@@ -76,6 +76,7 @@ class RequestRate:
     served_at: float = -math.inf
     limited_at: float = -math.inf
     limited_scope: str = ""
+    limited_after: int = 0
     recent: tuple[tuple[float, str], ...] = ()
 
     def per_second(self, now: float) -> float | None:
@@ -97,8 +98,11 @@ class RequestRate:
         # The rate rises with each page and not with time, so that it stays where it is while nothing is sent.
         return (self.base or 0.0) + math.log(2) * self.doublings * self.rising
 
-    def observe(self, scope: str, *, limited: bool, now: float) -> Self:
-        """Return the rate after an answer to a request of a rate-limit scope: a limit, or not."""
+    def observe(self, scope: str, *, limited: bool, now: float, pages: int = 0) -> Self:
+        """Return the rate after an answer to a request of a rate-limit scope: a limit, or not.
+
+        `pages` are those that the scope has received since its last limit.
+        """
         recent = self.recent[bisect_left(self.recent, (now - _MOMENT, "")) :]
         was_limited = self.is_limited(now)
         # Times of several processes may be out of order.
@@ -113,8 +117,10 @@ class RequestRate:
                 pages=self.pages + 1,
                 rising=self.rising + 1,
             )
-        seen = replace(self, answered_at=now, busy=self.busy + gap, recent=recent)
-        if scope == self.limited_scope or _may_be_own_limit(scope, recent, 1 if was_limited else 2):
+        seen = replace(self, answered_at=now, busy=self.busy + gap, recent=recent, limited_after=pages)
+        # Limits of single accounts come after equal numbers of pages.
+        is_equal = self.base is None and 0 < pages == self.limited_after
+        if scope == self.limited_scope or is_equal or _may_be_own_limit(scope, recent, 1 if was_limited else 2):
             return seen
         seen = replace(seen, limited_at=now, limited_scope=scope, refused=self.refused + 1)
         if was_limited:

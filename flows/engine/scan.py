@@ -83,10 +83,12 @@ class ScanContext:
     stop: StopSignal = field(default_factory=StopSignal)
     stop_media: StopSignal = field(default_factory=StopSignal)
 
-    def answered(self, scope: str, *, limited: bool) -> None:
+    def answered(self, budget: RateLimitBudget, *, limited: bool) -> None:
         """Adapt the rate of requests to an answer."""
         self.progress.refused += limited
-        self.adopt(self.pacer.rate.observe(scope, limited=limited, now=self.clock.monotonic()))
+        now = self.clock.monotonic()
+        self.adopt(self.pacer.rate.observe(budget.scope, limited=limited, now=now, pages=budget.pages))
+        budget.pages = 0 if limited else budget.pages + 1
 
     def adopt(self, rate: RequestRate) -> None:
         """Send requests at this rate from now on."""
@@ -233,9 +235,9 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
                 yield
             except ApiError as error:
                 if error.is_limit or error.disposition is not Disposition.RETRY:
-                    run.answered(budget.scope, limited=error.is_limit)
+                    run.answered(budget, limited=error.is_limit)
                 raise
-            run.answered(budget.scope, limited=False)
+            run.answered(budget, limited=False)
 
     async def sleep(seconds: float) -> None:
         check(seconds)

@@ -86,7 +86,7 @@ class Run:
 
     async def _scan(self, number: int) -> None:
         limits = self.limits if self.own is None else (self.own(),)
-        left = self.pages
+        left, since = self.pages, 0
         while left:
             async with self._slots.one(0):
                 await self._pacer.turn(self._clock, asyncio.sleep, lambda: None)
@@ -94,10 +94,11 @@ class Run:
                 served = number not in self.limited or all(limit(self._clock.monotonic()) for limit in limits)
                 await asyncio.sleep(self._random.random() * self.latency)
                 now = self._clock.monotonic()
-                self._pacer.rate = self._pacer.rate.observe(str(number), limited=not served, now=now)
+                self._pacer.rate = self._pacer.rate.observe(str(number), limited=not served, now=now, pages=since)
             if served:
-                left -= 1
+                left, since = left - 1, since + 1
             else:
+                since = 0
                 self.refused += 1
                 await asyncio.sleep(1 + 0.1 * self._random.random())
 
@@ -113,7 +114,7 @@ def bucket() -> Bucket:
         ((bucket(),), {"accounts": 2000, "pages": 1}, 1990 / 60, 0.05, 1.1),
         ((bucket(),), {"accounts": 4, "pages": 200}, 790 / 60, 0.1, 1.6),
         ((Bucket(1, 3),), {"accounts": 20, "pages": 5}, 97, 0.3, 1.1),
-        ((Window(100, 10),), {"pages": 20}, 110, 0.1, 1.5),
+        ((Window(100, 10),), {"pages": 20}, 110, 0.11, 1.5),
         ((Window(8, 0.1),), {"pages": 30, "latency": 0.1}, 1800 / 80, 0.05, 1.7),
         ((Bucket(100, 20), bucket()), {"pages": 20}, 1190 / 60, 0.05, 1.1),
     ],
@@ -133,10 +134,15 @@ def test_few_requests_are_refused_by_a_limit_of_the_key(
         (range(3, 4), lambda: Bucket(10, 1)),
         # All of them at the same time, as the API limits accounts.
         (range(60), lambda: Window(10, 1)),
+        (range(60), lambda: Window(2, 1)),
+        (range(60), lambda: Window(1, 1)),
     ],
 )
-def test_limits_of_accounts_do_not_slow_the_others(limited: range, own: Callable[[], Limit] | None) -> None:
-    run = Run((), pages=20, limited=limited, own=own, rate=RequestRate())
+@pytest.mark.parametrize("latency", [0.004, 0.2])
+def test_limits_of_accounts_do_not_slow_the_others(
+    limited: range, own: Callable[[], Limit] | None, latency: float
+) -> None:
+    run = Run((), pages=20, limited=limited, own=own, latency=latency, rate=RequestRate())
     assert (run.rate.base, run.rate.allowed, run.rate.per_second(run.seconds)) == (None, None, None)
 
 
