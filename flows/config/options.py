@@ -28,7 +28,7 @@ def setting(name: str) -> Any:  # noqa: ANN401 - the type is that of the annotat
 
 def _known(surface: str) -> str:
     if surface not in SURFACES:
-        message = f"it must be {' or '.join(sorted(SURFACES))}"
+        message = f"{surface!r} is not a surface; use {' or '.join(sorted(SURFACES))}"
         raise ValueError(message)
     return surface
 

@@ -80,7 +80,7 @@ def _failed(group: FailureGroup, now: datetime) -> Finding:
             return Finding("long_cooldown", Severity.ACTION, f"{text}; {LONG_COOLDOWN_WHY}", fix, group.usernames)
         what = "it" if group.scans == 1 else "them"
         return Finding("deferred", Severity.WARNING, f"{text}; a later run resumes {what}", "", group.usernames)
-    if group.outcome is not OutcomeKind.FAILED:
+    if group.outcome is OutcomeKind.DENIED:
         fix += "; then `gramhouse backfill --failed`"
     severity = Severity.WARNING if is_transient(group.error_code) else Severity.ACTION
     return Finding(group.outcome.value, severity, text, fix.removeprefix("; then "), group.usernames)

@@ -47,11 +47,11 @@ def test_a_named_file_in_a_new_folder_and_json(run: Cli, snapshot: Path, tmp_pat
     [
         (["folder"], 2, "folder is a folder. Fix: choose another file."),
         (["notes.txt"], 2, "notes.txt is not a gramhouse report and is not replaced. Fix:"),
-        (["here.duckdb", "--snapshot", "here.duckdb"], 2, "here.duckdb is reserved for a database. Fix:"),
+        (["$snapshot", "--snapshot", "$snapshot"], 2, ".duckdb is reserved for a database. Fix:"),
         (["s3://bucket/page.html"], 2, "FILE: it is not a local path (got"),
         (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
         (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here'. "),
-        (["page.html", "--surface", "reels"], 2, "--surface reels: unknown surface. Fix: use posts or stories."),
+        (["page.html", "--surface", "reels"], 2, "--surface: 'reels' is not a surface. Fix: use posts or stories."),
         (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
     ],
 )
@@ -66,9 +66,8 @@ def test_bad_input_gets_one_line(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
-    (tmp_path / "here.duckdb").write_bytes(b"")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
-    found, printed, errors = run("report", *arguments)
+    found, printed, errors = run("report", *(str(snapshot) if each == "$snapshot" else each for each in arguments))
     assert (found, printed) == (code, "")
     assert len(errors.splitlines()) == 1
     assert message in errors

@@ -212,7 +212,9 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
         since = moment(account["token_expired_since"] or account["removed_at"])
         status = "removed" if account["removed_at"] else account["status"]
         yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
-        yield f"  {clean(status)}{f' since {since} UTC' if since else ''}"
+        missing = moment(account["missing_since"])
+        unconfirmed = f"; the account list does not have it since {missing} UTC" if missing else ""
+        yield f"  {clean(status)}{f' since {since} UTC' if since else ''}{unconfirmed}"
         for row in explained["surfaces"]:
             full, recent = moment(row["complete_at"]) or "never", moment(row["recent_at"])
             scanned = f"scanned to the end {full}{f', to known posts {recent}' if recent else ''}"

@@ -9,7 +9,7 @@ from humanize import naturalsize
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames, to_path
 from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json
 from flows.cli.snapshot_download import current_snapshot
-from flows.config.options import in_order
+from flows.config.options import SyncOptions, in_order, parse_options
 from flows.config.settings import load
 from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
@@ -51,7 +51,7 @@ def report(
         current_snapshot(settings),
         path,
         account or (),
-        surfaces=in_order(surface or []),
+        surfaces=in_order(parse_options(SyncOptions, {"surfaces": surface or []}).surfaces),
         weeks=weeks,
         apart_from=settings.warehouse,
     )

@@ -75,8 +75,8 @@ def write(
     `accounts`, `surfaces` and `weeks` are those of `make`. Raises SnapshotMissing, WarehouseUnusable and QueryError,
     and SettingsError for an unusable path or account.
     """
-    check_place(path, *filter(None, (snapshot, apart_from)))
     with open_snapshot(snapshot) as opened:
+        check_place(path, *filter(None, (snapshot, apart_from)))
         report = make(opened, accounts, surfaces=surfaces, weeks=weeks, release=release())
     try:
         replace_file(path, report.html.encode())

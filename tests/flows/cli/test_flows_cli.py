@@ -88,7 +88,7 @@ def test_bad_usage_exits_with_2(run_cli: Cli, arguments: list[str]) -> None:
             "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
         ),
         (["sync", "--base-url", "http://example.com"], "Fix: use https."),
-        (["sync", "--surface", "reels"], "--surface: it must be posts or stories. Fix:"),
+        (["sync", "--surface", "reels"], "--surface: 'reels' is not a surface. Fix: use posts or stories."),
         (["sync", "--incremental", "--full-refresh"], "cannot be combined. Fix: use one of them."),
         (["backfill"], "Nothing is selected. Fix: use --account"),
         (["backfill", "--account"], "requires an argument. Fix: see `gramhouse backfill --help`."),

@@ -41,7 +41,7 @@ def test_a_failure_names_its_cause_its_accounts_and_the_fix() -> None:
     assert (found.code, found.severity, found.accounts) == ("denied", ACTION, ("anna", "ben"))
     assert found.sentence() == (
         "5 scans denied (api_forbidden, correlation id TRACE): No (anna, ben). Fix: grant the key access to this"
-        " account in the service's API-key settings, or exclude the account; then `gramhouse backfill --failed`."
+        " account in the service's API-key settings; then `gramhouse backfill --failed`."
     )
 
 
