@@ -26,15 +26,13 @@ from models.media_page import (
 )
 from models.page_commit import RejectedRecord
 from models.page_items import id_in
-from models.partial_json import Unreadable, certain_id, elements, exact_text, members, repaired
+from models.partial_json import Unreadable, certain_id, distinct_members, elements, exact_text, members, repaired
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
 from models.text import one_line
 
 MAX_ACCOUNTS = 50
 
-# A list that is not JSON is read element by element, if it has no more than these.
-_MOST_ELEMENTS = 10_000
 _NOT_JSON = "The record is not JSON."
 _OWN_KEYS = (b'"items"', b'"next_cursor"')
 # A letter of one of these keys as an escape. JSON allows it, but no serializer writes it.
@@ -139,8 +137,6 @@ class _PlainPage(msgspec.Struct, forbid_unknown_fields=True):
 
 _plain_page = msgspec.json.Decoder(_PlainPage).decode
 _plain_items = msgspec.json.Decoder(list[_PlainItem]).decode
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def repair(body: bytes) -> bytes:
@@ -225,15 +221,10 @@ def _media_items(items: bytes) -> tuple[int, tuple[str, ...], bytes, tuple[Rejec
 
 
 def _members(body: bytes) -> Mapping[str, bytes]:
-    """Return the values of an object, each JSON or not, by their keys.
-
-    Raises MalformedPage, also if it contains a duplicate key.
-    """
-    if not (may_repeat := _may_repeat_a_key(body)):
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return {name: bytes(raw) for name, raw in _object(body).items()}
+    """Return the values of a page by their keys. Raises MalformedPage, also if it contains a duplicate key."""
+    may_repeat = _may_repeat_a_key(body)
     try:
-        return members(body)
+        return (distinct_members if may_repeat else members)(body)
     except Unreadable as error:
         message = "it contains a duplicate key" if may_repeat else "it is not a JSON object"
         raise MalformedPage(message) from error
@@ -241,17 +232,11 @@ def _members(body: bytes) -> Mapping[str, bytes]:
 
 def _elements(items: bytes) -> Sequence[bytes]:
     """Return the elements of a list, each JSON or not. Raises MalformedPage if they cannot be told apart."""
-    with suppress(msgspec.DecodeError, RecursionError):
-        return list(map(bytes, _list(items)))
     try:
-        raw = elements(items)
+        return elements(items)
     except Unreadable as error:
         message = "neither the page nor its list of items is JSON"
         raise MalformedPage(message) from error
-    if len(raw) > _MOST_ELEMENTS:
-        message = f"it is not JSON, and has more than {_MOST_ELEMENTS:,} items"
-        raise MalformedPage(message)
-    return raw
 
 
 def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> bytes:

@@ -1,9 +1,9 @@
 """Locating the list of items and the cursor in a media page, whose shape the API does not publish (API 4.2)."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -60,87 +60,62 @@ class Located(NamedTuple):
     no_cursor: CursorFault | None
 
 
-_Object = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """How objects and lists are split into their values, which stay bytes."""
-
-    members: Callable[[bytes], _Object]
-    elements: Callable[[bytes], Sequence[Any]]
-
-
-_OF_JSON = _Split(msgspec.json.Decoder(dict[str, msgspec.Raw]).decode, msgspec.json.Decoder(list[msgspec.Raw]).decode)
-_OF_PARTIAL_JSON = _Split(members, elements)
-
 # Another field that may lead to the next page, with a value that is not empty.
 _LEADS_ON = re.compile("next|cursor|after|more|token|continu", re.IGNORECASE)
 _EMPTY = frozenset({b"null", b"false", b'""', b"{}", b"[]"})
 
 
-def _begins(raw: bytes, mark: bytes) -> bool:
-    return memoryview(raw)[:1] == mark
-
-
-def _at(page: _Object, paths: Sequence[str], split: _Split) -> bytes | None:
+def _at(page: Mapping[str, bytes], paths: Sequence[str]) -> bytes | None:
     for path in paths:
-        found: _Object | None = page
+        found = page
         *above, last = to_keys(path)
         for key in above:
-            inner = found.get(key) if found is not None else None
-            found = split.members(inner) if inner is not None and _begins(inner, b"{") else None
-        if found is not None and last in found:
-            return bytes(found[last])
+            inner = found.get(key, b"")
+            found = members(inner) if inner.startswith(b"{") else {}
+        if last in found:
+            return found[last]
     return None
 
 
-def _only_list(page: _Object, split: _Split, *, may_be_empty: bool) -> bytes | None:
-    lists = [raw for raw in page.values() if _begins(raw, b"[")]
-    full = [raw for raw in lists if (inner := split.elements(raw)) and all(_begins(one, b"{") for one in inner)]
+def _only_list(page: Mapping[str, bytes], *, may_be_empty: bool) -> bytes | None:
+    lists = [(raw, elements(raw)) for raw in page.values() if raw.startswith(b"[")]
+    full = [raw for raw, inner in lists if inner and all(one.startswith(b"{") for one in inner)]
     if len(full) == 1:
-        return bytes(full[0])
-    return bytes(lists[0]) if may_be_empty and len(lists) == 1 and not split.elements(lists[0]) else None
+        return full[0]
+    return lists[0][0] if may_be_empty and len(lists) == 1 and not lists[0][1] else None
 
 
-def _inner_objects(page: _Object, split: _Split) -> list[tuple[str, _Object]]:
-    return [(name, split.members(raw)) for name, raw in page.items() if _begins(raw, b"{")]
+def _leads_on(key: str, raw: bytes) -> bool:
+    return _LEADS_ON.search(key) is not None and raw not in _EMPTY
 
 
-def _no_cursor(page: _Object, split: _Split, paths: PagePaths) -> CursorFault:
-    inner = _inner_objects(page, split)
-    if any("next_cursor" in found for _, found in inner):
+def _no_cursor(page: Mapping[str, bytes], inner: Mapping[str, Mapping[str, bytes]], paths: PagePaths) -> CursorFault:
+    if any("next_cursor" in found for found in inner.values()):
         return CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
-    leading = [
-        *(name for name, raw in page.items() if _LEADS_ON.search(name) and bytes(raw) not in _EMPTY),
-        *(
-            f"{name}.{key}"
-            for name, found in inner
-            for key, raw in found.items()
-            if _LEADS_ON.search(key) and bytes(raw) not in _EMPTY
-        ),
-    ]
+    leading = [name for name, raw in page.items() if _leads_on(name, raw)]
+    leading += [f"{name}.{key}" for name, found in inner.items() for key, raw in found.items() if _leads_on(key, raw)]
     if leading:
         return CursorFault("cursor_missing", f"the page has no next_cursor, but {leading[0]}")
     may_end = paths.missing_cursor == "ends_first_page"
     return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
 
-def _located(body: bytes, paths: PagePaths, split: _Split) -> Located:
-    page = split.members(body)
-    cursor = _at(page, (*paths.next_cursor, "/next_cursor"), split)
+def _located(body: bytes, paths: PagePaths) -> Located:
+    page = members(body)
+    inner = {name: members(raw) for name, raw in page.items() if raw.startswith(b"{")}
+    cursor = _at(page, (*paths.next_cursor, "/next_cursor"))
     if cursor is None:
-        nested = [found["next_cursor"] for _, found in _inner_objects(page, split) if "next_cursor" in found]
-        cursor = bytes(nested[0]) if len(nested) == 1 else None
-    items = _at(page, (*paths.items, "/items"), split)
+        nested = [found["next_cursor"] for found in inner.values() if "next_cursor" in found]
+        cursor = nested[0] if len(nested) == 1 else None
+    items = _at(page, (*paths.items, "/items"))
     if items is None:
         # Without a cursor, an empty list may be anything, such as a list of errors.
-        items = _only_list(page, split, may_be_empty=cursor is not None)
+        items = _only_list(page, may_be_empty=cursor is not None)
     if items is None:
         message = "no list of items found"
         raise NotFound(message)
     others = frozenset(page) - {"items", "next_cursor"}
-    return Located(items, cursor, others, _no_cursor(page, split, paths) if cursor is None else None)
+    return Located(items, cursor, others, _no_cursor(page, inner, paths) if cursor is None else None)
 
 
 def located(body: bytes, paths: PagePaths) -> Located:
@@ -151,11 +126,7 @@ def located(body: bytes, paths: PagePaths) -> Located:
     `next_cursor`, the only `next_cursor` in an object at the top level. Raises NotFound.
     """
     try:
-        return _located(body, paths, _OF_JSON)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return _located(body, paths, _OF_PARTIAL_JSON)
+        return _located(body, paths)
     except Unreadable as error:
         message = "it is not a JSON object"
         raise NotFound(message) from error

@@ -1,12 +1,21 @@
-"""Reads what is certain of a text that is not JSON, such as a page with an invalid byte in one item. No IO."""
+"""Splits objects and lists into their values, and reads what is certain of a text that is not JSON. No IO.
+
+A page may have an invalid byte in one item, for example.
+"""
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
+
+import msgspec
 
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(_STRING + rb'|[][{},"]|[^][{},"]+', re.DOTALL)
 _MEMBER = re.compile(rb"(" + _STRING + rb")[ \t\r\n]*:(.*)", re.DOTALL)
+# More values than these are not read one by one.
+_MOST_PARTS = 10_000
 _SPACE = b" \t\r\n"
 _CLOSING = {b"{": b"}", b"[": b"]"}
 
@@ -15,17 +24,33 @@ _REPAIRABLE = re.compile(_STRING + rb"|(?<=[^][{,: \t\r\n]|[]}])[ \t\r\n]*,(?=[ 
 _ESCAPE_OR_CONTROL = re.compile(rb"\\.|[\x00-\x1f]", re.DOTALL)
 
 
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
 class Unreadable(ValueError):  # noqa: N818 - named after the condition
     """The text's brackets, strings and commas do not show where its values begin and end."""
 
 
-def elements(text: bytes) -> list[bytes]:
+def elements(text: bytes) -> Sequence[bytes]:
     """Return the elements of a list, each JSON or not. Raises Unreadable."""
+    with suppress(msgspec.DecodeError, RecursionError):
+        return list(map(bytes, _list.decode(text)))
     return _parts(text, b"[")
 
 
-def members(text: bytes) -> dict[str, bytes]:
-    """Return the values of an object, each JSON or not, by their keys. Raises Unreadable."""
+def members(text: bytes) -> Mapping[str, bytes]:
+    """Return the values of an object, each JSON or not, by their keys; of JSON, the last one of duplicate keys counts.
+
+    Raises Unreadable.
+    """
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {name: bytes(raw) for name, raw in _object.decode(text).items()}
+    return distinct_members(text)
+
+
+def distinct_members(text: bytes) -> Mapping[str, bytes]:
+    """Return the values of an object, each JSON or not, by their keys. Raises Unreadable, also for duplicate keys."""
     found: dict[str, bytes] = {}
     for part in _parts(text, b"{"):
         member = _MEMBER.fullmatch(part)
@@ -39,7 +64,7 @@ def members(text: bytes) -> dict[str, bytes]:
 def certain_id(text: bytes) -> str | None:
     """Return the value at the key `id` of an object that need not be JSON; None if it is not certainly a text."""
     try:
-        value = members(text)["id"]
+        value = distinct_members(text)["id"]
         # Anything else may be nested too deep.
         return str(json.loads(value)) if value.startswith(b'"') else None
     except (ValueError, KeyError):
@@ -70,6 +95,8 @@ def _parts(text: bytes, opening: bytes) -> list[bytes]:
         elif not closing or (mark == b"," and len(closing) == 1):
             cuts.append(token.start())
     if closing or not text.startswith(opening):
+        raise Unreadable
+    if len(cuts) > _MOST_PARTS:
         raise Unreadable
     *parts, last = (text[begin + 1 : until].strip(_SPACE) for begin, until in pairwise(cuts))
     return [*parts, last] if last else parts

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.partial_json import Unreadable, certain_id, elements, exact_text, members, repaired
+from models.partial_json import Unreadable, certain_id, distinct_members, elements, exact_text, repaired
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -29,9 +29,9 @@ def test_a_list_is_split_into_its_elements_whatever_they_are(parts: list[bytes],
 
 
 @given(st.dictionaries(st.text(), TEXTS, max_size=5))
-def test_an_object_is_split_into_its_members(parts: dict[str, bytes]) -> None:
+def test_an_object_is_split_into_its_distinct_members(parts: dict[str, bytes]) -> None:
     text = b"{" + b",".join(json.dumps(name).encode() + b" : " + part for name, part in parts.items()) + b"}"
-    assert members(text) == parts
+    assert distinct_members(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_text_whose_brackets_do_not_match_is_no_list(text: bytes) -> None:
 @pytest.mark.parametrize("text", [b"[]", b"{1:2}", b'{"a"}', b'{"a":1,"\\u0061":2}', b"{,}"])
 def test_an_object_needs_different_keys(text: bytes) -> None:
     with pytest.raises(Unreadable):
-        members(text)
+        distinct_members(text)
 
 
 @given(TEXTS)

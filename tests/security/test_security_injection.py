@@ -189,7 +189,7 @@ def test_data_cannot_steer_the_terminal(run_cli: Cli, folder: Path, arguments: l
 def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_path: Path) -> None:
     exported = export(folder / "analytics.duckdb", tmp_path / "out", at=START, with_raw=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    paths = [file.path for table in exported.tables for file in table.files]
+    paths = [file["path"] for table in exported["tables"] for file in table["files"]]
     assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_/=.-") for path in paths)
     assert not any(".." in path for path in paths)
     assert {path.name for path in folder.iterdir()} == {

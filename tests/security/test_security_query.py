@@ -173,7 +173,7 @@ def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path) -> None:
     exported = export(hostile_snapshot.misnamed(tmp_path), around / "out", at=NOW)
     assert [path.name for path in around.iterdir()] == ["out"]
     written = {str(path.relative_to(around / "out")) for path in around.rglob("*") if path.is_file()}
-    assert written == {"manifest.json", *(file.path for table in exported.tables for file in table.files)}
+    assert written == {"manifest.json", *(file["path"] for table in exported["tables"] for file in table["files"])}
     assert any(path.endswith("%2Fup.parquet") for path in written)
     assert json.loads((around / "out" / "manifest.json").read_text())["format"] == "gramhouse export"
 

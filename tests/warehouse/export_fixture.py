@@ -39,12 +39,11 @@ _BY_HAND = (
 CREATE TABLE media_hand AS
 SELECT
     account_id, surface, media_id, 0::INTEGER AS position, [1, NULL]::BIGINT[] AS wholes, [0.5]::DOUBLE[] AS parts,
-    [true, false] AS flags, [published_at] AS instants, ['{"a": [1]}', '"text"']::JSON[] AS documents,
-    CASE WHEN media_id = '1' THEN INTERVAL 90 MINUTE END AS wait, like_count > 1 AS flag
+    [true, false] AS flags, [published_at] AS instants, like_count > 1 AS flag
 FROM media ORDER BY ALL
 """,
     "COMMENT ON TABLE media_hand IS 'Made by hand; it''s a child table.'",
-    "COMMENT ON COLUMN media_hand.wait IS 'How long.'",
+    "COMMENT ON COLUMN media_hand.flag IS 'Liked.'",
 )
 
 
@@ -119,7 +118,7 @@ def plain(rows: Rows) -> Rows:
 
 
 def snapshot_rows(snapshot: Path, table: str) -> Rows:
-    """Return a table of the snapshot, with intervals in seconds and without columns that depend on the clock."""
+    """Return a table of the snapshot without columns that depend on the clock."""
     with open_snapshot(snapshot) as opened:
-        columns = {"freshness": f"* EXCLUDE ({', '.join(AGES)})", "media_hand": "* REPLACE (epoch(wait) AS wait)"}
-        return plain(opened.query(f'SELECT {columns.get(table, "*")} FROM "{table}"').records())
+        columns = f"* EXCLUDE ({', '.join(AGES)})" if table == "freshness" else "*"
+        return plain(opened.query(f'SELECT {columns} FROM "{table}"').records())

@@ -28,13 +28,8 @@ class _Account(msgspec.Struct):
     status: str
 
 
-class _Listed(msgspec.Struct):
-    id: str
-
-
 _page = msgspec.json.Decoder(_Page)
 _object = msgspec.json.Decoder(dict[str, Any])
-_listed = msgspec.json.Decoder(_Listed)
 
 
 class AccountRow(NamedTuple):
@@ -99,13 +94,6 @@ def table_of(row_class: type[NamedTuple], rows: Sequence[NamedTuple]) -> pa.Tabl
     )
 
 
-def _listed_as(payload: str) -> str | None:
-    try:
-        return _listed.decode(payload).id
-    except (msgspec.DecodeError, RecursionError):
-        return certain_id(payload.encode())
-
-
 def _accounts(
     seq: int, body: bytes | memoryview, known: Collection[int | None]
 ) -> tuple[list[AccountRow], list[RejectedRow]]:
@@ -158,7 +146,7 @@ def read_records(
         resource = page.partition.resource
         for one in page.rejected:
             rejected.append(RejectedRow(seq, resource, one.position, one.reason, one.payload))
-            listed_as = _listed_as(one.payload) if resource == CATALOGUE.resource else None
+            listed_as = certain_id(one.payload.encode()) if resource == CATALOGUE.resource else None
             if listed_as is not None and one.position is not None:
                 accounts.append(AccountRow(seq, one.position, listed_as, unknown_status=one.unknown_status))
         for path in page.unknown_fields:

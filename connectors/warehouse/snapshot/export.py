@@ -4,11 +4,11 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import duckdb
@@ -53,59 +53,8 @@ _ORDER = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedColumn:
-    """A column of the files; `type` is DuckDB's name of the type."""
-
-    name: str
-    type: str
-    comment: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedFile:
-    """A file; `path` is relative to the export's folder."""
-
-    path: str
-    rows: int
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedTable:
-    """A table or view. The values of the columns `partitioned_by` are in the names of folders, not in the files."""
-
-    name: str
-    kind: str
-    comment: str | None
-    partitioned_by: tuple[str, ...]
-    rows: int
-    bytes: int
-    columns: tuple[ExportedColumn, ...]
-    files: tuple[ExportedFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Export:
-    """An export: the time and gramhouse version of the snapshot, and all of its tables."""
-
-    published_at: datetime
-    gramhouse: str
-    exported_at: datetime
-    tables: tuple[ExportedTable, ...]
-
-
-def _portable(column: ExportedColumn) -> tuple[str, ExportedColumn]:
-    """Return an expression that converts a column to a type that other engines can read, and the resulting column."""
-    name = quoted(column.name)
-    if column.type == "INTERVAL":
-        comment = f"{column.comment or ''} In seconds.".strip()
-        return f"epoch({name}) AS {name}", ExportedColumn(column.name, "DOUBLE", comment)
-    if column.type.removesuffix("[]") == "JSON":
-        kind = column.type.replace("JSON", "VARCHAR")
-        return f"CAST({name} AS {kind}) AS {name}", ExportedColumn(column.name, kind, column.comment)
-    return name, column
+# What the manifest says of a table, a column or a file.
+Described = dict[str, Any]
 
 
 @contextmanager
@@ -131,21 +80,21 @@ def _shut(db: DuckDBPyConnection, files: Path, spill: Path) -> None:
     db.execute("SET lock_configuration = true")
 
 
-def _copy(db: DuckDBPyConnection, query: str, files: Path, path: str) -> ExportedFile:
+def _copy(db: DuckDBPyConnection, query: str, files: Path, path: str) -> Described:
     file = files / path
     if not file.parent.exists():
         file.parent.mkdir(parents=True)
     copy = f"COPY ({query}) TO {literal(str(file))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
     ((rows,),) = db.execute(copy).fetchall()
-    return _exported(files, path, rows)
+    return _file(files, path, rows)
 
 
-def _exported(files: Path, path: str, rows: int) -> ExportedFile:
-    file = files / path
-    with file.open("rb") as written:
+def _file(files: Path, path: str, rows: int) -> Described:
+    """Make a file durable, and return its description; `path` is relative to the export's folder."""
+    with (files / path).open("rb") as written:
         digest = hashlib.file_digest(written, "sha256").hexdigest()
         os.fsync(written.fileno())
-    return ExportedFile(path, rows, file.stat().st_size, digest)
+        return {"path": path, "rows": rows, "bytes": os.fstat(written.fileno()).st_size, "sha256": digest}
 
 
 def _surfaces(db: DuckDBPyConnection, table: str) -> list[str]:
@@ -154,67 +103,57 @@ def _surfaces(db: DuckDBPyConnection, table: str) -> list[str]:
     return sorted({str(surface) for (surface,) in found} | set(SURFACES))
 
 
-def _export_table(db: DuckDBPyConnection, files: Path, name: str, kind: str, comment: str | None) -> ExportedTable:
-    columns = [ExportedColumn(*row) for row in db.execute(RELATION_COLUMNS, [name]).fetchall()]
-    readings = [_portable(column) for column in columns]
-    partitioned = {column.name for column in columns} >= _OF_AN_ITEM
-    selected = ", ".join(
-        expression for expression, column in readings if not (partitioned and column.name == "surface")
-    )
-    query = f"SELECT {selected} FROM main.{quoted(name)}"  # noqa: S608 - quoted
+def _table(relation: Sequence[Any], columns: Iterable[Sequence[Any]], files: list[Described]) -> Described:
+    """Return the description of a table or view; each column has a name, DuckDB's name of its type, and a comment."""
+    return {
+        **dict(zip(("name", "kind", "comment"), relation, strict=True)),
+        "partitioned_by": [],
+        "rows": sum(file["rows"] for file in files),
+        "bytes": sum(file["bytes"] for file in files),
+        "columns": [dict(zip(("name", "type", "comment"), column, strict=True)) for column in columns],
+        "files": files,
+    }
+
+
+def _export_table(db: DuckDBPyConnection, files: Path, relation: Sequence[Any]) -> Described:
+    name, *_ = relation
+    columns = db.execute(RELATION_COLUMNS, [name]).fetchall()
+    names = {column for column, *_ in columns}
     stem = quote(name, safe="").replace(".", "%2E")
-    if partitioned:
-        names = {column.name for column in columns}
-        order = ", ".join(quoted(name) + way for name, way in _ORDER.items() if name in names)
-        written = [
-            _copy(
-                db,
-                f"{query} WHERE surface = {literal(value)} ORDER BY {order}",
-                files,
-                f"{stem}/surface={quote(value, safe='')}/data.parquet",
-            )
-            for value in _surfaces(db, name)
-        ]
-    else:
-        written = [_copy(db, query, files, f"{stem}.parquet")]
-    return ExportedTable(
-        name=name,
-        kind=kind,
-        comment=comment,
-        partitioned_by=("surface",) if partitioned else (),
-        rows=sum(file.rows for file in written),
-        bytes=sum(file.bytes for file in written),
-        columns=tuple(column for _, column in readings),
-        files=tuple(written),
-    )
+    if not names >= _OF_AN_ITEM:
+        return _table(relation, columns, [_copy(db, f"FROM main.{quoted(name)}", files, f"{stem}.parquet")])
+    order = ", ".join(quoted(one) + way for one, way in _ORDER.items() if one in names)
+    rows = f"SELECT * EXCLUDE (surface) FROM main.{quoted(name)}"  # noqa: S608 - quoted
+    written = [
+        _copy(
+            db,
+            f"{rows} WHERE surface = {literal(value)} ORDER BY {order}",
+            files,
+            f"{stem}/surface={quote(value, safe='')}/data.parquet",
+        )
+        for value in _surfaces(db, name)
+    ]
+    # The values of these columns are in the names of folders, not in the files.
+    return _table(relation, columns, written) | {"partitioned_by": ["surface"]}
 
 
-def _copy_part(part: ListedPart, files: Path) -> ExportedFile:
+def _copy_part(part: ListedPart, files: Path) -> Described:
     path = f"{_RAW}/{part.path.name}"
     file = files / path
     file.parent.mkdir(exist_ok=True)
     shutil.copyfile(part.path, file)
     check_part(part.path, part.bytes, part.checksum, copy=file)
-    return _exported(files, path, part.rows)
+    return _file(files, path, part.rows)
 
 
-def _export_raw(parts: Sequence[ListedPart], files: Path) -> ExportedTable:
-    written = tuple(_copy_part(part, files) for part in parts)
-    return ExportedTable(
-        name=_RAW,
-        kind="raw",
-        comment="The raw store: every version of every media item exactly as it came.",
-        partitioned_by=(),
-        rows=sum(file.rows for file in written),
-        bytes=sum(file.bytes for file in written),
-        columns=tuple(ExportedColumn(name, kind, comment) for name, (kind, comment) in COLUMNS.items()),
-        files=written,
-    )
+def _export_raw(parts: Sequence[ListedPart], files: Path) -> Described:
+    comment = "The raw store: every version of every media item exactly as it came."
+    columns = [(name, *about) for name, about in COLUMNS.items()]
+    return _table((_RAW, "raw", comment), columns, [_copy_part(part, files) for part in parts])
 
 
-def _write_manifest(files: Path, export: Export) -> None:
-    document = {"format": FORMAT, "format_version": _VERSION, **asdict(export)}
-    text = json.dumps(document, indent=1, ensure_ascii=False, default=datetime.isoformat)
+def _write_manifest(files: Path, manifest: Described) -> None:
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, default=datetime.isoformat)
     with (files / MANIFEST).open("w", encoding="utf-8") as file:
         file.write(text + "\n")
         file.flush()
@@ -232,11 +171,11 @@ def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequen
         raise WarehouseUnusable(message) from error
 
 
-def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False) -> Export:
+def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False) -> Described:
     """Write every table and view of the snapshot, and a manifest, to a folder. An earlier export is replaced whole.
 
-    `with_raw` adds the parts of the raw store that the snapshot lists. The warehouse is not opened, so a sync may run
-    at the same time.
+    Return the manifest. `with_raw` adds the parts of the raw store that the snapshot lists. The warehouse is not
+    opened, so a sync may run at the same time.
 
     Raises SnapshotMissing; WarehouseUnusable when the snapshot or one of these parts cannot be read, or when the folder
     cannot be written or contains other files than an export; WarehouseBusy when another export is writing to it. The
@@ -248,12 +187,17 @@ def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False
         try:
             with replaced(folder) as (files, spill):
                 _shut(db, files, spill)
-                tables = tuple(_export_table(db, files, *relation) for relation in relations)
-                if with_raw:
-                    tables = (*tables, _export_raw(parts, files))
-                exported = Export(published_at, version, at, tables)
-                _write_manifest(files, exported)
+                tables = [_export_table(db, files, relation) for relation in relations]
+                manifest = {
+                    "format": FORMAT,
+                    "format_version": _VERSION,
+                    "published_at": published_at,
+                    "gramhouse": version,
+                    "exported_at": at,
+                    "tables": [*tables, _export_raw(parts, files)] if with_raw else tables,
+                }
+                _write_manifest(files, manifest)
         except duckdb.Error as error:
             message = f"cannot export to {folder}: {first_line(error)}. The previous export is unchanged."
             raise WarehouseUnusable(message) from error
-    return exported
+    return manifest

@@ -142,11 +142,11 @@ def export(
     written = to_path("DIR", folder)
     exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
     members = ("name", "kind", "rows", "bytes")
-    rows = [{member: getattr(table, member) for member in members} for table in exported.tables]
+    rows = [{member: table[member] for member in members} for table in exported["tables"]]
     if as_json:
-        print_json({"folder": str(folder), "published_at": exported.published_at, "tables": rows})
+        print_json({"folder": str(folder), "published_at": exported["published_at"], "tables": rows})
         return
-    size = naturalsize(sum(table.bytes for table in exported.tables))
-    published = moment(exported.published_at)
-    tables = count(len(exported.tables), "table")
+    size = naturalsize(sum(table["bytes"] for table in exported["tables"]))
+    published = moment(exported["published_at"])
+    tables = count(len(exported["tables"]), "table")
     out.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")

@@ -220,10 +220,10 @@ def test_an_export_hands_over_the_parts(snapshot: Path, path: Path, tmp_path: Pa
     exported = export(snapshot, tmp_path / "out", at=at(100), with_raw=True)
     files = sorted((tmp_path / "out" / "raw-store").iterdir())
     assert [file.read_bytes() for file in files] == [part.read_bytes() for part in parts(path)]
-    (raw,) = [table for table in exported.tables if table.kind == "raw"]
-    assert (raw.rows, len(raw.files)) == (4, 3)
+    (raw,) = [table for table in exported["tables"] if table["kind"] == "raw"]
+    assert (raw["rows"], len(raw["files"])) == (4, 3)
     result = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert result["tables"][-1]["name"] == "raw-store"
     assert not (tmp_path / "out" / "raw_media").exists()
     shutil.rmtree(tmp_path / "out")
-    assert all(table.kind != "raw" for table in export(snapshot, tmp_path / "out", at=at(100)).tables)
+    assert all(table["kind"] != "raw" for table in export(snapshot, tmp_path / "out", at=at(100))["tables"])
