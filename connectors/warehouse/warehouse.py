@@ -6,10 +6,13 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
+
+import duckdb
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.batches import read_merged
@@ -24,9 +27,7 @@ from connectors.warehouse.runs.progress import checkpoints
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.publish import publish, publish_refusal
-from connectors.warehouse.storage.checkpoint import checkpoint
-from connectors.warehouse.storage.connection import Connection, begin_session, open_sibling, writer
-from connectors.warehouse.storage.connection_worker import ConnectionWorker
+from connectors.warehouse.storage.connection import Connection, begin_session, checkpoint, explain, open_sibling, writer
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
 from models.checkpoint import Checkpoint, RunKind
@@ -60,6 +61,29 @@ def _save_published(connection: Connection, *, at: datetime) -> None:
     mark_unlisted(connection, at=at)
 
 
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """Runs functions with a connection to the file at `path`, one after the other, on a thread."""
+
+    path: Path
+    connection: Connection
+    thread: ThreadPoolExecutor
+
+    async def do(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on the worker's thread. Raises WarehouseError when DuckDB fails, and what `work` raises.
+
+        If the caller is cancelled, submitted work still runs to its end.
+        """
+
+        def run() -> T:
+            try:
+                return work(self.connection)
+            except duckdb.Error as error:
+                raise explain(self.path, error) from error
+
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
+
+
 class Warehouse:
     """The warehouse, open for writing by two threads: one lands pages, the other merges them concurrently.
 
@@ -70,8 +94,8 @@ class Warehouse:
     def __init__(
         self,
         path: Path,
-        landing: ConnectionWorker,
-        merging: ConnectionWorker,
+        landing: _Worker,
+        merging: _Worker,
         segments: Segments,
         *,
         merge_bytes: int,
@@ -294,14 +318,14 @@ async def open_warehouse(
                 opened_store(connection, activity, now=now, pause=pause, mapping=mapping)
             )
             remove_left_over(path)
-            sibling = ConnectionWorker(path, open_sibling(connection), merging)
+            sibling = _Worker(path, open_sibling(connection), merging)
             with connection.begin():
                 adopt_mapping(connection, mapping)
                 session = uuid4().hex
                 begin_session(connection, session)
                 segments = Segments(path, session, read_merged(connection).seq)
             stack.callback(segments.close)
-            worker = ConnectionWorker(path, connection, landing)
+            worker = _Worker(path, connection, landing)
             return Warehouse(path, worker, sibling, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs)
 
         try:

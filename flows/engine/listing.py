@@ -8,10 +8,9 @@ from functools import partial
 from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
 from connectors.source.errors import ApiError
 from connectors.source.retry import Send
-from connectors.warehouse.runs.account_ids import stored_statuses
 from connectors.warehouse.runs.closed_scans import closed_scans
 from connectors.warehouse.runs.forgotten import read_forgotten
-from connectors.warehouse.runs.progress import listed
+from connectors.warehouse.runs.progress import listed, stored_statuses
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.batches import ListedAccount
 from flows.engine.run import Run

@@ -15,9 +15,8 @@ from connectors.source.retry import Send
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.run_counts import of_runs
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.runs.account_ids import listed_spellings
 from connectors.warehouse.runs.closed_scans import full_scans_due
-from connectors.warehouse.runs.progress import cooldowns, seen
+from connectors.warehouse.runs.progress import cooldowns, listed_spellings, seen
 from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import read_mapping

@@ -2,9 +2,7 @@
 
 import json
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from collections import Counter
 
 from connectors.warehouse.raw.parts import live_parts, sources
 from connectors.warehouse.schema.field_registry import read_mapping
@@ -13,9 +11,6 @@ from connectors.warehouse.storage.declared import of_all_items
 from models.runs import RunWarning
 from models.schema.differences import differing_fields
 from models.schema.pointer import to_pointer
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 CODE = "items_changed_by_one_field"
 
@@ -37,13 +32,16 @@ FROM ({of_all_items("content_changed_at, first_seen_at")})
 
 _OF_ITEM = "account_id, surface, media_id, raw_landed, first_seen_at, content_changed_at"
 
-# The versions of some items: those that began in these syncs, and the one before them.
+# The versions of some items that began in these syncs, each with the one before it.
 _VERSIONS = f"""
 WITH examined AS (
     SELECT account_id, surface, media_id, raw_landed, content_changed_at FROM ({of_all_items(_OF_ITEM)})
     WHERE content_changed_at >= $now AND first_seen_at < $first
     ORDER BY hash(account_id, surface, media_id) LIMIT {_MOST_ITEMS}
 )
+SELECT
+    (SELECT count(*) FROM examined), valid_from, raw_landed,
+    lag(raw_landed) OVER (PARTITION BY account_id, surface, media_id ORDER BY valid_from) AS before
 FROM (
     SELECT account_id, surface, media_id, raw_landed, content_changed_at AS valid_from FROM examined
     UNION ALL
@@ -51,7 +49,8 @@ FROM (
     FROM ({of_all_items("account_id, surface, media_id, raw_landed, valid_from, valid_to", "_superseded")}) AS s
     SEMI JOIN examined USING (account_id, surface, media_id) WHERE valid_to >= $first
 )
-WHERE raw_landed IS NOT NULL ORDER BY valid_from
+WHERE raw_landed IS NOT NULL
+QUALIFY before IS NOT NULL AND valid_from >= $first
 """  # noqa: S608 - a constant
 
 
@@ -69,22 +68,20 @@ def one_field_changes_most(connection: Connection, run_id: str, *, accounts: int
     changed, received = found or (0, None)
     if received is None or changed < _FEWEST_ITEMS or 2 * changed <= received - accounts:
         return None
-    versions: dict[tuple[str, ...], list[tuple[datetime, int]]] = defaultdict(list)
-    for *item, landed, valid_from in connection.db.execute(_VERSIONS, times).fetchall():
-        versions[tuple(item)].append((valid_from, landed))
-    payloads = _payloads(connection, {landed for each in versions.values() for _, landed in each})
+    versions = connection.db.execute(_VERSIONS, times).fetchall()
+    payloads = _payloads(connection, {landed for _, _, *both in versions for landed in both})
     mapping = read_mapping(connection)
     alone: list[Counter[tuple[str, ...]]] = [Counter() for _ in starts]
-    for each in versions.values():
-        for (_, before), (began, after) in pairwise(each):
-            try:
-                fields = differing_fields(json.loads(payloads[before]), json.loads(payloads[after]), mapping)
-            except (KeyError, RecursionError):
-                # Forgotten by the retention, or nested too deep.
-                continue
-            if len(fields) == 1 and began >= starts[0]:
-                alone[bisect_right(starts, began) - 1].update(fields)
-    most = {keys for keys, items in alone[-1].items() if all(2 * run[keys] > len(versions) for run in alone)}
+    for _, began, after, before in versions:
+        try:
+            fields = differing_fields(json.loads(payloads[before]), json.loads(payloads[after]), mapping)
+        except (KeyError, RecursionError):
+            # Forgotten by the retention, or nested too deep.
+            continue
+        if len(fields) == 1:
+            alone[bisect_right(starts, began) - 1].update(fields)
+    examined = versions[0][0] if versions else 0
+    most = {keys for keys, items in alone[-1].items() if all(2 * run[keys] > examined for run in alone)}
     for keys in most:
         name = ".".join(keys) if not any({".", "*"} & set(key) for key in keys) else to_pointer(keys)
         return RunWarning(

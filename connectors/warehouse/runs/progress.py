@@ -78,3 +78,15 @@ def listed(connection: Connection, scan_id: str) -> list[tuple[str, str, str | N
     columns = (_of_account.account_id, _of_account.status, _of_account.listed_as, _of_account.unknown_status)
     query = select(*columns).where(_of_account.scan_id == scan_id).order_by(_of_account.account_id)
     return run(connection, query).fetchall()
+
+
+def listed_spellings(connection: Connection) -> Mapping[str, str]:
+    """Return the API's spelling of ids for which it differs from the stored one; usually there are none."""
+    query = select(_of_account.account_id, _of_account.listed_as).where(_of_account.listed_as.is_not(None))
+    return dict(run(connection, query).fetchall())
+
+
+def stored_statuses(connection: Connection, account_ids: Collection[str]) -> Mapping[str, str]:
+    """Return the last valid status of these accounts, by their ids as stored; unknown accounts are left out."""
+    query = select(_of_account.account_id, _of_account.status).where(among(_of_account.account_id, account_ids))
+    return dict(run(connection, query).fetchall())

@@ -3,31 +3,41 @@
 import logging
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.raw.listed import list_statements
 from connectors.warehouse.raw.parts import store_of
-from connectors.warehouse.snapshot.contents import snapshot_views
-from connectors.warehouse.snapshot.draft import complete
-from connectors.warehouse.snapshot.draft import write as write_draft
+from connectors.warehouse.snapshot.contents import lookups, snapshot_views
 from connectors.warehouse.snapshot.file_copy import copy_file
-from connectors.warehouse.snapshot.hiding import find_hidden
+from connectors.warehouse.snapshot.hiding import Hiding, core_tables, find_hidden, statements
 from connectors.warehouse.snapshot.ownership import PUBLISHED, Refusal, refusal
 from connectors.warehouse.snapshot.stored_views import store_views
-from connectors.warehouse.storage.checkpoint import checkpoint
-from connectors.warehouse.storage.connection import Connection, explain, warehouse_id
+from connectors.warehouse.storage.connection import (
+    Connection,
+    attach_copy,
+    attach_draft,
+    checkpoint,
+    explain,
+    value,
+    warehouse_id,
+)
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.quoting import literal, quoted
 from models.incremental import FULL_REFRESH_EVERY
 from models.runs import STALE_AFTER
+from models.views import View
 
 _log = logging.getLogger(__name__)
+
+_DRAFT = "next_snapshot"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -106,6 +116,57 @@ def _write_all(connection: Connection) -> None:
         raise WarehouseUnusable(message)
 
 
+@contextmanager
+def _opened(
+    db: DuckDBPyConnection, draft: Path, attach: Callable[[DuckDBPyConnection, Path, str], None]
+) -> Iterator[str]:
+    """Attach the draft as the current database, in a transaction that is committed if the block succeeds.
+
+    The block's statements do not name their database. Yield the name of the database that was current before.
+    """
+    database = value(db, "SELECT current_database()")
+    attach(db, draft, _DRAFT)
+    try:
+        db.execute(f"USE {_DRAFT}")
+        db.execute("BEGIN")
+        try:
+            yield database
+            db.execute("COMMIT")
+        except BaseException:
+            with suppress(duckdb.Error):
+                db.execute("ROLLBACK")
+            raise
+        db.execute(f"CHECKPOINT {_DRAFT}")
+    finally:
+        db.execute(f"USE {quoted(database)}")
+        db.execute(f"DETACH {_DRAFT}")
+
+
+def _complete(db: DuckDBPyConnection, draft: Path, published: Mapping[str, object], raw_folder: Path) -> None:
+    """Turn a copy of the warehouse file, with its views, into a snapshot. Call it outside of a transaction.
+
+    It gets tables of what the views need from the control tables, which are dropped. `published` is the row of that
+    table, by column. Raises duckdb.Error.
+    """
+    # Without parameters: for the first one in a process DuckDB imports numpy, which takes longer than the statements.
+    statements = [
+        *(f"CREATE TABLE {name} AS {select}" for name, select in lookups(published).items()),
+        *list_statements(raw_folder),
+        "DROP SCHEMA ops CASCADE",
+    ]
+    with _opened(db, draft, attach_copy):
+        db.execute(";\n".join(statements))
+
+
+def _write_hidden(
+    db: DuckDBPyConnection, draft: Path, hiding: Hiding, views: Sequence[View], published: Mapping[str, object]
+) -> None:
+    """Write a snapshot with hidden columns to a new file. Call it outside of a transaction. Raises duckdb.Error."""
+    tables = core_tables(db)
+    with _opened(db, draft, attach_draft) as warehouse:
+        db.execute(";\n".join(statements(warehouse, tables, hiding, views, published)))
+
+
 def publish(
     connection: Connection,
     snapshot: Path,
@@ -156,9 +217,9 @@ def publish(
                 discard(draft)
                 if hiding is None:
                     copy_file(connection.file.fileno(), draft)
-                    complete(db, draft, published, raw_folder)
+                    _complete(db, draft, published, raw_folder)
                 else:
-                    write_draft(db, draft, hiding, views, published)
+                    _write_hidden(db, draft, hiding, views, published)
 
             try:
                 in_enough_memory(db, write)
