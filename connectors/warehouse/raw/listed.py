@@ -2,14 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.store import RawStore, parquet
+from connectors.warehouse.raw.store import parquet, part_name
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.feed_items import feed_items
 from connectors.warehouse.storage.quoting import literal
@@ -22,25 +21,18 @@ PADDED = "padded"
 _MENTIONED = re.compile(r"\braw_media\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPart:
-    """A part of the raw store in `folder`: its number, rows, size in bytes, and checksum (None if 0.2.0 wrote it)."""
+class ListedPart(NamedTuple):
+    """A part of the raw store: its file, rows, size in bytes, and checksum (None if 0.2.0 wrote it)."""
 
-    folder: Path
-    number: int
+    path: Path
     rows: int
     bytes: int
     checksum: str | None
 
-    @property
-    def path(self) -> Path:
-        """Return the path of its file."""
-        return RawStore(self.folder).path(self.number)
 
-
-def list_statements(folder: Path) -> Iterator[str]:
-    """Yield the statements that list the parts in `folder` that are not retired, in a copy of the warehouse."""
-    yield (
+def list_statement(folder: Path) -> str:
+    """Return the statement that lists the parts in `folder` that are not retired, in a copy of the warehouse."""
+    return (
         f"CREATE TABLE {_LIST} AS SELECT {literal(str(folder))} AS folder, number, rows, bytes, checksum"  # noqa: S608
         " FROM ops.raw_parts WHERE retired_at IS NULL ORDER BY number"
     )
@@ -71,12 +63,12 @@ def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
                 " and run `gramhouse publish`."
             )
         raise WarehouseUnusable(message) from error
-    parts = [ListedPart(Path(folder), *values) for folder, *values in rows]
+    parts = [ListedPart(Path(folder) / part_name(number), *values) for folder, number, *values in rows]
     for part in parts:
         if not os.access(part.path, os.R_OK):
             why = "permission is denied" if part.path.exists() else "it does not exist"
             message = (
-                f"{part.path} of the raw store cannot be read: {why}. Fix: make {part.folder} readable here; after"
+                f"{part.path} of the raw store cannot be read: {why}. Fix: make {part.path.parent} readable here; after"
                 " `gramhouse compact`, open a new snapshot."
             )
             raise WarehouseUnusable(message)

@@ -28,15 +28,14 @@ def hold_store(connection: Connection, activity: str, *, since: str, pause: Call
         raise WarehouseUnusable(_lacking(store, parts[0]))
     with ExitStack() as held:
         try:
-            held.enter_context(lock(store.folder.with_name("lock"), activity, since=since, pause=pause))
+            with _usable(store):
+                held.enter_context(lock(store.folder.with_name("lock"), activity, since=since, pause=pause))
         except Held as other:
             message = (
                 f"the raw store {store.folder} is held by {other}, with another copy of this warehouse. Fix: wait until"
                 " it has finished, then keep only the newest copy."
             )
             raise WarehouseBusy(message) from None
-        except OSError as error:
-            raise _unusable(store, error) from error
         yield
 
 
@@ -50,14 +49,12 @@ def recover_parts(connection: Connection, *, now: datetime) -> None:
     confirm_part(connection)
     with connection.begin():
         store, parts, session = store_of(connection), all_parts(connection), session_id(connection)
-    try:
+    with _usable(store):
         if (problem := _problem(store, parts, store.sizes())) is not None:
             raise WarehouseUnusable(problem)
         # Drafts of this warehouse's last session: their rows are still in the segments or in older parts. Any other
         # draft was written with another copy of the warehouse.
         store.remove_drafts(session)
-    except OSError as error:
-        raise _unusable(store, error) from error
     remove_retired(connection, now=now)
 
 
@@ -69,23 +66,26 @@ def check_store(connection: Connection) -> Iterator[Callable[[], None]]:
     store, last = store_of(connection), last_number(connection)
     # A killed process may have committed a part that does not have its final name yet.
     draft = store.draft(last, session_id(connection))
-    try:
+    with _usable(store):
         unnamed = {last: draft} if draft.exists() else {}
         found = {**store.sizes(), **{number: path.stat().st_size for number, path in unnamed.items()}}
         if (problem := _problem(store, all_parts(connection), found)) is not None:
             raise WarehouseUnusable(problem)
-    except OSError as error:
-        raise _unusable(store, error) from error
     for part in live_parts(connection):
         path = store.path(part.number)
         yield partial(check_part, path, part.bytes, part.checksum, copy=unnamed.get(part.number))
 
 
-def _unusable(store: RawStore, error: OSError) -> WarehouseUnusable:
-    return WarehouseUnusable(
-        f"the raw store {store.folder} cannot be used: {error.strerror}."
-        " Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path."
-    )
+@contextmanager
+def _usable(store: RawStore) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        message = (
+            f"the raw store {store.folder} cannot be used: {error.strerror}."
+            " Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path."
+        )
+        raise WarehouseUnusable(message) from error
 
 
 def _lacking(store: RawStore, part: Part) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.raw.listed import list_statements
+from connectors.warehouse.raw.listed import list_statement
 from connectors.warehouse.raw.parts import store_of
 from connectors.warehouse.snapshot.contents import lookups, snapshot_views
 from connectors.warehouse.snapshot.file_copy import copy_file
@@ -151,7 +151,7 @@ def _complete(db: DuckDBPyConnection, draft: Path, published: Mapping[str, objec
     # Without parameters: for the first one in a process DuckDB imports numpy, which takes longer than the statements.
     statements = [
         *(f"CREATE TABLE {name} AS {select}" for name, select in lookups(published).items()),
-        *list_statements(raw_folder),
+        list_statement(raw_folder),
         "DROP SCHEMA ops CASCADE",
     ]
     with _opened(db, draft, attach_copy):

@@ -75,6 +75,14 @@ def _left(warehouse: Path) -> list[Segment]:
     return [_segment(warehouse, number) for number in sorted(int(text) for text in numbers if text.isdecimal())]
 
 
+@contextmanager
+def _explained(warehouse: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise explain(warehouse, error) from error
+
+
 class LeftOver:
     """The segments that a killed process left."""
 
@@ -85,30 +93,24 @@ class LeftOver:
         """
         self._warehouse = warehouse.resolve()
         self._session = session
-        try:
+        with _explained(self._warehouse):
             self._segments = _left(self._warehouse)
             for segment in self._segments:
                 _read(segment, session, _MOST_OF_A_LINE)
-        except OSError as error:
-            raise explain(self._warehouse, error) from error
 
     def __bool__(self) -> bool:
         return bool(self._segments)
 
     def frames(self) -> Iterator[Frame]:
         """Yield their frames. Raises WarehouseUnusable when a segment is damaged or cannot be read."""
-        try:
+        with _explained(self._warehouse):
             yield from _frames(self._segments, self._session, summed=True)
-        except OSError as error:
-            raise explain(self._warehouse, error) from error
 
     def delete(self) -> None:
         """Delete them; return when that is durable, so that a session can begin whose segments have the same names."""
-        try:
+        with _explained(self._warehouse):
             _drop(self._segments)
             sync(self._warehouse.parent)
-        except OSError as error:
-            raise explain(self._warehouse, error) from error
 
 
 def _drop(segments: Iterable[Segment]) -> None:
@@ -196,13 +198,12 @@ class Segments:
             self._close()
             full, self._full = self._full, []
         try:
-            yield lambda: _frames(full, self._session, summed=False)
-            _drop(full)
-        except BaseException as error:
+            with _explained(self._warehouse):
+                yield lambda: _frames(full, self._session, summed=False)
+                _drop(full)
+        except BaseException:
             with self._lock:
                 self._full = [*full, *self._full]
-            if isinstance(error, OSError):
-                raise explain(self._warehouse, error) from error
             raise
 
     def count_from(self, last: int) -> None:
