@@ -1,4 +1,5 @@
--- Finds removed items that were listed again, and records the removal that their rows lose. Writes core.events.
+-- Finds removed items that were listed again, and records the removal that their rows lose. Writes core.events; returns
+-- how many events.
 CREATE OR REPLACE TEMP TABLE returned AS
 SELECT
     r.account_id, r.surface, r.media_id, any_value(s.stored) AS stored,
@@ -12,5 +13,3 @@ SELECT
     '{resource}' AS resource, m.account_id, m.surface, m.media_id, unnest([m.run_seq, p.run_seq]) AS run_seq,
     unnest([m.removed_at, r.returned_at]) AS changed_at, unnest([m.removal, 'returned']) AS event
 FROM returned AS r JOIN {items} AS m ON m.rowid = r.stored JOIN pages AS p ON p.seq = r.returned_seq;
-
-SELECT count(*) FROM returned;

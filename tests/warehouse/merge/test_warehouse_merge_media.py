@@ -200,3 +200,8 @@ def test_a_merge_of_what_is_stored_runs_few_statements(rig: Rig) -> None:
     rig.connection = replace(rig.connection, db=cast("DuckDBPyConnection", counted))
     assert rig.scan(POSTS, "p2", 24, [{"id": "1", "caption": "one"}]) == MergeStats()
     assert counted.statements <= 45
+    # An item is removed, and listed again.
+    for hour, items in ((48, []), (72, []), (96, [{"id": "1", "caption": "one"}])):
+        counted.statements = 0
+        rig.scan(POSTS, f"p{hour}", hour, items)
+    assert counted.statements <= 45

@@ -30,7 +30,7 @@ def post(number: int, caption: str = CAPTION, **more: object) -> Item:
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[Rig]:
-    """Versions, counts, removed items, values of two types, quarantine and a backfill, all with canaries."""
+    """Versions, counts, removed items, a renamed account, two types, quarantine, a backfill, all with canaries."""
     with in_memory() as connection:
         connection.db.execute("SET force_compression = 'uncompressed'")
         fill(rig := Rig(connection))
@@ -38,6 +38,7 @@ def filled() -> Iterator[Rig]:
 
 
 def fill(rig: Rig) -> None:
+    rig.catalogue("c0", -1, [account(name=f"{NAME} before")])
     rig.catalogue("c1", 0, [account(name=NAME), account(BEN, name="ben"), account("1", name=NAME)])
     rig.scan(POSTS, "p1", 1, [post(n) for n in range(1, 9)])
     rig.scan(STORIES, "s1", 2, [post(9, text=TAGGED), {"caption": CAPTION}])
