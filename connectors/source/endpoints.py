@@ -115,7 +115,22 @@ def read_response(
     """
     correlation_id = read_correlation_id(headers)
     if status != 200:
-        raise _refusal(request.operation, status, headers, read_error(body), correlation_id, now)
+        envelope = read_error(body)
+        code = envelope.code if envelope else None
+        if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
+            correlation_id = envelope.correlation_id
+        rule = rule_for(code, status)
+        raise ApiError(
+            operation=request.operation,
+            code=one_line(code or "", 64) or _own_code(status),
+            status=status,
+            correlation_id=correlation_id,
+            retry_after=read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")),
+            disposition=rule.disposition,
+            outcome=rule.outcome,
+            message=_message(envelope) if envelope else _unenveloped(status, headers),
+            hint=rule.hint,
+        )
     try:
         page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
         return Response(request.operation, page, correlation_id)
@@ -169,31 +184,6 @@ def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
         raise ValueError(message)
     # API 8 rule 2: the cursor is sent unchanged.
     return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))
-
-
-def _refusal(
-    operation: str,
-    status: int,
-    headers: Mapping[str, str],
-    envelope: ErrorEnvelope | None,
-    correlation_id: str | None,
-    now: datetime,
-) -> ApiError:
-    rule = rule_for(envelope.code if envelope else None, status)
-    enveloped = envelope.correlation_id if envelope else None
-    if correlation_id is None and enveloped and _CORRELATION_ID.fullmatch(enveloped):
-        correlation_id = enveloped
-    return ApiError(
-        operation=operation,
-        code=(one_line(envelope.code, 64) if envelope else "") or _own_code(status),
-        status=status,
-        correlation_id=correlation_id,
-        retry_after=read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")),
-        disposition=rule.disposition,
-        outcome=rule.outcome,
-        message=_message(envelope) if envelope else _unenveloped(status, headers),
-        hint=rule.hint,
-    )
 
 
 def _own_code(status: int) -> str:
