@@ -1,6 +1,7 @@
 """Slots for scans, the stop signal, and tasks that fail together."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -9,7 +10,8 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import client_error
-from flows.engine.concurrency import RequestSlots, RunStopped, Slots, StopSignal
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from flows.engine.concurrency import RequestSlots, RunStopped, Slots, StopSignal, fail_fast_group
 from flows.pipeline import run_sync
 from tests.clocks import StillClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
@@ -18,9 +20,44 @@ from tests.simulation.loop import VirtualLoop, run_process, unwind
 pytestmark = pytest.mark.anyio
 
 
+async def _free(slots: Slots) -> int:
+    """Count the free slots by taking and returning them."""
+    taken = 0
+    with suppress(TimeoutError):
+        while True:
+            async with asyncio.timeout(0):
+                await slots.acquire()
+            taken += 1
+    for _ in range(taken):
+        slots.release()
+    return taken
+
+
 async def _settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+async def test_a_waiting_scan_releases_its_slot() -> None:
+    slots, awake = Slots(1), asyncio.Event()
+
+    async def sleeper() -> None:
+        await slots.acquire()
+        async with slots.release_slot():
+            await awake.wait()
+        slots.release()
+
+    waiting = asyncio.create_task(sleeper())
+    await _settle()
+    assert slots.released == 1
+    await slots.acquire()
+    awake.set()
+    await _settle()
+    assert not waiting.done()
+    slots.release()
+    await waiting
+    assert slots.released == 0
+    assert await _free(slots) == 1
 
 
 @pytest.mark.parametrize("waking", [False, True])
@@ -161,3 +198,18 @@ async def test_the_stop_signal_wakes_sleepers_and_keeps_the_first_error() -> Non
     with pytest.raises(RunStopped) as stopped:
         stop_signal.check()
     assert stopped.value.failure is first
+
+
+async def _fail(error: Exception) -> None:
+    await asyncio.sleep(0)
+    raise error
+
+
+async def test_of_several_errors_the_fixable_one_is_raised() -> None:
+    async def work() -> None:
+        async with fail_fast_group() as group:
+            group.create_task(_fail(ValueError("a bug")))
+            group.create_task(_fail(WarehouseUnusable("full")))
+
+    with pytest.raises(WarehouseUnusable):
+        await work()
