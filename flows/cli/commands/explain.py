@@ -184,12 +184,9 @@ def _text(event: Record) -> str:
             f"{event['surface']} {event['outcome']}, {count(event['pages'], 'page')}, {count(event['items'], 'item')}"
         )
     why = join(": ", (event.get("error_code"), event.get("detail")))
-    trace = join(", ", (event.get("run_id") and f"run {event['run_id']}", _trace(event)))
+    ids = (("run", event.get("run_id")), ("correlation id", event.get("correlation_id")))
+    trace = ", ".join(f"{name} {value}" for name, value in ids if value)
     return join("  ", (pairs, scan, event.get("status"), why, f"({trace})" if trace else ""))
-
-
-def _trace(event: Record) -> str:
-    return f"correlation id {event['correlation_id']}" if event.get("correlation_id") else ""
 
 
 def _timeline(events: Sequence[Record], *, raw: bool) -> Iterator[str]:

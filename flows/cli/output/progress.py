@@ -2,47 +2,35 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
-from rich.live import Live
-from rich.spinner import Spinner
-
-from flows.cli.output import json_log
-from flows.cli.output.terminal import DATED, err
+from flows.cli.output.terminal import dated, err
 from flows.clock import SystemClock
 from flows.reporting.pace import Pace
 from flows.reporting.progress import Progress
 
-_FRAMES = 8
-_PLAIN_EVERY = 15.0
+# Seconds between updates of the line, and between lines.
+_UPDATED, _PLAIN = 0.125, 15.0
 
 
 @contextmanager
 def watch(progress: Progress) -> Iterator[None]:
     """Show the progress of a run while the block runs."""
-    clock = SystemClock()
-    pace = Pace(clock)
-    if err.is_terminal:
-        spinner = Spinner("dots", text="")
-
-        def frame() -> Spinner:
-            spinner.update(text=pace.line(progress))
-            return spinner
-
-        with Live(get_renderable=frame, console=err, refresh_per_second=_FRAMES, transient=True):
-            yield
-        return
-    ended = threading.Event()
+    pace, ended = Pace(SystemClock()), threading.Event()
+    status = err.status(pace.line(progress)) if err.is_terminal else None
 
     def speak() -> None:
-        while not ended.wait(_PLAIN_EVERY):
-            at = "" if json_log.in_force() else f"{clock.now():{DATED}} "
-            err.print(f"{at}{pace.line(progress)}", soft_wrap=True)
+        while not ended.wait(_PLAIN if status is None else _UPDATED):
+            if status is None:
+                err.print(f"{dated()}{pace.line(progress)}", soft_wrap=True)
+            else:
+                status.update(pace.line(progress))
 
     speaker = threading.Thread(target=speak, name="progress", daemon=True)
     speaker.start()
     try:
-        yield
+        with status or nullcontext():
+            yield
     finally:
         ended.set()
         speaker.join()
