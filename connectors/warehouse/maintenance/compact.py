@@ -49,11 +49,6 @@ class Compacted:
     raw: CompactedParts
 
 
-def free_bytes(folder: Path) -> int:
-    """Return the free bytes of a folder's file system."""
-    return shutil.disk_usage(folder).free
-
-
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
@@ -78,11 +73,11 @@ def _order(schema: str, table: str, columns: set[object]) -> str:
     return "ORDER BY " + ", ".join(keys) if keys and all(key.split()[0] in columns for key in keys) else ""
 
 
-def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) -> None:
+def _need_room(db: DuckDBPyConnection, path: Path) -> None:
     ((used,),) = db.execute(
         f"SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = '{_OLD}'"  # noqa: S608
     ).fetchall()
-    if (room := free(path.parent)) < used:
+    if (room := shutil.disk_usage(path.parent).free) < used:
         message = (
             f"cannot compact {path}: a second copy needs {used / 1e6:,.1f} MB,"
             f" and {path.parent} has {room / 1e6:,.1f} MB left. {_KEPT}"
@@ -165,7 +160,7 @@ def remove_left_over(warehouse: Path) -> None:
         )
 
 
-def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
+def _rewrite(path: Path, draft: Path) -> None:
     spill = str(_beside(draft, ".tmp"))
     with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill}) as db:
         db.execute("SET enable_progress_bar = false")
@@ -174,7 +169,7 @@ def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
         if _beside(path, ".wal").exists():
             message = f"cannot compact {path}: another program has just written to it. Fix: try again. {_KEPT}"
             raise WarehouseUnusable(message)
-        _need_room(db, path, free)
+        _need_room(db, path)
         _write(db, draft)
         _verify(db, path, draft)
         _replace(path, draft)
@@ -188,7 +183,6 @@ def rewrite(
     now: datetime,
     pause: Callable[[float], None],
     raw: Path | None = None,
-    free: Callable[[Path], int] = free_bytes,
     mapping: Mapping = BUILT_IN,
 ) -> T:
     """Do `work` on the open warehouse, whose landed pages are merged, then rewrite its file compactly and sorted.
@@ -216,7 +210,7 @@ def rewrite(
             _remove_spilled(_beside(path, ".tmp"))
             _clear(draft)
             try:
-                _rewrite(path, draft, free)
+                _rewrite(path, draft)
             finally:
                 _clear(draft)
         except OSError as error:
@@ -237,7 +231,6 @@ def compact(
     pause: Callable[[float], None],
     raw: Path | None = None,
     keep_raw: timedelta | None = None,
-    free: Callable[[Path], int] = free_bytes,
     mapping: Mapping = BUILT_IN,
 ) -> Compacted:
     """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store; return the sizes.
@@ -254,5 +247,5 @@ def compact(
         before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
         return compact_parts(connection, now=now, before=before_that)
 
-    parts = rewrite(warehouse, "gramhouse compact", work, now=now, pause=pause, raw=raw, free=free, mapping=mapping)
+    parts = rewrite(warehouse, "gramhouse compact", work, now=now, pause=pause, raw=raw, mapping=mapping)
     return Compacted(before, warehouse.stat().st_size, parts)

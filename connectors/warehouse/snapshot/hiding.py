@@ -7,7 +7,7 @@ views of schema `main` are these without the columns that are left out.
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 
@@ -22,7 +22,7 @@ from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.api import Account
-from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
+from models.schema.table_schemas import TableSchema, table_schemas
 from models.tables import ITEM_TABLES, core_accounts
 from models.views import View, views
 
@@ -102,12 +102,8 @@ def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[s
     """Return the hidden columns of a table of items or children, each with whether it is hashed."""
     hidden: dict[str, bool] = {}
     for name, is_hashed in wanted.items():
-
-        def named(column: ColumnSchema, name: str = name) -> bool:
-            also = _WITH.get(name)
-            return column.name == name or (also is not None and also.fullmatch(column.name) is not None)
-
-        found = [column for column in schema.columns if named(column)]
+        also = _WITH.get(name, re.compile(re.escape(name)))
+        found = [column for column in schema.columns if column.name == name or also.fullmatch(column.name)]
         hidden |= {column.name: is_hashed and column.type == "VARCHAR" for column in found}
         paths = [path for column in found for path in column.paths] + [*lists]
         for column in schema.columns:
@@ -136,18 +132,16 @@ def _tables(schemas: Sequence[TableSchema], wanted: Mapping[str, bool]) -> dict[
     return tables
 
 
-def _salt(connection: Connection, new_salt: Callable[[], str]) -> str:
+def _salt(connection: Connection) -> str:
     """Return the warehouse's salt, which is generated once: equal values have equal hashes in all of its snapshots."""
     if (found := connection.db.execute("SELECT salt FROM ops.hide_salt").fetchone()) is not None:
         return str(found[0])
-    salt = new_salt()
-    connection.db.execute(f"INSERT INTO ops.hide_salt VALUES ({literal(salt)})")  # noqa: S608 - quoted
+    salt = token_hex(32)
+    connection.db.execute("INSERT INTO ops.hide_salt VALUES (?)", [salt])
     return salt
 
 
-def find_hidden(
-    connection: Connection, hide: Sequence[str], new_salt: Callable[[], str] = lambda: token_hex(32)
-) -> Hiding | Refusal:
+def find_hidden(connection: Connection, hide: Sequence[str]) -> Hiding | Refusal:
     """Return what the names of the setting hide, or why they cannot be hidden. Call it within a transaction.
 
     Each is a column of a snapshot's tables, followed by `:hash` if a salted hash replaces its values.
@@ -162,7 +156,7 @@ def find_hidden(
     declared = {*_OF_ACCOUNTS, *(column.column for column in mapping.columns)}
     tables = _tables(schemas, wanted)
     everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}
-    salt = _salt(connection, new_salt) if any(wanted.values()) else ""
+    salt = _salt(connection) if any(wanted.values()) else ""
     return Hiding(tuple(hide), tables, frozenset(everywhere & declared), salt)
 
 
