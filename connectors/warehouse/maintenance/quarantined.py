@@ -63,7 +63,11 @@ def import_batch(
     if not ids:
         return Imported(last, 0, 0)
     run(_SQL["identified"].format(items=f"core.{table}"), {"records": list(ids), "ids": list(ids.values())})
-    commits = [_commit(table, *row) for row in run(_TO_MERGE).fetchall()]
+    commits = []
+    for account_id, surface, run_id, page, seen_at, correlation_id, payload in run(_TO_MERGE).fetchall():
+        # The scan that received it may have ended, so the page belongs to none.
+        partition, body = Partition(table, account_id, surface), f'{{"items":[{payload}]}}'
+        commits.append(PageCommit(ReceivedPage(partition, run_id, "", page, seen_at, correlation_id, body)))
     run("DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.identified)")
     merged = read_merged(connection)
     frames = [frame(seq, commit) for seq, commit in enumerate(commits, merged.seq + 1)]
@@ -84,20 +88,3 @@ def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
         return id_in(from_json(payload), paths)
     except ValueError:
         return None
-
-
-def _commit(
-    table: str,
-    account_id: str,
-    surface: str,
-    run_id: str,
-    page: int,
-    seen_at: datetime,
-    correlation_id: str | None,
-    payload: str,
-) -> PageCommit:
-    # The scan that received it may have ended, so the page belongs to none.
-    body = f'{{"items":[{payload}]}}'
-    return PageCommit(
-        ReceivedPage(Partition(table, account_id, surface), run_id, "", page, seen_at, correlation_id, body)
-    )

@@ -93,12 +93,10 @@ def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:
 
 
 def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str:
-    absent: list[str] = []
-    several: list[str] = []
-    gone: list[str] = []
-    for name in wrong[:_MOST_NAMED]:
-        kind = absent if name not in found else several if found[name] else gone
-        kind.append(f"'{one_line(name)}'")
+    shown = {name: f"'{one_line(name)}'" for name in wrong[:_MOST_NAMED]}
+    absent = [text for name, text in shown.items() if name not in found]
+    several = [text for name, text in shown.items() if found.get(name)]
+    gone = [text for name, text in shown.items() if name in found and not found[name]]
     parts = [
         *([f"there is no account {' or '.join(absent)} in the warehouse"] if absent else ()),
         *([f"more than one account is named {' or '.join(several)}"] if several else ()),
