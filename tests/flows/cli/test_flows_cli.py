@@ -133,7 +133,7 @@ def test_a_key_in_a_file_that_others_can_read_is_warned_of(run_cli: Cli, monkeyp
     monkeypatch.delenv("GRAMHOUSE_API_KEY")
     file = Path("gramhouse.toml")
     file.write_text('api_key = "sandbox-demo-key"\n', encoding="utf-8")
-    file.chmod(0o644)
+    file.chmod(0o640)
     warning = "gramhouse.toml contains api_key and is readable by other users. Fix: chmod 600 gramhouse.toml."
     code, _, err = run_cli("sync")
     assert (code, warning in err) == (0, True)

@@ -13,8 +13,7 @@ from pydantic import SecretStr
 
 from connectors.source.network import read_network
 from flows.config.errors import SettingsError
-from flows.config.setting_sources import exposed
-from flows.config.settings import Settings, environment, load, prefect_api_url, set_by
+from flows.config.settings import Settings, environment, load, prefect_api_url
 
 SECRET = "canary-51e2"
 
@@ -414,29 +413,6 @@ def test_a_key_in_the_wrong_setting_is_not_shown(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SettingsError) as raised:
         load()
     assert SECRET not in str(raised.value)
-
-
-def test_the_source_of_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("gramhouse.toml").write_text(f'\napi_key = "{SECRET}"\n', encoding="utf-8")
-    assert set_by("api_key") == "gramhouse.toml, line 2: api_key"
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
-    assert set_by("api_key") == "GRAMHOUSE_API_KEY"
-
-
-@pytest.mark.parametrize(
-    ("content", "mode", "message"),
-    [
-        (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml contains api_key and is readable by other users."),
-        (f'api_key = "{SECRET}"', 0o600, None),
-    ],
-)
-def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode: int, message: str | None) -> None:
-    file = Path("gramhouse.toml")
-    file.write_text(content, encoding="utf-8")
-    file.chmod(mode)
-    warning = exposed()
-    assert message in warning if message and warning else warning is message
-    assert SECRET not in (warning or "")
 
 
 @pytest.mark.parametrize(
