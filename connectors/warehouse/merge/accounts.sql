@@ -14,7 +14,11 @@ SELECT
         a.first_seen_at,
         first_value(CASE WHEN i.status IS NOT NULL THEN p.received_at END IGNORE NULLS) OVER so_far
     ) AS first_seen_at,
-    a.status_since AS stored_since, a.ig_username AS stored_name,
+    a.status_since AS stored_since,
+    coalesce(
+        last_value(i.ig_username IGNORE NULLS) OVER (so_far ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        a.ig_username
+    ) AS name_before,
     if(a.removed_at IS NULL, a.status, 'removed') AS stored_status
 FROM account_items AS i
 JOIN pages AS p USING (seq)
@@ -45,13 +49,11 @@ INSERT INTO core.account_status_history (account_id, status, valid_from, valid_t
 SELECT account_id, status, valid_from, valid_to, run_seq FROM account_periods ORDER BY account_id, valid_from;
 
 INSERT INTO core.events BY NAME
-SELECT 'accounts' AS resource, account_id, run_seq, received_at AS changed_at, 'renamed' AS event, before AS ig_username
-FROM (
-    SELECT *, coalesce(lag(ig_username) OVER (PARTITION BY account_id ORDER BY seq, position), stored_name) AS before
-    FROM account_sightings
-)
-WHERE ig_username <> before
-ORDER BY account_id, seq, position;
+SELECT
+    'accounts' AS resource, account_id, run_seq, received_at AS changed_at, 'renamed' AS event,
+    name_before AS ig_username
+FROM account_sightings
+WHERE ig_username <> name_before;
 
 CREATE OR REPLACE TEMP TABLE merged_accounts AS
 WITH last AS (
