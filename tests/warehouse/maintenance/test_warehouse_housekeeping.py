@@ -85,10 +85,10 @@ def days(rig: Rig) -> list[int]:
 
 
 def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: Rig) -> None:
-    for day in range(80):
+    # The first run with the first outcome is forgotten at the end; the next ones had no outcomes of their own.
+    for day in range(82):
         seen(rig, day, OutcomeKind.COMPLETE)
-        if day > 40:
-            forget(rig, 24 * (day - 40))
+        forget(rig, 24 * (day - 80))
         thin(rig, 24 * (day - 10))
     first = days(rig)[0]
     oldest = min(int(run_id.removeprefix("day-")) for run_id in runs(rig))

@@ -83,6 +83,15 @@ def test_a_field_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig, foun
     assert rig.everything("schema_name = 'core'") == before
 
 
+def test_a_type_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, mood=5), item(2, mood="good")])
+    before = rig.everything("schema_name = 'core'")
+    less = """type = 'BIGINT', json_types = json_merge_patch(json_types, '{"text": null}')"""
+    rig.do(f"UPDATE core.fields SET {less} WHERE path = '/mood'")
+    rig.rebuild()
+    assert rig.everything("schema_name = 'core'") == before
+
+
 def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, kept=4), item(2)])
     assert rig.rows("SELECT DISTINCT metric FROM core.media_metrics") == [("like_count",)]
