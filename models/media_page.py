@@ -100,9 +100,16 @@ def _no_cursor(page: Mapping[str, bytes], inner: Mapping[str, Mapping[str, bytes
     return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
 
+def _inner(raw: bytes) -> Mapping[str, bytes]:
+    try:
+        return members(raw)
+    except Unreadable:
+        return {}
+
+
 def _located(body: bytes, paths: PagePaths) -> Located:
     page = members(body)
-    inner = {name: members(raw) for name, raw in page.items() if raw.startswith(b"{")}
+    inner = {name: _inner(raw) for name, raw in page.items() if raw.startswith(b"{")}
     cursor = _at(page, (*paths.next_cursor, "/next_cursor"))
     if cursor is None:
         nested = [found["next_cursor"] for found in inner.values() if "next_cursor" in found]

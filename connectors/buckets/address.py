@@ -36,6 +36,6 @@ def open_snapshot_bucket(url: str) -> "SnapshotBucket":
     try:
         from connectors.buckets.snapshot_bucket import SnapshotBucket  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
-        message = f"{url} needs a library that is not installed. Fix: pip install 'gramhouse[bucket]'."
+        message = f"{url} needs gramhouse's extra 'bucket'. Fix: install it as docs/bucket.md says."
         raise BucketError(message) from error
     return SnapshotBucket(url)

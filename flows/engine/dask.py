@@ -333,7 +333,8 @@ async def _connected(settings: Settings) -> AsyncIterator[Any]:
         from distributed import Client, LocalCluster  # noqa: PLC0415 - a part of an extra
         from distributed.client import AllExit  # noqa: PLC0415
     except ImportError as error:
-        message = "GRAMHOUSE_ENGINE=dask needs a library that is not installed. Fix: pip install 'gramhouse[dask]'."
+        what = "GRAMHOUSE_ENGINE=dask needs a library that is not installed"
+        message = f"{what}. Fix: install gramhouse with its extra 'dask' (docs/scale.md)."
         raise SettingsError(message) from error
     # Each has a level of its own.
     for name in ("distributed", "distributed.client", "tornado.application"):

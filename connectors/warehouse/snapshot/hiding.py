@@ -21,18 +21,19 @@ from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.api import Account
 from models.schema.table_schemas import TableSchema, table_schemas
 from models.tables import ITEM_TABLES, core_accounts
 from models.views import View, views
 
 _HASH = ":hash"
 
-# Columns of accounts that the API sends, apart from the status by which they are scanned, and those of media that
-# gramhouse derives.
-_OF_ACCOUNTS = {
-    name: type_ for name, type_ in types_of(core_accounts).items() if name in Account.model_fields and name != "status"
-}
+# Of accounts: what they are found and scanned by, and what gramhouse records itself. The API sends all other columns.
+_KEPT = """
+account_id listed_as status status_since unknown_status first_seen_at last_seen_at removed_at scan_id seen_seq run_seq
+"""
+_OF_ACCOUNTS = {name: type_ for name, type_ in types_of(core_accounts).items() if name not in _KEPT.split()}
+
+# Columns of media that gramhouse derives.
 _DERIVED = ("kind",)
 
 # Scans are planned and judged by it, so that it is also in tables without items.
