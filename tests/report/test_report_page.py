@@ -188,6 +188,17 @@ def test_removed_posts_and_stories_are_listed(snapshot: Path, tmp_path: Path) ->
         assert message[str(day)] == fates
 
 
+def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
+    html = page(snapshot).html
+    figures = re.findall(r"<figure>(.*?)</figure>", html, re.DOTALL)
+    # Charts with the same axis share one table.
+    without = [re.findall(r"<h3>(.*?)</h3>", found)[0] for found in figures if "<table>" not in found]
+    shared = ["Outcomes by run", "Requests", "Duration", "Likes gained by day", "Comments gained by day"]
+    assert without == [*shared, "Posts published by day", "How recent posts grew"]
+    for caption in ("The last 30 runs", "Engagement by day", "Best posts of the last 28 days"):
+        assert table(html, caption)
+
+
 def test_one_account_alone(snapshot: Path) -> None:
     names = [name for (name,) in answer(snapshot, "SELECT ig_username FROM accounts ORDER BY ALL")]
     chosen = answer(snapshot, "SELECT ig_username, account_id FROM posting_cadence ORDER BY posts_28d DESC LIMIT 2")
