@@ -495,7 +495,7 @@ ops_checkpoints = Table(
         "order_broken_by", VARCHAR, "Id of the first post out of order; empty if it has no id; NULL if there is none."
     ),
     _full_share(),
-    _optional("rejected", BIGINT, "Records of the scan landed so far that went to quarantine; NULL before 0.3."),
+    _optional("rejected", BIGINT, "Records of the scan landed so far that went to quarantine; NULL before 1.0."),
     schema="ops",
     comment="Progress of the last scan of each partition and run kind, as far as merged; one row each.",
 )

@@ -1,4 +1,4 @@
--- What each run found of accounts, one row for each change. Renames before version 0.3 are not known.
+-- What each run found of accounts, one row for each change. Renames before version 1.0 are not known.
 -- key, not unique: account_id, changed_at, change
 -- join: accounts by account_id
 WITH gh_period AS (
