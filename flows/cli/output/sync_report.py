@@ -37,8 +37,15 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
 
 
 def show(report: RunReport) -> None:
-    """Print a run's report."""
-    out.print(f"{_MARKS[report.state]} [bold]{report.state.value}[/] in {span(report.seconds)}")
+    """Print a run's report; only its findings if it was stopped before it landed a page."""
+    head = f"{_MARKS[report.state]} [bold]{report.state.value}[/]"
+    if report.stopped_by and not report.pages:
+        first, *others = (clean(finding.sentence()) for finding in findings(report))
+        out.print(f"{head} {first}", soft_wrap=True)
+        for line in others:
+            out.print(f"{WARN} {line}", soft_wrap=True)
+        return
+    out.print(f"{head} in {span(report.seconds)}")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()

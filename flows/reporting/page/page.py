@@ -117,6 +117,7 @@ def make(
 
     It depends only on these and the release. Raises QueryError and SettingsError as Reader does.
     """
+    surfaces = sorted(surfaces)
     reader = Reader(snapshot, accounts, surfaces=surfaces)
     midnight = reader.at.replace(hour=0, minute=0, second=0, microsecond=0)
     few_likes, posts_per_account = (0, 20) if accounts else (_FEW_LIKES, _POSTS_PER_ACCOUNT)

@@ -1,6 +1,8 @@
 """A feed that is added to models/feeds.py, with or without a table of its own, is scanned, merged and published."""
 
+import html
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -227,6 +229,22 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
         "surface,items", "comments,4", "posts,2", "stories,2"
     ]  # fmt: skip
     assert json.loads(_run(there, code, 6, "status", "--json"))["totals"]["comments"] == 3
+    assert json.loads(_run(there, code, 6, "accounts", "--json"))["accounts"][0]["comments"] == 3
+    [*_, comment] = json.loads(_run(there, code, 6, "explain", "1", "--json"))["found"]
+    events = [(each["event"], each.get("changes"), each.get("counts")) for each in comment["events"]]
+    assert events[1:3] == [("new", None, None), ("counted", None, {"likes": {"old": None, "new": 1}})]
+    assert events[-2:] == [
+        ("changed", {"text": {"old": "Nice", "new": "Very nice"}}, None),
+        ("counted", None, {"likes": {"old": 1, "new": 2}}),
+    ]
+    assert "Removed: two complete scans" in _run(there, code, 6, "explain", "2")
+    _run(there, code, 6, "report", "page.html")
+    page = html.unescape((code / "page.html").read_text(encoding="utf-8"))
+    assert "<b>5</b><span>3 comments, 1 posts, 1 stories</span>" in page
+    assert "<title>comments: 1\nposts: 1\nstories: 1</title>" in re.sub(r"<title>\w+ [\d-]+\n", "<title>", page)
+    removed = re.findall(r'gramhouse query "(FROM [^"]+ BY NAME [^"]+)"', page)[-1]
+    assert len(there.ask(removed)) == 3
+    assert page.count("<td>comments</td><td><bdi>2</bdi></td>") == 1
     fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
     assert there.ask(fresh) == [("comments", True), ("posts", True), ("stories", True)]
     for command in ("rebuild", "compact"):
