@@ -136,8 +136,21 @@ def _read(path: Path) -> str:
         return ""
 
 
+# Settings of 0.2.0, with what to do instead. The most similar name of today means something else.
+_GONE = {
+    "archive": "remove it",
+    "keep_archive": "remove it",
+    "keep_prefect": "set PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD, in seconds",
+    "keep_quarantine": "remove it; keep_runs limits the quarantine, too",
+    "prefect_database": "set PREFECT_SERVER_DATABASE_CONNECTION_URL",
+    "store": "remove it",
+}
+
+
 def no_such(name: str, known: Collection[str], prefix: str = "") -> str:
     """Return why a name is rejected, with the setting that it most likely means."""
+    if name.lower() in _GONE:
+        return f"there is no such setting any more. Fix: {_GONE[name.lower()]}."
     names = {each.lower(): prefix + each for each in known}
     if near := difflib.get_close_matches(name.lower(), names, n=1, cutoff=_SIMILAR):
         return f"unknown setting; did you mean {names[near[0]]}?"
