@@ -70,8 +70,8 @@ ESSENTIAL := $(addprefix tests/,models source sandbox buckets flows/config flows
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)
 
-long: $(VENV)/.dev $(DBT)/.made ## Slow tests.
-	$(BIN)/pytest -m long
+long: $(VENV)/.dev $(DBT)/.made ## Slow tests, `matrix` and `kills` among them.
+	$(BIN)/pytest -n auto --dist worksteal -m long
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a separate environment.
 	rm -rf dist
@@ -107,7 +107,7 @@ RUNS ?= 1000
 soak: $(VENV)/.dev ## Hundreds of runs on one warehouse: memory and files must not grow faster than its rows.
 	$(BIN)/python -m tests.soak --runs $(RUNS)
 
-proof: long simulate stateful matrix fuzz conformance kills mutants soak ## Long versions of all tests in docs/reliability.md.
+proof: long simulate stateful fuzz conformance mutants soak ## Long versions of all tests in docs/reliability.md.
 
 BENCH := $(BIN)/python -m benchmarks
 bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with plain fetching and dlt; 30 minutes.
