@@ -129,10 +129,13 @@ class SnapshotBucket:
             await obstore.put_async(self._store, key, file, chunk_size=part, max_concurrency=_PARTS_AT_ONCE)
             await obstore.put_async(self._store, self._key, pointer)
         try:
-            # Also those of failed uploads, which no pointer has named.
             files, limit = await self._files(), f"{self._name}/{_stamp(at - _RETENTION)}"
-            old = {each for each, next_one in pairwise(files) if next_one < limit}
-            await self._delete(old - {key, before.file if before else key})
+            replaced = before.file if before else ""
+            # No pointer has named them, so they replaced nothing.
+            failed_uploads = {each for each in files if _second(replaced) < _second(each) < _second(key)}
+            published = [each for each in files if each not in failed_uploads]
+            old = failed_uploads | {each for each, next_one in pairwise(published) if next_one < limit}
+            await self._delete(old - {key, replaced})
         except BucketError as error:
             # The next publication deletes them.
             _log.warning("Old snapshots were not deleted: %s", error)
@@ -244,6 +247,11 @@ class SnapshotBucket:
 def _stamp(at: datetime) -> str:
     """Return the prefix of a file's name for a time; names sort in the order of their times."""
     return f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+
+
+def _second(file: str) -> str:
+    """Return the part of a file's name that is the time of its snapshot."""
+    return file.rpartition("-")[0]
 
 
 def _nanoseconds(at: datetime) -> int:

@@ -162,6 +162,19 @@ async def test_a_file_is_kept_for_a_day_after_it_was_replaced(tmp_path: Path) ->
     assert other in store.objects
 
 
+async def test_a_killed_upload_replaces_nothing(tmp_path: Path) -> None:
+    store = MemoryBucket()
+    await _publish(store, tmp_path, b"old")
+    pointer = await _snapshot(store).pointer()
+    assert pointer is not None
+    killed = "analytics.duckdb/20260302T021500Z-killed00.duckdb"
+    store.objects[killed] = b"no pointer names it"
+    for hour in range(2):
+        await _publish(store, tmp_path, b"%d" % hour, AT + timedelta(days=3, hours=hour))
+        assert killed not in store.objects
+        assert pointer.file in store.objects
+
+
 async def test_a_download_that_is_cut_short_leaves_the_copy(tmp_path: Path) -> None:
     store = MemoryBucket()
     await _publish(store, tmp_path, b"one")
