@@ -20,6 +20,7 @@ from connectors.warehouse.runs.service import service_refusal
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseError
 from connectors.warehouse.storage.holder import holder
+from flows.cli.current import current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.setting_sources import exposed
@@ -167,7 +168,6 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
     if url is None:
         return
     from connectors.buckets.address import open_snapshot_bucket
-    from flows.cli.snapshot_download import current_snapshot
 
     bucket = open_snapshot_bucket(url)
     if settings.warehouse.exists():

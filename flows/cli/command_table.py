@@ -63,9 +63,11 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
 
 # The modules of commands that are not in one of their own.
 _MODULES = {
-    **dict.fromkeys(("accounts", "runs"), "listing"),
-    **dict.fromkeys(("query", "describe", "export"), "snapshot"),
-    **dict.fromkeys(("publish", "rebuild", "compact"), "maintenance"),
+    **dict.fromkeys(("up", "sandbox"), "serving"),
+    "backfill": "sync",
+    **dict.fromkeys(("accounts", "runs", "quarantine"), "listing"),
+    **dict.fromkeys(("query", "describe", "export", "report"), "snapshot"),
+    **dict.fromkeys(("publish", "rebuild", "compact", "forget"), "maintenance"),
 }
 
 COMMANDS: Mapping[str, Command] = {name: each for group in _GROUPS.values() for name, each in group.items()}

@@ -3,38 +3,36 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from random import SystemRandom
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
+from flows.cli.output.run import show, watch
 from flows.cli.output.terminal import DATED, clean, dated, err, out, reporting
 from flows.cli.signals import run_until_signalled
 from flows.clock import SystemClock
+from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.setting_sources import exposed
 from flows.config.settings import Settings, prefect_api_url
+from flows.engine.resources import build_request, open_resources
+from flows.engine.retrying import Retry, retried
+from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.notices import notices
 from flows.reporting.progress import Progress
+from flows.reporting.recording import recorded_start
+from flows.reporting.report import sentence, to_json
+from flows.reporting.run_report import RunReport
 from flows.reporting.words import count
 from models.runs import RunState
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
 
-    from flows.config.options import BackfillOptions, SyncOptions
-    from flows.engine.retrying import Retry
-    from flows.engine.run_request import RunRequest
-    from flows.reporting.run_report import RunReport
-
-
-def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
-    from flows.reporting.report import sentence
-
+def _log_end(lines: json_log.JsonLines, report: RunReport) -> None:
     for warning in report.warnings:
         lines.say(warning.detail, level=logging.WARNING, facts={"code": warning.code})
     facts = report.stopped_by.facts if report.stopped_by else {}
@@ -42,9 +40,7 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
     lines.say(sentence(report), level=level, facts=facts)
 
 
-async def _direct(settings: Settings, request: "RunRequest", activity: str, progress: Progress) -> "RunReport":
-    from flows.cli.output.progress import watch
-    from flows.engine.resources import open_resources
+async def _direct(settings: Settings, request: RunRequest, activity: str, progress: Progress) -> RunReport:
     from flows.pipeline import run_sync
 
     async with open_resources(settings, activity) as resources:
@@ -53,17 +49,16 @@ async def _direct(settings: Settings, request: "RunRequest", activity: str, prog
 
 
 async def _tracked(
-    options: "SyncOptions | BackfillOptions",
+    options: SyncOptions | BackfillOptions,
     command_line_only: Mapping[str, object],
     progress: Progress,
     take_signals: Callable[[], None],
-) -> "RunReport":
+) -> RunReport:
     from flows.orchestration.prefect_import import import_prefect
     from flows.orchestration.processes import PREFECT_CLIENT
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})
-    from flows.cli.output.progress import watch
     from flows.orchestration.flow_run import Caller, call_flow
 
     with watch(progress):
@@ -98,7 +93,7 @@ def _address(settings: Settings, *, tracked: bool) -> str:
 
 
 def run_command(
-    options: "SyncOptions | BackfillOptions",
+    options: SyncOptions | BackfillOptions,
     settings: Settings,
     run: RunArguments,
     *,
@@ -108,10 +103,6 @@ def run_command(
 
     `what` is the name of the command.
     """
-    from flows.engine.resources import build_request
-    from flows.engine.retrying import retried
-    from flows.reporting.recording import recorded_start
-
     activity = f"gramhouse {what}"
     api = prefect_api_url()
     with recorded_start(activity, run.chosen):
@@ -128,8 +119,8 @@ def run_command(
     attempts: list[Progress] = []
     clock = SystemClock()
 
-    def work(take_signals: Callable[[], None]) -> "Coroutine[Any, Any, RunReport]":
-        async def attempt() -> "RunReport":
+    def work(take_signals: Callable[[], None]) -> Coroutine[Any, Any, RunReport]:
+        async def attempt() -> RunReport:
             attempts.append(progress := Progress())
             if (lines := json_log.in_force()) is not None:
                 lines.progress = progress
@@ -138,7 +129,7 @@ def run_command(
                     return await _tracked(options, run.command_line_only, progress, take_signals)
                 return await _direct(settings, request, activity, progress)
 
-        def announce(report: "RunReport", retry: "Retry") -> None:
+        def announce(report: RunReport, retry: Retry) -> None:
             # The flow run has replaced the signal handlers.
             take_signals()
             at = clock.now() + timedelta(seconds=retry.seconds)
@@ -156,11 +147,7 @@ def run_command(
         _log_end(lines, report)
     with reporting():
         if run.as_json:
-            from flows.reporting.report import to_json
-
             out.out(to_json(report))
         else:
-            from flows.cli.output.sync_report import show
-
             show(report)
     raise typer.Exit(EXIT_OF[report.state])

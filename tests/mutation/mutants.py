@@ -493,7 +493,7 @@ MUTANTS = (
     ),
     Mutant(
         "the start of a run decides its estimate for ever",
-        "flows/reporting/pace.py",
+        "flows/cli/output/run.py",
         "speed_estimate_period=_WINDOW",
         "speed_estimate_period=100 * _WINDOW",
         ("tests/flows/reporting/test_flows_pace.py",),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.output.sync_report import show
+from flows.cli.output.run import show
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.engine.resources import build_request

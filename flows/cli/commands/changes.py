@@ -11,9 +11,9 @@ import typer
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.explain import pair, relations
+from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.output.terminal import clean, out, print_json
-from flows.cli.snapshot_download import current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import load

@@ -20,7 +20,7 @@ from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from flows.cli.options import to_path
-from flows.cli.output.query_table import print_table
+from flows.cli.output.query import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError

@@ -12,9 +12,9 @@ from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
+from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.output.terminal import WARN, clean, err, out, print_json
-from flows.cli.snapshot_download import current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load

@@ -11,3 +11,13 @@ FROM accounts AS a
 LEFT JOIN ({items}) AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
 WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
 GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
+
+-- name: quarantined
+SELECT q.*, a.ig_username
+FROM quarantine AS q
+LEFT JOIN accounts AS a USING (account_id)
+ORDER BY q.seen_at DESC, q.account_id, q.surface, q.page, q.position
+LIMIT ?
+
+-- name: reasons
+SELECT reason, count(*) AS records FROM quarantine GROUP BY ALL ORDER BY records DESC, reason

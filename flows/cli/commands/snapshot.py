@@ -1,7 +1,7 @@
-"""`gramhouse query`, `gramhouse describe` and `gramhouse export`: read the snapshot."""
+"""`gramhouse query`, `gramhouse describe`, `gramhouse export` and `gramhouse report`: read the snapshot."""
 
-import csv
 import sys
+import webbrowser
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -10,44 +10,20 @@ from humanize import naturalsize
 
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export as write_export
-from connectors.warehouse.snapshot.reader import Snapshot, Stream, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
-from flows.cli.options import AsJson, LogFormat, SnapshotFile, to_path
-from flows.cli.output.plain_table import print_rows
-from flows.cli.output.query_json import Document
-from flows.cli.output.query_table import print_table
-from flows.cli.output.terminal import (
-    DONE,
-    FAIL,
-    clean,
-    err,
-    failure,
-    out,
-    print_json,
-    without_control_characters,
-    write_utf8,
-)
+from flows.cli.current import current_snapshot
+from flows.cli.options import AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_rows
 from flows.cli.signals import ended_at_once
-from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
+from flows.config.options import SyncOptions, in_order, parse_options
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.reader import WEEKS
 from flows.reporting.words import count, moment
 
-
-class _Terminal:
-    """Standard output for raw rows on a terminal, without control characters."""
-
-    def write(self, text: str) -> int:
-        return sys.stdout.write(without_control_characters(text, newlines=True))
-
-
-def _print_csv(stream: Stream) -> None:
-    write_utf8()
-    writer = csv.writer(_Terminal() if sys.stdout.isatty() else sys.stdout)
-    writer.writerow(stream.columns)
-    for batch in stream.batches:
-        writer.writerows(batch)
+_MOST_WEEKS = 57
 
 
 def query(
@@ -61,6 +37,8 @@ def query(
 
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item.
     """
+    from flows.cli.output.query import Document, print_csv, print_table
+
     settings = load(snapshot=snapshot)
     text = sys.stdin.read() if sql == "-" else sql
     # Arguments may be invalid UTF-8, which DuckDB does not accept.
@@ -70,7 +48,7 @@ def query(
         document = Document() if as_json or style == "json" else None
         try:
             if document is None:
-                write = _print_csv if style == "csv" else print_table
+                write = print_csv if style == "csv" else print_table
                 write(opened.user_query(text))
             else:
                 with ended_at_once(document.stop):
@@ -150,3 +128,53 @@ def export(
     published = moment(exported["published_at"])
     tables = count(len(exported["tables"]), "table")
     out.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")
+
+
+def report(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder.",
+        ),
+    ] = None,
+    *,
+    account: Annotated[
+        list[str] | None,
+        typer.Option("--account", help="Only this account (name or id); may be repeated."),
+    ] = None,
+    surface: SurfaceNames = None,
+    weeks: Annotated[int, typer.Option(help="Number of weeks in daily charts.", min=1, max=_MOST_WEEKS)] = WEEKS,
+    show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a self-contained HTML report with charts and tables.
+
+    The page makes no requests and runs no scripts, so it can be sent by mail and archived. Creating it does not block
+    a sync.
+
+    Exit codes: 0 written, 1 the snapshot cannot be read or the page cannot be written, 2 wrong usage.
+    """
+    settings = load(snapshot=snapshot)
+    from flows.reporting.page.write import write
+
+    path = settings.report_file() if file is None else to_path("FILE", file)
+    written = write(
+        current_snapshot(settings),
+        path,
+        account or (),
+        surfaces=in_order(parse_options(SyncOptions, {"surfaces": surface or []}).surfaces),
+        weeks=weeks,
+        apart_from=settings.warehouse,
+    )
+    size = len(written.html.encode())
+    if as_json:
+        contents = {"published_at": written.published_at, "action_required": written.attention}
+        print_json({"report": str(path), "report_bytes": size, **contents, "exit_code": 0})
+    else:
+        needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
+        made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
+        out.print(f"{DONE} {clean(path)} ({naturalsize(size)}): {made}", soft_wrap=True)
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        err.print(f"{WARN} Could not start a browser. Fix: open {clean(path.resolve())} manually.", soft_wrap=True)

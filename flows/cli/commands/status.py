@@ -17,10 +17,9 @@ from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current_run import Current, current
+from flows.cli.current import Current, current, current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, out, print_json, write_utf8
-from flows.cli.snapshot_download import current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load

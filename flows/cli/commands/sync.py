@@ -1,12 +1,21 @@
-"""`gramhouse sync`: one run over everything that the API key can see."""
+"""`gramhouse sync` and `gramhouse backfill`: one run over everything that the API key can see, or selected accounts."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import typer
 
 from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
+from flows.cli.output.terminal import clean, out, print_json, print_rows
 from flows.config.errors import SettingsError
-from flows.config.options import SyncOptions, parse_options
+from flows.config.options import BackfillOptions, SyncOptions, parse_options
+from flows.reporting.exit_code import ExitCode
+from models.selection import NothingChosen
+
+Record = dict[str, Any]
+
+_SHOWN = 20
 
 
 @with_run_arguments
@@ -41,3 +50,68 @@ def sync(
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
     run_command(options, settings, run, what="sync")
+
+
+def _show(found: Sequence[Record], *, as_json: bool) -> None:
+    from flows.reporting.dry_run import described, requests
+
+    if as_json:
+        scanned, skipped = ([row for row in found if bool(row["reason"]) is given] for given in (False, True))
+        print_json({"accounts": scanned, "requests": requests(found), "skipped": skipped})
+        return
+    if found:
+        columns = {"account": "ig_username", "surfaces": "surfaces", "requests": "requests", "skipped": "reason"}
+        shown = [
+            row | {"surfaces": " and ".join(row["surfaces"]), "requests": None if row["reason"] else row["pages"]}
+            for row in found[:_SHOWN]
+        ]
+        print_rows(shown, {**columns, "cooldown until": "resume_after", "account id": "account_id"})
+    if len(found) > _SHOWN:
+        out.print(f"[dim]and {len(found) - _SHOWN:,} more[/]")
+    out.print(described(found))
+
+
+@with_run_arguments
+def backfill(
+    *,
+    account: Annotated[list[str] | None, option(BackfillOptions, "accounts", "--account", "ACCOUNT")] = None,
+    surface: SurfaceNames = None,
+    everything: Annotated[bool, option(BackfillOptions, "everything", "--all")] = False,
+    expired_since: Annotated[datetime | None, option(BackfillOptions, "expired_since", word="DATE")] = None,
+    failed: Annotated[bool, option(BackfillOptions, "failed")] = False,
+    reason: Annotated[str | None, option(BackfillOptions, "reason")] = None,
+    dry_run: Annotated[bool, option(BackfillOptions, "dry_run")] = False,
+    run: RunArguments,
+) -> None:
+    """Scan selected accounts again from the first page.
+
+    History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
+    `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.
+    """
+    settings = run.settings("backfill")
+    from flows.cli.running import run_command
+    from flows.reporting.dry_run import forecast
+
+    options = parse_options(
+        BackfillOptions,
+        {
+            **run.chosen,
+            "accounts": account or [],
+            "surfaces": surface or [],
+            "everything": everything,
+            "expired_since": expired_since,
+            "failed": failed,
+            "reason": reason,
+        },
+    )
+    selection = options.selection()
+    if dry_run:
+        _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=run.as_json)
+        return
+    try:
+        run_command(options, settings, run, what="backfill")
+    except NothingChosen as nothing:
+        if run.as_json:
+            print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})
+        else:
+            out.print(clean(nothing))

@@ -5,18 +5,20 @@ import io
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from flows.cli.output import json_log
 from flows.cli.output.streams import drop_output
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import json_value
+from flows.reporting.words import json_value, moment, span
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
 _UNLIMITED = 10**6
@@ -42,6 +44,9 @@ err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stde
 
 # The time at the beginning of a line in a log.
 DATED = "%Y-%m-%d %H:%M:%S UTC"
+
+# The columns of lists that are wrapped or truncated on a narrow terminal; --json prints all of them.
+_NARROWED = {"account id", "description", "run", "type"}
 
 DONE = "[green]✔[/]"
 WARN = "[yellow]![/]"
@@ -136,6 +141,39 @@ def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> No
         for line in lines:
             # Not wrapped, because an id that is split over two lines cannot be copied.
             out.print(line, soft_wrap=True)
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, object]],
+    columns: Mapping[str, str],
+    styles: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Print a list; `columns` are the titles of the columns and the names of their values, `styles` those of values.
+
+    Numbers and durations are on the right, times are in UTC, and None is empty.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title, name in columns.items():
+        is_number = any(isinstance(row[name], int | timedelta) for row in rows)
+        # A nested type may be wider than the terminal.
+        overflow: Literal["fold", "ellipsis"] = "fold" if title == "type" else "ellipsis"
+        table.add_column(
+            title, justify="right" if is_number else "left", no_wrap=title not in _NARROWED, overflow=overflow
+        )
+    for row in rows:
+        values = [row[name] for name in columns.values()]
+        table.add_row(*(Text(_cell(value), styles.get(str(value), "")) for value in values))
+    out.print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return moment(value)
+    if isinstance(value, timedelta):
+        return span(value.total_seconds())
+    return f"{value:,}" if isinstance(value, int) else without_control_characters("" if value is None else value)
 
 
 def agreed(question: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from connectors.warehouse.snapshot.reader import Stream
-from flows.cli.output import query_table
+from flows.cli.output.query import print_table
 from flows.cli.output.terminal import clean, out, without_control_characters
 from tests.cli_runner import Cli
 
@@ -84,6 +84,6 @@ def test_a_table_shows_whole_columns_or_one_line_for_each_field(
 ) -> None:
     monkeypatch.setattr(out, "width", width)
     batch = [("twelve chars", "first")] * rows
-    query_table.print_table(Stream(("id", "name"), ("VARCHAR", "VARCHAR"), iter([batch])))
+    print_table(Stream(("id", "name"), ("VARCHAR", "VARCHAR"), iter([batch])))
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert [line for line in dict.fromkeys(lines) if "─" not in line] == [" ".join(line.split()) for line in expected]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from flows.cli.output.sync_report import show
+from flows.cli.output.run import show
 from flows.pipeline import run_sync
 from flows.reporting.events import events
 from flows.reporting.exit_code import EXIT_OF

@@ -12,7 +12,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
 from flows.cli.commands import status
-from flows.cli.output.sync_report import show
+from flows.cli.output.run import show
 from flows.config.settings import load
 from flows.orchestration.flow_run import final_state
 from flows.pipeline import run_sync

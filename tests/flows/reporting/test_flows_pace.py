@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from flows.reporting.pace import Pace
+from flows.cli.output.run import Pace
 from flows.reporting.progress import Progress
 from tests.clocks import START, VirtualClock
 

@@ -1,16 +1,36 @@
-"""The current run according to the status file: it is not in a snapshot published before it."""
+"""What commands read: the current snapshot, which they download from a bucket, and the run that is not in it yet."""
 
+import asyncio
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.runs.status_file import Status, read_status, settled, status_path
 from connectors.warehouse.snapshot.reader import Snapshot
-from connectors.warehouse.storage.errors import StatusUnreadable
+from connectors.warehouse.storage.errors import StatusUnreadable, WarehouseUnusable
 from flows.config.settings import Settings
 from models.runs import RunState
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 _KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
+
+
+def current_snapshot(settings: Settings) -> Path:
+    """Return the snapshot's file on this machine, after downloading it if the bucket has a newer one.
+
+    On the machine of the warehouse nothing is downloaded, because its file is the latest one. Raises BucketError,
+    OSError, and WarehouseUnusable if another file is in the place of the download.
+    """
+    url, file = settings.snapshot_url(), settings.snapshot_file()
+    if url is not None and not settings.warehouse.exists():
+        from connectors.buckets.address import open_snapshot_bucket
+        from connectors.warehouse.snapshot.ownership import download_refusal
+        from connectors.warehouse.snapshot.publish import draft_of
+
+        if (refused := download_refusal(file, draft_of(file))) is not None:
+            raise WarehouseUnusable(str(refused))
+        asyncio.run(open_snapshot_bucket(url).fetch(file))
+    return file
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`gramhouse up`: runs a Prefect server with its UI, and serves the deployments with their schedules."""
+"""`gramhouse up` and `gramhouse sandbox`: the scheduled runs with a Prefect server, and API v1, until Ctrl-C."""
 
 import asyncio
 import signal
@@ -14,8 +14,9 @@ from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.options import LogFormat
 from flows.cli.output.json_log import in_force
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import Settings, load, prefect_api_url
+from flows.config.settings import Settings, check_variables, load, prefect_api_url
 from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
@@ -31,6 +32,12 @@ from flows.reporting.schedules import fires, gap_warning
 
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment
+
+
+_HOUR = 3600
+_DAY = 24 * _HOUR
+# The time of day at which each simulated day begins, so that a nightly sync sees the day's items.
+_BEGINS = 2
 
 
 def _greet(settings: Settings, api: str | None, served: "Sequence[RunnerDeployment]", notes: Sequence[str]) -> None:
@@ -128,3 +135,46 @@ def up(
     except ProcessError as error:
         err.print(f"{FAIL} {clean(error)}")
         raise typer.Exit(ExitCode.FAILED) from None
+
+
+def sandbox(
+    *,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 selects a free port.", min=0, max=65535)] = 8787,
+    accounts: Annotated[int, typer.Option(help="Number of accounts on the first day.", min=0, max=1_000_000)] = 40,
+    posts: Annotated[int, typer.Option(help="Posts per account, on average.", min=0, max=5_000_000)] = 60,
+    stories: Annotated[int, typer.Option(help="Stories per account and day, on average.", min=0, max=100)] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 7,
+    day: Annotated[
+        int,
+        typer.Option(help="Simulated day to start at, which is today; the data changes every day.", min=0, max=10_000),
+    ] = 0,
+) -> None:
+    """Serve API v1 on this machine with generated data.
+
+    The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
+
+    Days, keys, rate limits and faults can be changed while it runs: see docs/sandbox.md.
+    """
+    check_variables()
+    from connectors.sandbox.http.app import Sandbox
+    from connectors.sandbox.http.keys import DEMO_KEY
+    from connectors.sandbox.http.serve import serve
+    from connectors.sandbox.settings import SandboxSettings
+
+    now = int(SystemClock().now().timestamp())
+    first_day = now - (now - _BEGINS * _HOUR) % _DAY - day * _DAY
+    settings = SandboxSettings(seed=seed, accounts=accounts, posts=posts, stories=stories, day=day, first_day=first_day)
+
+    def ready(url: str) -> None:
+        out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
+        err.print(
+            "[dim]Serving API v1; stop with Ctrl-C. In another terminal, run the line above, then `gramhouse sync`.[/]"
+        )
+
+    try:
+        serve(Sandbox(settings), port=port, on_ready=ready)
+    except OSError as error:
+        message = (
+            f"cannot listen on port {port}: {clean(error.strerror or error)}. Fix: choose another port with --port."
+        )
+        raise SettingsError(message) from None

@@ -1,0 +1,140 @@
+"""A run on the terminal: its progress, with an estimate of the remaining time, and its report."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
+from typing import Final
+
+from humanize import naturalsize
+from rich.progress import Progress as RichProgress
+from rich.table import Table
+
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, dated, err, out
+from flows.clock import SystemClock
+from flows.reporting.findings import Severity, findings
+from flows.reporting.progress import Progress
+from flows.reporting.report import landed, outcomes
+from flows.reporting.run_report import RunReport
+from flows.reporting.words import changes, count, moment, per_second, span
+from models.clock import Clock
+from models.runs import RunState
+
+# Seconds between updates of the line on a terminal, and between lines elsewhere.
+_UPDATED, _PLAIN = 0.125, 15.0
+
+# The rate is measured over this many seconds: long enough for a stable rate, short enough to follow changes.
+_WINDOW: Final = 60.0
+
+# Estimates below this many seconds are shown as "less than".
+_LEAST: Final = 10
+
+_MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
+_STYLES = {Severity.ACTION: "bold", Severity.WARNING: "yellow", Severity.INFORMATION: "dim"}
+
+
+class Pace:
+    """Describes a run that begins now, and estimates its remaining time. `line` must be called every few seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._accounts = RichProgress(speed_estimate_period=_WINDOW, get_time=clock.monotonic)
+        self._task = self._accounts.add_task("accounts", total=None)
+
+    def seconds_left(self, progress: Progress) -> float | None:
+        """Return the estimated remaining seconds, or None if there is no estimate yet."""
+        self._accounts.update(self._task, completed=progress.accounts_done, total=progress.accounts)
+        [accounts] = self._accounts.tasks
+        return accounts.time_remaining if progress.catalogue_complete else None
+
+    def line(self, progress: Progress) -> str:
+        """Return the progress, the time that has passed, and the outlook, as text."""
+        return " · ".join(self.parts(progress, self.seconds_left(progress)))
+
+    def parts(self, progress: Progress, seconds_left: float | None) -> Iterator[str]:
+        """Yield the counts, a limit of the service, the end of active cooldowns, and the remaining time, if any."""
+        now, more = self._clock.now(), "" if progress.catalogue_complete else "+"
+        yield f"{progress.accounts_done:,} of {progress.accounts:,}{more} accounts"
+        yield f"{progress.pages:,} pages"
+        yield f"{progress.items:,} records"
+        if progress.waiting:
+            yield f"{progress.waiting:,} waiting"
+        if progress.retries:
+            yield f"{progress.retries:,} retried"
+        yield f"{self._clock.monotonic() - self._began:,.0f} s"
+        if progress.allowed is not None:
+            yield f"the service allows {per_second(progress.allowed)}; pace kept"
+        # A copy, because the run updates them in another thread.
+        cooldowns = [until for until in list(progress.cooldowns.values()) if until > now]
+        if cooldowns:
+            the_last = ", the last" if len(cooldowns) > 1 else ""
+            yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {moment(max(cooldowns), seconds=True)} UTC"
+            if progress.waiting and seconds_left is not None:
+                seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
+        if seconds_left is not None:
+            yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"
+            next_run = progress.next_run
+            if progress.allowed is not None and next_run and next_run < now + timedelta(seconds=seconds_left):
+                yield f"longer than its schedule allows: the next run is due at {moment(next_run)} UTC"
+
+
+@contextmanager
+def watch(progress: Progress) -> Iterator[None]:
+    """Show the progress of a run while the block runs: in one line on a terminal, elsewhere a line every 15 seconds."""
+    pace, ended = Pace(SystemClock()), threading.Event()
+    status = err.status(pace.line(progress)) if err.is_terminal else None
+
+    def speak() -> None:
+        while not ended.wait(_PLAIN if status is None else _UPDATED):
+            if status is None:
+                err.print(f"{dated()}{pace.line(progress)}", soft_wrap=True)
+            else:
+                status.update(pace.line(progress))
+
+    speaker = threading.Thread(target=speak, name="progress", daemon=True)
+    speaker.start()
+    try:
+        with status or nullcontext():
+            yield
+    finally:
+        ended.set()
+        speaker.join()
+
+
+def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
+    for finding in findings(report):
+        yield f"[{_STYLES[finding.severity]}]{finding.severity}[/]", clean(finding.sentence())
+    for run in report.resumed:
+        yield "earlier", f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}): {landed(run)}"
+    if report.accounts:
+        yield "listed" if report.kind == "sync" else "chosen", count(report.accounts, "account")
+    if report.state is not RunState.COMPLETE:
+        yield "scans", outcomes(report)
+    if report.pages:
+        yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
+        yield "media", changes(report.media)
+    if report.requests:
+        yield "requests", f"{report.requests:,}"
+    size = "unchanged" if report.snapshot_bytes is None else naturalsize(report.snapshot_bytes)
+    yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({size})"
+    if report.report:
+        yield "report", clean(report.report)
+
+
+def show(report: RunReport) -> None:
+    """Print a run's report; only its findings if it was stopped before it landed a page."""
+    head = f"{_MARKS[report.state]} [bold]{report.state.value}[/]"
+    if report.stopped_by and not report.pages:
+        first, *others = (clean(finding.sentence()) for finding in findings(report))
+        out.print(f"{head} {first}", soft_wrap=True)
+        for line in others:
+            out.print(f"{WARN} {line}", soft_wrap=True)
+        return
+    out.print(f"{head} in {span(report.seconds)}")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for name, result in _rows(report):
+        grid.add_row(name, result)
+    out.print(grid)
