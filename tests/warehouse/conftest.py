@@ -21,5 +21,11 @@ def rig(opened_rig: Connection) -> Rig:
 
 
 @pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """Where a test publishes."""
+    return tmp_path / "out" / "analytics.duckdb"
+
+
+@pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "warehouse.duckdb"

@@ -3,13 +3,15 @@
 import json
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import pytest
 
 from connectors.warehouse.ingest.landing.frames import as_bytes, frame, frames_of
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
@@ -17,12 +19,17 @@ from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.declared import create_table
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
 from models.partition import CATALOGUE, Partition, media
-from models.schema.mapping import Mapping
+from models.runs import Outcome, OutcomeKind, RunState
+from models.schema import mapping as mappings
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import METADATA, core_children, core_media, core_superseded, ops_warehouse
 
@@ -34,6 +41,8 @@ STORIES = media(ANNA, "stories")
 
 Row = tuple[Any, ...]
 Item = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def at(hours: float) -> datetime:
@@ -146,12 +155,40 @@ class Rig:
         for item in items:
             self.scan(POSTS, f"day {self.seq}", 24 * self.seq, [{"id": "1", **item}])
 
-    def rebuild(self, mapping: Mapping = BUILT_IN) -> None:
-        with self.connection.begin():
-            rebuild_stored(self.connection, mapping)
+    def rebuild(self, mapping: mappings.Mapping = BUILT_IN) -> None:
+        self.call(rebuild_stored, mapping)
+
+    def publish(self, snapshot: Path, hour: float = 500, **more: Any) -> int:  # noqa: ANN401 - as publish has them
+        return publish(self.connection, snapshot, at=at(hour), version="1", **more)
+
+    def run(
+        self,
+        run_id: str,
+        hour: float,
+        outcomes: Mapping[Partition, OutcomeKind] | None = None,
+        *,
+        state: RunState | None = RunState.COMPLETE,
+        kind: str = "sync",
+        selection: str | None = None,
+        published: bool = True,
+    ) -> None:
+        """Record a run of one hour with these outcomes; one without a state is still running."""
+        more: dict[str, Any] = {"within": timedelta(hours=12), "version": "1", "selection": selection}
+        self.call(ledger.begin, run_id, kind, now=at(hour), **more)
+        ended = (Outcome(of, run_id, how, at(hour), at(hour + 1)) for of, how in (outcomes or {}).items())
+        self.record(PageCommit(outcomes=tuple(ended)))
+        if state is not None:
+            self.call(ledger.end, run_id, state, now=at(hour + 1))
+        if published:
+            self.call(ledger.mark_published, now=at(hour + 1))
 
     def catalogue(self, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> MergeStats:
         return self.scan(CATALOGUE, scan_id, hour, *pages, last=last)
+
+    def call(self, function: Callable[Concatenate[Connection, P], T], *given: P.args, **named: P.kwargs) -> T:
+        """Call a function with the connection, in a transaction."""
+        with self.connection.begin():
+            return function(self.connection, *given, **named)
 
     def rows(self, query: str) -> list[Row]:
         with self.connection.begin():
@@ -180,6 +217,20 @@ class Rig:
     def do(self, statement: str) -> None:
         with self.connection.begin():
             self.connection.db.execute(statement)
+
+
+def ask(snapshot: Path, query: str, **how: bool) -> list[Row]:
+    """Query a snapshot."""
+    with open_snapshot(snapshot, **how) as opened:
+        return opened.query(query).rows
+
+
+def refusal(work: Callable[[], object], kind: type[Exception] = WarehouseUnusable) -> str:
+    """Return the message, of one line, with which work is refused."""
+    with pytest.raises(kind) as raised:
+        work()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
 
 
 def unpack(folder: Path) -> Path:

@@ -22,7 +22,7 @@ from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.warehouse import open_warehouse
-from tests.warehouse.rig import T0, Row
+from tests.warehouse.rig import T0, Row, refusal
 
 ROOT = Path(__file__).parents[3]
 
@@ -77,9 +77,10 @@ COLUMNS = (
 )
 
 
-@pytest.fixture
-def full(path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with discovered columns and tables, a user's view, the views of the snapshot, and much free space."""
+    path = tmp_path_factory.mktemp("made") / "warehouse.duckdb"
     with connect(path) as connection:
         connection.db.execute("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
     with connect(path) as connection, connection.begin():
@@ -101,6 +102,12 @@ def full(path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def full(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, for one test."""
+    return shutil.copytree(made.parent, tmp_path / "full") / made.name
+
+
 def run(path: Path, **more: Any) -> Compacted:  # noqa: ANN401 - what a test changes
     return compact(path, now=T0, pause=lambda _: None, **more)
 
@@ -118,12 +125,9 @@ def everything(path: Path) -> dict[str, list[Row]]:
 def refused(path: Path, kind: type[Exception] = WarehouseUnusable, **more: Any) -> str:  # noqa: ANN401
     """Return the error message; assert that the file is unchanged and no other file remains."""
     before = path.read_bytes(), path.stat().st_ino
-    with pytest.raises(kind) as raised:
-        run(path, **more)
+    message = refusal(lambda: run(path, **more), kind)
     assert (path.read_bytes(), path.stat().st_ino) == before
     assert {beside.name for beside in path.parent.iterdir()} - {"raw"} == {path.name, path.name + ".lock"}
-    message = str(raised.value)
-    assert "\n" not in message
     return message
 
 
@@ -180,16 +184,10 @@ def test_too_little_disk_space_is_reported_beforehand(full: Path, monkeypatch: p
     assert run(full).after > 0
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        'COMMENT ON COLUMN core.media."order" IS NULL',
-    ],
-)
-def test_a_copy_that_is_not_the_same_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+def test_a_copy_that_is_not_the_same_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(_: object, draft: Path) -> None:
         with duckdb.connect(str(draft)) as db:
-            db.execute(change)
+            db.execute('COMMENT ON COLUMN core.media."order" IS NULL')
 
     meanwhile(monkeypatch, "_write", spoil)
     assert "the copy differs from the original" in refused(full)

@@ -1,48 +1,19 @@
 """Housekeeping removes old rows and files, but none that are still needed."""
 
-from datetime import timedelta
 from pathlib import Path
 
 from connectors.warehouse.maintenance.housekeeping import delete_repeated_outcomes, delete_runs
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.snapshot.reader import open_snapshot
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState, RunWarning
-from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Rig, Row, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Rig, Row, account, ask, at
 
-ENDED = RunState.COMPLETE
-CUT = RunState.INTERRUPTED
-
-
-def run(
-    rig: Rig,
-    run_id: str,
-    hour: float,
-    *partitions: Partition,
-    state: RunState | None = ENDED,
-    kind: str = "sync",
-    selection: str | None = None,
-    published: bool = True,
-) -> None:
-    """A run of one hour with outcomes of these partitions; one without a state is still running."""
-    with rig.connection.begin():
-        message = {"within": timedelta(hours=12), "version": "1", "selection": selection}
-        ledger.begin(rig.connection, run_id, kind, now=at(hour), **message)  # type: ignore[arg-type]
-    rig.record(
-        PageCommit(outcomes=tuple(Outcome(p, run_id, OutcomeKind.COMPLETE, at(hour), at(hour + 1)) for p in partitions))
-    )
-    with rig.connection.begin():
-        if state is not None:
-            ledger.end(rig.connection, run_id, state, now=at(hour + 1))
-        if published:
-            ledger.mark_published(rig.connection, now=at(hour + 1))
+CUT, GOOD = RunState.INTERRUPTED, OutcomeKind.COMPLETE
 
 
 def forget(rig: Rig, hour: float) -> int:
-    with rig.connection.begin():
-        return delete_runs(rig.connection, before=at(hour))
+    return rig.call(delete_runs, before=at(hour))
 
 
 def runs(rig: Rig) -> list[str]:
@@ -55,9 +26,8 @@ def outcomes(rig: Rig) -> list[Row]:
 
 def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None:
     for day in range(4):
-        run(rig, f"day-{day}", 24 * day, POSTS, STORIES, CATALOGUE)
-        with rig.connection.begin():
-            ledger.warn(rig.connection, f"day-{day}", RunWarning("a", 1, "One."))
+        rig.run(f"day-{day}", 24 * day, dict.fromkeys((POSTS, STORIES, CATALOGUE), GOOD))
+        rig.call(ledger.warn, f"day-{day}", RunWarning("a", 1, "One."))
     assert forget(rig, 48) == 2
     assert rig.rows("SELECT run_id FROM core.run_warnings ORDER BY run_id") == [("day-2",), ("day-3",)]
     assert runs(rig) == ["day-2", "day-3"]
@@ -68,13 +38,12 @@ def test_old_runs_are_deleted_with_their_outcomes_and_warnings(rig: Rig) -> None
 
 
 def thin(rig: Rig, hour: float, runs_in_full: int = 0) -> None:
-    with rig.connection.begin():
-        delete_repeated_outcomes(rig.connection, before=at(hour), runs_in_full=runs_in_full)
+    rig.call(delete_repeated_outcomes, before=at(hour), runs_in_full=runs_in_full)
 
 
 def seen(rig: Rig, day: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
     """A run with one outcome."""
-    run(rig, f"day-{day}", 24 * day)
+    rig.run(f"day-{day}", 24 * day)
     outcome = Outcome(partition, f"day-{day}", kind, at(24 * day), at(24 * day + 1), error_code=code)
     rig.record(PageCommit(outcomes=(outcome,)))
 
@@ -86,8 +55,8 @@ def days(rig: Rig) -> list[int]:
 
 def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: Rig) -> None:
     # The first run with the first outcome is forgotten at the end; the next ones had no outcomes of their own.
-    for day in range(82):
-        seen(rig, day, OutcomeKind.COMPLETE)
+    for day in range(0, 82, 3):
+        seen(rig, day, GOOD)
         forget(rig, 24 * (day - 80))
         thin(rig, 24 * (day - 10))
     first = days(rig)[0]
@@ -98,24 +67,24 @@ def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: R
 
 
 def test_of_successful_outcomes_the_first_of_each_kind_and_the_last_are_kept(rig: Rig) -> None:
-    good, failed = OutcomeKind.COMPLETE, OutcomeKind.FAILED
-    kinds = [good, OutcomeKind.RECENT, good, failed, failed, good, good, OutcomeKind.SKIPPED, OutcomeKind.SKIPPED, good]
-    for day, kind in enumerate([*kinds, good, good]):
-        seen(rig, day, kind, "token_expired" if kind is OutcomeKind.SKIPPED else None)
+    failed, skipped = OutcomeKind.FAILED, OutcomeKind.SKIPPED
+    kinds = [GOOD, OutcomeKind.RECENT, GOOD, failed, failed, GOOD, GOOD, skipped, skipped, GOOD, GOOD, GOOD]
+    for day, kind in enumerate(kinds):
+        seen(rig, day, kind, "token_expired" if kind is skipped else None)
     # Failures are kept, repeated or not.
     for _ in range(2):
         thin(rig, 9999)
         assert days(rig) == [0, 3, 4, 5, 7, 9, 11]
     assert len(runs(rig)) == 12
     # After the next one, the previous last one is no longer needed.
-    seen(rig, 12, good)
+    seen(rig, 12, GOOD)
     thin(rig, 9999)
     assert days(rig) == [0, 3, 4, 5, 7, 9, 12]
 
 
 def test_the_outcomes_of_the_last_runs_and_days_all_stay(rig: Rig) -> None:
     for day in range(8):
-        seen(rig, day, OutcomeKind.COMPLETE)
+        seen(rig, day, GOOD)
     thin(rig, 9999, runs_in_full=8)
     thin(rig, 24, runs_in_full=0)
     assert days(rig) == [*range(8)]
@@ -127,63 +96,59 @@ def test_the_outcomes_of_the_last_runs_and_days_all_stay(rig: Rig) -> None:
 
 def test_each_partition_has_outcomes_of_its_own(rig: Rig) -> None:
     for day, partition in enumerate([POSTS, STORIES, POSTS, STORIES, media(BEN, "posts"), CATALOGUE, POSTS]):
-        seen(rig, day, OutcomeKind.COMPLETE, partition=partition)
+        seen(rig, day, GOOD, partition=partition)
     thin(rig, 9999)
     assert days(rig) == [0, 1, 3, 4, 5, 6]
 
 
 def test_the_last_run_that_ended_of_each_kind_and_selection_stays(rig: Rig) -> None:
-    run(rig, "old", 0, POSTS)
-    run(rig, "nightly", 1, POSTS, state=RunState.PARTIAL)
-    run(rig, "stories", 2, POSTS, selection="stories")
-    run(rig, "again", 3, POSTS, selection="stories", state=RunState.FAILED)
-    run(rig, "anna", 4, POSTS, kind="backfill", selection="anna: posts")
-    run(rig, "ben", 5, POSTS, kind="backfill", selection="ben: posts")
+    rig.run("old", 0, {POSTS: GOOD})
+    rig.run("nightly", 1, {POSTS: GOOD}, state=RunState.PARTIAL)
+    rig.run("stories", 2, {POSTS: GOOD}, selection="stories")
+    rig.run("again", 3, {POSTS: GOOD}, selection="stories", state=RunState.FAILED)
+    rig.run("anna", 4, {POSTS: GOOD}, kind="backfill", selection="anna: posts")
+    rig.run("ben", 5, {POSTS: GOOD}, kind="backfill", selection="ben: posts")
     assert forget(rig, 9999) == 2
     assert runs(rig) == ["nightly", "again", "anna", "ben"]
 
 
 def test_running_and_resumable_runs_are_kept(rig: Rig) -> None:
-    run(rig, "lost", 0, POSTS, state=CUT)
-    run(rig, "well", 1, POSTS)
-    run(rig, "cut", 2, POSTS, state=CUT, published=False)
-    run(rig, "cut again", 3, POSTS, state=CUT, published=False)
+    rig.run("lost", 0, {POSTS: GOOD}, state=CUT)
+    rig.run("well", 1, {POSTS: GOOD})
+    rig.run("cut", 2, {POSTS: GOOD}, state=CUT, published=False)
+    rig.run("cut again", 3, {POSTS: GOOD}, state=CUT, published=False)
     assert rig.value("SELECT resumes FROM core.runs WHERE run_id = 'cut again'") == "cut"
     assert forget(rig, 9999) == 1
     assert runs(rig) == ["well", "cut", "cut again"]
-    run(rig, "under way", 4, POSTS, state=None, published=False)
+    rig.run("under way", 4, {POSTS: GOOD}, state=None, published=False)
     assert forget(rig, 9999) == 0
     assert runs(rig) == ["well", "cut", "cut again", "under way"]
-    with rig.connection.begin():
-        ledger.end(rig.connection, "under way", ENDED, now=at(5))
+    rig.call(ledger.end, "under way", RunState.COMPLETE, now=at(5))
     assert forget(rig, 9999) == 1
     assert runs(rig) == ["cut", "cut again", "under way"], "its snapshot never came into place"
-    with rig.connection.begin():
-        ledger.mark_published(rig.connection, now=at(5))
+    rig.call(ledger.mark_published, now=at(5))
     assert forget(rig, 9999) == 2
     assert runs(rig) == ["under way"]
 
 
-def test_analysts_see_the_same_of_each_partition_as_before(rig: Rig, tmp_path: Path) -> None:
+def test_analysts_see_the_same_of_each_partition_as_before(rig: Rig, snapshot: Path) -> None:
+    def freshness() -> list[Row]:
+        rig.publish(snapshot, 99)
+        shown = "outcome, * EXCLUDE (outcome, stale_for, age_seconds, is_stale)"
+        return ask(snapshot, f"SELECT {shown} FROM freshness ORDER BY ALL")
+
     rig.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
     ben = media(BEN, "posts")
-    run(rig, "first", 1, POSTS, STORIES, ben)
-    run(rig, "second", 24, POSTS, ben)
-    run(rig, "third", 48, POSTS)
-    message = freshness(rig, tmp_path)
+    rig.run("first", 1, dict.fromkeys((POSTS, STORIES, ben), GOOD))
+    rig.run("second", 24, {POSTS: GOOD, ben: GOOD})
+    rig.run("third", 48, {POSTS: GOOD})
+    message = freshness()
     assert [outcome for outcome, *_ in message].count(None) == 1
     assert len(message) == 4
     assert forget(rig, 9999) == 0
     assert runs(rig) == ["first", "second", "third"]
     assert outcomes(rig) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
-    assert freshness(rig, tmp_path) == message
-    run(rig, "fourth", 72, POSTS, STORIES)
+    assert freshness() == message
+    rig.run("fourth", 72, {POSTS: GOOD, STORIES: GOOD})
     assert forget(rig, 9999) == 2
     assert runs(rig) == ["second", "fourth"]
-
-
-def freshness(rig: Rig, folder: Path) -> list[Row]:
-    publish(rig.connection, folder / "s.duckdb", at=at(99), version="1")
-    with open_snapshot(folder / "s.duckdb") as snapshot:
-        shown = "outcome, * EXCLUDE (outcome, stale_for, age_seconds, is_stale)"
-        return snapshot.query(f"SELECT {shown} FROM freshness ORDER BY ALL").rows

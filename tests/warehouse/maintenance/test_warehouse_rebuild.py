@@ -74,10 +74,8 @@ def test_a_field_that_the_registry_lacks_is_found_in_the_payloads(rig: Rig, foun
     if found_in == "version":
         rig.scan(POSTS, "r", 48, [item(1), item(2)])
     before = rig.everything("schema_name = 'core'")
-    with rig.connection.begin():
-        resource = "media_children" if found_in == "child" else "media"
-        forget = f"DELETE FROM core.fields WHERE resource = '{resource}' AND path = '/frame'"
-        assert rig.connection.db.execute(forget).fetchall() == [(1,)]
+    resource = "media_children" if found_in == "child" else "media"
+    assert rig.rows(f"DELETE FROM core.fields WHERE resource = '{resource}' AND path = '/frame'") == [(1,)]
     assert rig.everything("schema_name = 'core'") != before
     rig.rebuild()
     assert rig.everything("schema_name = 'core'") == before
@@ -128,16 +126,13 @@ def test_fields_found_in_one_batch_are_kept_while_others_are_decoded(rig: Rig) -
 
 
 def test_a_filled_one_keeps_its_mapping_until_it_is_rebuilt(rig: Rig) -> None:
-    with rig.connection.begin():
-        assert adopt_mapping(rig.connection, BUILT_IN)
+    assert rig.call(adopt_mapping, BUILT_IN)
     rig.scan(POSTS, "p", 0, [item()])
-    with rig.connection.begin():
-        assert adopt_mapping(rig.connection, BUILT_IN)
-        assert not adopt_mapping(rig.connection, TITLE)
-        assert read_mapping(rig.connection) == BUILT_IN
+    assert rig.call(adopt_mapping, BUILT_IN)
+    assert not rig.call(adopt_mapping, TITLE)
+    assert rig.call(read_mapping) == BUILT_IN
     rig.rebuild(TITLE)
-    with rig.connection.begin():
-        assert adopt_mapping(rig.connection, TITLE)
+    assert rig.call(adopt_mapping, TITLE)
 
 
 def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,8 +52,7 @@ def missing(rig: Rig) -> int:
 
 
 def warnings(rig: Rig, run_id: str = "run-1") -> tuple[RunWarning, ...]:
-    with rig.connection.begin():
-        return ledger.warnings(rig.connection, run_id)
+    return rig.call(ledger.warnings, run_id)
 
 
 def test_a_catalogue_twelve_hours_later_confirms_accounts_missing_in_both(rig: Rig) -> None:
@@ -105,12 +104,10 @@ def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig:
 @pytest.mark.parametrize(("left", "makes_partial"), [(59, False), (54, False), (53, True), (1, True)])
 def test_the_warning_has_both_numbers_and_the_fix(rig: Rig, left: int, *, makes_partial: bool) -> None:
     """More than a tenth of the accounts make the run partial."""
-    with rig.connection.begin():
-        assert missing_accounts(rig.connection) is None
+    assert rig.call(missing_accounts) is None
     listed(rig, 0, range(60))
     listed(rig, 24, range(left))
-    with rig.connection.begin():
-        message = missing_accounts(rig.connection)
+    message = rig.call(missing_accounts)
     assert message is not None
     count = 60 - left
     assert (message.code, message.count, message.makes_partial) == ("accounts_missing", count, makes_partial)
@@ -126,8 +123,7 @@ def test_an_unfinished_catalogue_that_lists_accounts_is_not_empty(rig: Rig) -> N
     listed(rig, 0, range(2))
     listed(rig, 24, [])
     rig.catalogue("broken off", 25, accounts(0), last=False)
-    with rig.connection.begin():
-        assert missing_accounts(rig.connection) is None
+    assert rig.call(missing_accounts) is None
 
 
 def history(rig: Rig, number: int) -> list[Row]:

@@ -124,8 +124,7 @@ def test_a_field_that_differs_in_every_response_is_no_change_and_its_newest_valu
     rig.scan(POSTS, "zero", 0, [{"id": "9", **varies(1), **varies(2)}])
     more: dict[str, Any] = {name: (*getattr(BUILT_IN, name), *values) for name, values in settings.items()}
     mapping = replace(BUILT_IN, **{"ignore": IGNORE, **more})
-    with rig.connection.begin():
-        assert adopt_mapping(rig.connection, mapping)
+    assert rig.call(adopt_mapping, mapping)
     rig.scan(POSTS, "first", 24, [{"id": "1", "caption": "a", **varies(1)}])
     assert rig.scan(POSTS, "second", 48, [{"id": "1", "caption": "a", **varies(2)}]).changed == 0
     everything = "SELECT * EXCLUDE ({}) FROM core.{} WHERE media_id = {} ORDER BY ALL"

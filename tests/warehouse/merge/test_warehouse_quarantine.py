@@ -46,6 +46,5 @@ def test_a_record_last_received_long_ago_is_deleted(rig: Rig, hours: float, left
     rig.scan(POSTS, "w", 0, [item(0), item(0, "other")])
     rig.scan(POSTS, "x", 24, [item(1)])
     rig.scan(POSTS, "y", 48, [item(1, "other")])
-    with rig.connection.begin():
-        assert delete_quarantined(rig.connection, before=at(hours)) == 2 - left
+    assert rig.call(delete_quarantined, before=at(hours)) == 2 - left
     assert len(held(rig)) == left

@@ -67,16 +67,14 @@ def test_removed_posts_are_not_known_territory(rig: Rig) -> None:
     scan(rig, "b", 24, posts(10, 30))
     scan(rig, "c", 48, posts(10, 30))
     assert rig.rows(GONE) == [("20", at(24))]
-    with rig.connection.begin():
-        closed = closed_scans(rig.connection, [ANNA])
-        assert known_items(rig.connection, closed, older_than=at(0)) == {media(ANNA, "posts"): frozenset({"10", "30"})}
+    closed = rig.call(closed_scans, [ANNA])
+    assert rig.call(known_items, closed, older_than=at(0)) == {POSTS: frozenset({"10", "30"})}
 
 
 def test_a_new_mapping_makes_the_next_scan_full(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10, 20, 30))
     scan(rig, "b", 24, posts(10), down_to=10)
-    with rig.connection.begin():
-        forget_order(rig.connection)
+    rig.call(forget_order)
     assert scan_of(rig)[:5] == (at(0), None, None, None, 1)
     assert rig.rows("SELECT DISTINCT order_broken_by FROM ops.checkpoints") == [("",)]
 
@@ -86,9 +84,8 @@ def test_full_scans_are_due_by_their_share_of_the_interval(rig: Rig) -> None:
     scan(rig, "a", 0, posts(10))
     rig.do("UPDATE core.completed_scans SET pages = 12, full_share = 0.5 WHERE surface = 'posts'")
     every = timedelta(hours=100)
-    with rig.connection.begin():
-        assert full_scans_due(rig.connection, now=at(49.9), every=every) == []
-        assert full_scans_due(rig.connection, now=at(50), every=every) == [(0.5, 12)]
+    assert rig.call(full_scans_due, now=at(49.9), every=every) == []
+    assert rig.call(full_scans_due, now=at(50), every=every) == [(0.5, 12)]
 
 
 def test_first_full_scans_of_one_day_get_different_shares_of_the_interval(rig: Rig) -> None:

@@ -1,25 +1,15 @@
 """Counts belong to the run that landed the page, whichever run merges it, and are never lost."""
 
-from datetime import timedelta
 from typing import Any
 
 from connectors.warehouse.maintenance.housekeeping import delete_runs
 from connectors.warehouse.merge.run_counts import NAMES
-from connectors.warehouse.runs import ledger
-from models.runs import RunState
 from models.tables import core_run_counts
 from models.views import views
 from tests.warehouse.rig import POSTS, Rig, Scan, at
 
 _NAMED = ", ".join(NAMES)
 LISTED = views()["runs"].select
-
-
-def begin(rig: Rig, run_id: str, hour: float, kind: str = "sync", state: RunState = RunState.COMPLETE) -> None:
-    with rig.connection.begin():
-        ledger.begin(rig.connection, run_id, kind, now=at(hour), within=timedelta(hours=12), version="test")
-        ledger.end(rig.connection, run_id, state, now=at(hour))
-        ledger.mark_published(rig.connection, now=at(hour))
 
 
 def counted(rig: Rig) -> dict[str, dict[str, int]]:
@@ -57,13 +47,12 @@ def test_a_removal_belongs_to_the_run_that_confirmed_it(rig: Rig) -> None:
 
 def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:
     for number in range(3):
-        begin(rig, f"run-{number}", 24 * number)
+        rig.run(f"run-{number}", 24 * number)
         scan = Scan(POSTS, f"w{number}", at(24 * number), run_id=f"run-{number}")
         rig.land(scan.page(items(*range(number + 1)), at(24 * number), last=True))
         rig.merge()
     before = rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})")
-    with rig.connection.begin():
-        assert delete_runs(rig.connection, before=at(100)) == 2
+    assert rig.call(delete_runs, before=at(100)) == 2
     assert rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})") == before
     assert listed(rig) == {"run-2": ("sync", "complete", 1, 1), "totals": ("totals", "totals", 2, 2)}
     assert counted(rig) == {

@@ -2,8 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,12 +11,10 @@ import pytest
 
 from connectors.warehouse.maintenance.compact import compact
 from connectors.warehouse.snapshot.export import export
-from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.connection import connect
-from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
-from models.page_commit import PageCommit
-from tests.warehouse.rig import POSTS, T0, Rig, Row, Scan, at
+from connectors.warehouse.storage.connection import Connection, connect
+from connectors.warehouse.storage.errors import QueryError
+from tests.warehouse.rig import POSTS, T0, Rig, Row, Scan, ask, at, refusal
 
 FIRST = '{ "id":"1", "caption" : "\\u00e9 é", "likes":1.0 }'
 SECOND = '{"caption":"b","id":"1","likes":1}'
@@ -25,32 +22,44 @@ COUNTED = '{"caption":"b","id":"1","likes":2}'
 OTHER = '{"id":"2"}'
 
 
-def page(scan_id: str, hour: float, *items: str) -> PageCommit:
+def land(connection: Connection, number: int, *items: str) -> None:
+    """Merge a page of these items, on a day."""
+    rig, scan = Rig(connection), Scan(POSTS, f"w{number}", at(24 * number))
+    rig.seq = number
     text = f'{{"items":[{", ".join(items)}],"next_cursor":null}}'
-    return Scan(POSTS, scan_id, at(hour)).page([{}] * len(items), at(hour), last=True, text=text)
+    rig.record(scan.page([{}] * len(items), at(24 * number), last=True, text=text))
 
 
-@contextmanager
-def filled(path: Path) -> Iterator[Rig]:
-    """A warehouse with an item of two versions, the last of which was counted again, and one of a single version."""
-    with connect(path, new_id=lambda: "an-id") as connection:
-        rig = Rig(connection)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warehouse and its snapshot.
+
+    An item has two versions, the last of which was counted again, and another a single one.
+    """
+    folder = tmp_path_factory.mktemp("made")
+    with connect(folder / "warehouse.duckdb", new_id=lambda: "an-id") as connection:
         for number, items in enumerate(((FIRST, OTHER), (SECOND, OTHER), (COUNTED, OTHER))):
-            rig.land(page(f"w{number}", 24 * number, *items))
-            rig.merge()
-        yield rig
+            land(connection, number, *items)
+        Rig(connection).publish(folder / "s.duckdb")
+    return folder
 
 
 @pytest.fixture
-def rig(path: Path) -> Iterator[Rig]:
-    with filled(path) as rig:
-        yield rig
+def snapshot(made: Path) -> Path:
+    """The snapshot, for tests that only read."""
+    return made / "s.duckdb"
 
 
 @pytest.fixture
-def snapshot(rig: Rig, tmp_path: Path) -> Path:
-    publish(rig.connection, tmp_path / "s.duckdb", at=at(99), version="1")
-    return tmp_path / "s.duckdb"
+def path(made: Path, tmp_path: Path) -> Path:
+    """A copy of the warehouse."""
+    return shutil.copytree(made, tmp_path / "copy") / "warehouse.duckdb"
+
+
+def publish(path: Path) -> Path:
+    with connect(path) as connection:
+        Rig(connection).publish(path.with_name("s.duckdb"))
+    return path.with_name("s.duckdb")
 
 
 def asked(snapshot: Path, query: str) -> list[Row]:
@@ -62,25 +71,19 @@ def parts(path: Path) -> list[Path]:
     return sorted((path.parent / "raw" / "an-id" / "media").iterdir())
 
 
-def everything(path: Path) -> dict[str, list[Row]]:
-    """Return the rows of merged data, and the list of parts."""
-    with connect(path) as connection:
-        return Rig(connection).everything("schema_name = 'core' OR table_name = 'raw_parts'")
-
-
 def all_rows(files: list[Path]) -> list[Row]:
     with duckdb.connect() as db:
         return db.execute("SELECT payload FROM read_parquet(?) ORDER BY landed", [list(map(str, files))]).fetchall()
 
 
-def test_each_merge_stores_only_new_and_changed_items(rig: Rig, path: Path) -> None:
+def test_each_merge_stores_only_new_and_changed_items(path: Path) -> None:
     assert all_rows(parts(path)) == [(FIRST,), (OTHER,), (SECOND,), (COUNTED,)]
-    rig.land(page("w9", 90, '{"id":"1","likes":2, "caption":"b"}', OTHER))
-    rig.merge()
-    assert len(parts(path)) == 3
-    kept = "SELECT caption, gh_payload FROM {}"
-    assert rig.rows(kept.format(rig.kept("core.media_superseded"))) == [("é é", FIRST)]
-    assert sorted(rig.rows(kept.format(rig.kept())), key=str) == [("b", COUNTED), (None, OTHER)]
+    with connect(path) as connection:
+        land(connection, 9, '{"id":"1","likes":2, "caption":"b"}', OTHER)
+        assert len(parts(path)) == 3
+        rig, kept = Rig(connection), "SELECT caption, gh_payload FROM {}"
+        assert rig.rows(kept.format(rig.kept("core.media_superseded"))) == [("é é", FIRST)]
+        assert sorted(rig.rows(kept.format(rig.kept())), key=str) == [("b", COUNTED), (None, OTHER)]
 
 
 def test_raw_media_has_the_newest_bytes_of_each_item(snapshot: Path) -> None:
@@ -106,61 +109,50 @@ def test_a_query_with_raw_media_opens_no_other_file(snapshot: Path, tmp_path: Pa
             asked(snapshot, query)
 
 
-def test_an_unreadable_part_is_reported_in_one_line(snapshot: Path, path: Path) -> None:
-    gone = parts(path)[1]
+def test_a_missing_part_is_reported_in_one_line(path: Path) -> None:
+    snapshot, gone = publish(path), parts(path)[1]
     gone.unlink()
-    with pytest.raises(WarehouseUnusable) as raised, open_snapshot(snapshot, with_raw=True):
-        pass
-    message = str(raised.value)
+    message = refusal(lambda: asked(snapshot, "FROM raw_media"))
     assert str(gone) in message
     assert "Fix: " in message
-    assert "\n" not in message
-    with open_snapshot(snapshot) as opened:
-        assert opened.query("SELECT count(*) FROM media").rows == [(2,)]
+    assert ask(snapshot, "SELECT count(*) FROM media") == [(2,)]
 
 
-def query_raw(snapshot: Path) -> None:
-    asked(snapshot, "SELECT count(*) FROM raw_media")
+def query_raw(path: Path) -> None:
+    asked(publish(path), "SELECT count(*) FROM raw_media")
 
 
-def export_raw(snapshot: Path) -> None:
-    export(snapshot, snapshot.with_name("out"), at=at(100), with_raw=True)
+def export_raw(path: Path) -> None:
+    export(publish(path), path.with_name("out"), at=at(100), with_raw=True)
 
 
-def rebuild(snapshot: Path) -> None:
-    with connect(snapshot.with_name("warehouse.duckdb")) as connection:
+def rebuild(path: Path) -> None:
+    with connect(path) as connection:
         Rig(connection).rebuild()
 
 
-def compaction(snapshot: Path) -> None:
-    compact(snapshot.with_name("warehouse.duckdb"), now=at(100), pause=lambda _: None)
+def compaction(path: Path) -> None:
+    compact(path, now=at(100), pause=lambda _: None)
 
 
-def new_type(snapshot: Path) -> None:
+def new_type(path: Path) -> None:
     """Merge a value that widens a column, so that the column of stored items is decoded again."""
-    with connect(snapshot.with_name("warehouse.duckdb")) as connection:
-        rig = Rig(connection)
-        rig.seq = 100
-        rig.land(page("wide", 100, '{"id":"3","caption":["a"]}'))
-        rig.merge()
-
-
-@pytest.fixture
-def published(path: Path, tmp_path: Path) -> Path:
-    """The snapshot of a warehouse that is closed."""
-    with filled(path) as rig:
-        publish(rig.connection, tmp_path / "s.duckdb", at=at(99), version="1")
-    return tmp_path / "s.duckdb"
+    with connect(path) as connection:
+        land(connection, 100, '{"id":"3","caption":["a"]}')
 
 
 # tests/e2e/faults/test_e2e_files.py has the commands of the others.
 @pytest.mark.parametrize("read", [compaction, new_type])
 def test_a_damaged_part_is_read_by_nothing(
-    published: Path, path: Path, read: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    path: Path, read: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def everything() -> dict[str, list[Row]]:
+        with connect(path) as connection:
+            return Rig(connection).everything("schema_name = 'core' OR table_name = 'raw_parts'")
+
     # All of it is checked, not only its last piece.
     monkeypatch.setattr("connectors.warehouse.raw.store._PIECE", 1000)
-    before = everything(path)
+    before = everything()
     # A type change reads only the parts that it needs.
     for part in parts(path)[: 1 if read is new_type else None]:
         whole = part.read_bytes()
@@ -168,58 +160,51 @@ def test_a_damaged_part_is_read_by_nothing(
             changed = bytearray(whole)
             changed[place] ^= 1 << place % 8
             part.write_bytes(changed)
-            with pytest.raises(WarehouseUnusable) as raised:
-                read(published)
-            assert f"{part} of the raw store cannot be used: its contents have changed since" in str(raised.value)
+            message = refusal(lambda: read(path))
+            assert f"{part} of the raw store cannot be used: its contents have changed since" in message
         part.write_bytes(whole[:100])
-        with pytest.raises(WarehouseUnusable, match=f"{part}.* 100 bytes"):
-            read(published)
+        message = refusal(lambda: read(path))
+        assert str(part) in message
+        assert " 100 bytes" in message
         part.write_bytes(whole)
-    assert everything(path) == before
-    read(published)
+    assert everything() == before
+    read(path)
 
 
-def test_a_part_of_0_2_0_without_a_checksum_is_read(path: Path, tmp_path: Path) -> None:
-    with filled(path) as rig:
-        rig.do("UPDATE ops.raw_parts SET checksum = NULL")
-        publish(rig.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+def test_a_part_of_0_2_0_without_a_checksum_is_read(path: Path) -> None:
+    with connect(path) as connection:
+        Rig(connection).do("UPDATE ops.raw_parts SET checksum = NULL")
     for read in (query_raw, export_raw, rebuild, new_type, compaction):
-        read(tmp_path / "s.duckdb")
+        read(path)
     with connect(path) as connection:
         assert Rig(connection).value("SELECT count(checksum) FROM ops.raw_parts WHERE retired_at IS NULL") == 1
 
 
-def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path, tmp_path: Path) -> None:
+def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path) -> None:
     query = "SELECT media_id, payload FROM raw_media ORDER BY 1"
-    snapshot = tmp_path / "s.duckdb"
-    with filled(path) as rig:
-        publish(rig.connection, snapshot, at=at(99), version="1")
-    before = asked(snapshot, query)
+    before = asked(publish(path), query)
     done = compact(path, now=at(100), pause=lambda _: None)
     assert (done.raw.parts_before, done.raw.parts_after) == (3, 1)
-    assert asked(snapshot, query) == before
-    with connect(path) as connection:
-        publish(connection, tmp_path / "new.duckdb", at=at(101), version="1")
-    assert asked(tmp_path / "new.duckdb", query) == before
+    assert asked(path.with_name("s.duckdb"), query) == before
+    assert asked(publish(path), query) == before
 
 
 def test_retention_counts_from_the_run_before_and_a_rebuild_lacks_nothing(path: Path) -> None:
-    with filled(path) as rig:
-        rig.land(page("w3", 72, COUNTED.replace("2", "3"), OTHER))
-        rig.merge()
+    with connect(path) as connection:
+        land(connection, 3, COUNTED.replace("2", "3"), OTHER)
     done = compact(path, now=at(24 * 400), pause=lambda _: None, keep_raw=timedelta(days=30))
     # The rows with likes 1 and 2 were replaced within their version.
     assert done.raw.rows_deleted == 2
     with connect(path) as connection:
-        again = Rig(connection)
-        assert again.value(f"SELECT count(gh_payload) FROM {again.kept()}") == 2
-        assert again.value(f"SELECT gh_payload FROM {again.kept('core.media_superseded')}") == FIRST
+        rig = Rig(connection)
+        assert rig.value(f"SELECT count(gh_payload) FROM {rig.kept()}") == 2
+        assert rig.value(f"SELECT gh_payload FROM {rig.kept('core.media_superseded')}") == FIRST
 
 
-def test_an_export_hands_over_the_parts(snapshot: Path, path: Path, tmp_path: Path) -> None:
+def test_an_export_hands_over_the_parts(snapshot: Path, tmp_path: Path) -> None:
     exported = export(snapshot, tmp_path / "out", at=at(100), with_raw=True)
     files = sorted((tmp_path / "out" / "raw-store").iterdir())
-    assert [file.read_bytes() for file in files] == [part.read_bytes() for part in parts(path)]
+    assert [file.read_bytes() for file in files] == [part.read_bytes() for part in parts(snapshot)]
     (raw,) = [table for table in exported["tables"] if table["kind"] == "raw"]
     assert (raw["rows"], len(raw["files"])) == (4, 3)
     result = json.loads((tmp_path / "out" / "manifest.json").read_text())

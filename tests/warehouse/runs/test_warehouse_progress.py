@@ -6,14 +6,12 @@ from tests.warehouse.rig import Rig, at
 def test_only_active_cooldowns_are_read_and_the_longest_counts(rig: Rig) -> None:
     waits: dict[str, list[float]] = {"catalogue": [2, 5, 3], "anna": [1], "ben": [0.5, 4]}
     rig.record(*(PageCommit(cooldown=ScopeCooldown(scope, at(h))) for scope, hours in waits.items() for h in hours))
-    with rig.connection.begin():
-        assert progress.cooldowns(rig.connection, now=at(1)) == {"catalogue": at(5), "ben": at(4)}
-        assert progress.cooldowns(rig.connection, now=at(5)) == {}
+    assert rig.call(progress.cooldowns, now=at(1)) == {"catalogue": at(5), "ben": at(4)}
+    assert rig.call(progress.cooldowns, now=at(5)) == {}
 
 
 def test_only_the_cooldowns_that_a_person_saw_are_lifted(rig: Rig) -> None:
     ends = {"soon": at(23), "late": at(48), "later": at(72)}
     rig.record(*(PageCommit(cooldown=ScopeCooldown(scope, until)) for scope, until in ends.items()))
-    with rig.connection.begin():
-        progress.lift_cooldowns(rig.connection, after=at(24), until=at(48), now=at(1))
-        assert progress.cooldowns(rig.connection, now=at(1)) == {"soon": at(23), "later": at(72)}
+    rig.call(progress.lift_cooldowns, after=at(24), until=at(48), now=at(1))
+    assert rig.call(progress.cooldowns, now=at(1)) == {"soon": at(23), "later": at(72)}

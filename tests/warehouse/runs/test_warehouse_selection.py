@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.selection import choose, chosen
-from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
-from models.page_commit import PageCommit
-from models.partition import CATALOGUE, Partition, media
-from models.runs import Outcome, OutcomeKind, RunState
+from models.partition import CATALOGUE, media
+from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
 from tests.warehouse.rig import ANNA, BEN, Rig, account, at
 
@@ -41,15 +38,14 @@ def ask_for(peopled: Rig, tmp_path: Path) -> Chooser:
     """Ask the warehouse and its snapshot; both must answer the same, or raise the same error."""
 
     def from_warehouse(selection: Selection, page_size: int, **more: bool) -> tuple[ChosenAccount, ...]:
-        with peopled.connection.begin():
-            return chosen(peopled.connection, selection, page_size, **more)
+        return peopled.call(chosen, selection, page_size, **more)
 
     published: set[str] = set()
 
     def from_snapshot(selection: Selection, page_size: int, **more: bool) -> tuple[ChosenAccount, ...]:
         state = repr((peopled.seq, peopled.rows("FROM core.runs"), peopled.rows("FROM core.accounts")))
         if state not in published:
-            publish(peopled.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+            peopled.publish(tmp_path / "s.duckdb")
             published.add(state)
         with open_snapshot(tmp_path / "s.duckdb") as snapshot:
 
@@ -73,23 +69,6 @@ def ask_for(peopled: Rig, tmp_path: Path) -> Chooser:
 
 def names(found: tuple[ChosenAccount, ...]) -> list[str]:
     return [one.ig_username for one in found]
-
-
-def run(
-    rig: Rig,
-    run_id: str,
-    hour: float,
-    outcomes: dict[Partition, OutcomeKind],
-    state: RunState = RunState.PARTIAL,
-    *,
-    ended: bool = True,
-) -> None:
-    with rig.connection.begin():
-        ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
-    rig.record(PageCommit(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
-    if ended:
-        with rig.connection.begin():
-            ledger.end(rig.connection, run_id, state, now=at(hour + 1))
 
 
 def test_an_account_is_shown_with_its_surfaces_and_its_estimated_requests(peopled: Rig, ask_for: Chooser) -> None:
@@ -157,9 +136,8 @@ def test_expired_since_are_those_whose_token_was_expired_at_any_time_since(ask_f
 def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled: Rig, ask_for: Chooser) -> None:
     kinds = OutcomeKind
     assert ask_for(Selection(failed=True)) == ()
-    run(peopled, "older", 30, {media(CARA, "stories"): kinds.FAILED})
-    run(
-        peopled,
+    peopled.run("older", 30, {media(CARA, "stories"): kinds.FAILED})
+    peopled.run(
         "last",
         40,
         {
@@ -173,8 +151,8 @@ def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled
             media(GONE, "posts"): kinds.FAILED,
         },
     )
-    run(peopled, "under way", 50, {media(BEN, "posts"): kinds.FAILED}, ended=False)
-    run(peopled, "cut short", 60, {media(BEN, "posts"): kinds.FAILED}, RunState.INTERRUPTED)
+    peopled.run("under way", 50, {media(BEN, "posts"): kinds.FAILED}, state=None)
+    peopled.run("cut short", 60, {media(BEN, "posts"): kinds.FAILED}, state=RunState.INTERRUPTED)
     found = ask_for(Selection(failed=True))
     assert [(one.ig_username, one.surfaces, one.pages) for one in found] == [
         ("Ben", BOTH, 0), ("anna", ("posts",), 1), ("cara", BOTH, 2),
@@ -183,13 +161,13 @@ def test_failed_selects_partitions_left_unfinished_by_their_last_attempt(peopled
     assert [(one.ig_username, one.surfaces) for one in found] == [
         ("Ben", ("posts",)), ("anna", ("posts",)), ("cara", ("posts",)),
     ]  # fmt: skip
-    run(peopled, "well", 70, {media(ANNA, "posts"): kinds.COMPLETE}, RunState.COMPLETE)
+    peopled.run("well", 70, {media(ANNA, "posts"): kinds.COMPLETE})
     assert names(ask_for(Selection(failed=True))) == ["Ben", "cara"]
 
 
 def test_failed_without_failed_accounts_suggests_a_sync(peopled: Rig, ask_for: Chooser) -> None:
     outcomes = {CATALOGUE: OutcomeKind.FAILED, media(ANNA, "posts"): OutcomeKind.COMPLETE}
-    run(peopled, "r", 30, outcomes, RunState.FAILED)
+    peopled.run("r", 30, outcomes, state=RunState.FAILED)
     with pytest.raises(SelectionError, match="The account catalogue could not be fetched by the last run"):
         ask_for(Selection(failed=True))
     assert names(ask_for(Selection(("anna",)))) == ["anna"]

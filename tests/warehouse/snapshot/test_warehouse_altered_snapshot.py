@@ -12,10 +12,8 @@ import duckdb
 import pytest
 
 from connectors.warehouse.snapshot import publish as publishing
-from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import connect
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from tests.warehouse.rig import POSTS, Rig, at
+from tests.warehouse.rig import POSTS, Rig, refusal
 
 # Writes, reports it, and waits; when it is killed, its log remains.
 ANALYST = """
@@ -35,15 +33,6 @@ def rig(path: Path) -> Iterator[Rig]:
         rig = Rig(connection)
         rig.scan(POSTS, "p", 0, [{"id": str(number), "caption": "theirs"} for number in range(3)])
         yield rig
-
-
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Path:
-    return tmp_path / "out" / "analytics.duckdb"
-
-
-def put(rig: Rig, snapshot: Path, hour: float = 60) -> None:
-    publish(rig.connection, snapshot, at=at(hour), version="1")
 
 
 @contextmanager
@@ -71,26 +60,26 @@ def names(snapshot: Path) -> list[str]:
 
 
 def test_the_log_of_a_killed_analyst_is_not_replayed(rig: Rig, snapshot: Path) -> None:
-    put(rig, snapshot)
+    rig.publish(snapshot)
     with analyst(snapshot):
         pass
     assert names(snapshot) == ["analytics.duckdb", "analytics.duckdb.wal"]
     assert captions(snapshot) == "[('mine',)]"
     for hour in (61, 62):
-        put(rig, snapshot, hour)
+        rig.publish(snapshot, hour)
         assert captions(snapshot) == "[('theirs',)]"
         assert names(snapshot) == ["analytics.duckdb"]
 
 
 def test_a_connection_left_open_changes_only_the_old_file(rig: Rig, snapshot: Path) -> None:
-    put(rig, snapshot)
+    rig.publish(snapshot)
     with analyst(snapshot) as process:
-        put(rig, snapshot, 61)
+        rig.publish(snapshot, 61)
         assert captions(snapshot) == "[('theirs',)]"
         assert names(snapshot) == ["analytics.duckdb"]
         process.communicate(timeout=30)
     assert captions(snapshot) == "[('theirs',)]"
-    put(rig, snapshot, 62)
+    rig.publish(snapshot, 62)
     assert captions(snapshot) == "[('theirs',)]"
 
 
@@ -99,7 +88,7 @@ def test_logs_are_removed_and_spill_folders_of_readers_are_kept(rig: Rig, snapsh
     snapshot.parent.mkdir()
     snapshot.with_name(snapshot.name + suffix).write_bytes(b"of nothing we know")
     snapshot.with_name(snapshot.name + ".tmp").mkdir()
-    put(rig, snapshot)
+    rig.publish(snapshot)
     assert names(snapshot) == ["analytics.duckdb", "analytics.duckdb.tmp"]
 
 
@@ -110,33 +99,26 @@ def test_it_is_published_without_write_permission_and_replaced_nevertheless(
     before = os.umask(umask)
     try:
         for hour in (60, 61):
-            put(rig, snapshot, hour)
+            rig.publish(snapshot, hour)
             assert stat.S_IMODE(snapshot.stat().st_mode) == mode
     finally:
         os.umask(before)
 
 
-def fails(rig: Rig, snapshot: Path) -> str:
-    with pytest.raises(WarehouseUnusable) as raised:
-        put(rig, snapshot, 61)
-    message = str(raised.value)
-    assert "\n" not in message
-    assert "Fix: close the program that has analytics.duckdb open for writing" in message
-    return message
-
-
 def test_publishing_fails_if_a_log_appears_again(rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(rig, snapshot)
+    rig.publish(snapshot)
     with analyst(snapshot):
         pass
     monkeypatch.setattr(publishing, "_remove_logs", lambda _: None)
-    assert "another program writes to analytics.duckdb.wal" in fails(rig, snapshot)
+    message = refusal(lambda: rig.publish(snapshot))
+    assert "another program writes to analytics.duckdb.wal" in message
+    assert "Fix: close the program that has analytics.duckdb open for writing" in message
 
 
 def test_publishing_fails_if_the_snapshot_cannot_be_opened(
     rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(rig, snapshot)
+    rig.publish(snapshot)
     check = publishing._check  # noqa: SLF001 - the moment after the rename
 
     def at_that_moment(db: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -144,7 +126,9 @@ def test_publishing_fails_if_the_snapshot_cannot_be_opened(
             check(db, path)
 
     monkeypatch.setattr(publishing, "_check", at_that_moment)
-    assert "was published but cannot be read" in fails(rig, snapshot)
+    message = refusal(lambda: rig.publish(snapshot))
+    assert "was published but cannot be read" in message
+    assert "Fix: close the program that has analytics.duckdb open for writing" in message
     monkeypatch.undo()
-    put(rig, snapshot, 62)
+    rig.publish(snapshot, 62)
     assert captions(snapshot) == "[('theirs',)]"

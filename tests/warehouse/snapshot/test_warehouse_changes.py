@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.connection import connect
 from models.partition import CATALOGUE, Partition
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.merge.test_warehouse_batches import RUNS
-from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at, unpack
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
 
 CHANGES = 'SELECT run_id, media_id, change, "columns" FROM changes ORDER BY run_seq, media_id, changed_at, change'
 CHILD = {"children": [{"id": "c"}]}
@@ -24,7 +22,7 @@ def scans(rig: Rig, *each: tuple[Partition, float, str, Sequence[Item]]) -> None
 
 
 def published(rig: Rig, folder: Path, *queries: str, hide: Sequence[str] = ()) -> list[list[Row]]:
-    publish(rig.connection, folder / "analytics.duckdb", at=at(500), version="1", hide=hide)
+    rig.publish(folder / "analytics.duckdb", hide=hide)
     with open_snapshot(folder / "analytics.duckdb", as_published=True) as opened:
         return [opened.query(query).rows for query in queries]
 
@@ -112,14 +110,3 @@ def test_accounts_are_renamed_and_back_and_removed_and_listed_again(rig: Rig, tm
     hashed = "SELECT a.old_ig_username = b.new_ig_username AND length(a.old_ig_username) = 32 FROM account_changes"
     same = f"{hashed} AS a JOIN account_changes AS b ON a.new_ig_username = b.old_ig_username"
     assert published(rig, tmp_path, same, hide=["username:hash"]) == [[(True,), (True,)]]
-
-
-def test_of_the_runs_of_0_2_0_the_changes_are_known_that_its_tables_have(path: Path) -> None:
-    numbers = "SELECT change, count(*) FROM {} GROUP BY change ORDER BY change"
-    queries = [numbers.format(view) for view in ("changes", "account_changes")]
-    with connect(unpack(path.parent)) as connection:
-        items, accounts = published(Rig(connection), path.parent, *queries)
-        stored = "SELECT count(*), count(removed_at), (SELECT count(*) FROM core.media_superseded) FROM core.media"
-        [(new, removed, changed)] = connection.db.execute(stored).fetchall()
-    assert items == [("changed", changed), ("counted", 3), ("expired", 3), ("new", new), ("removed", removed - 3)]
-    assert accounts == [("new", 9), ("removed", 1), ("token_expired", 1)]

@@ -2,28 +2,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.views import views
-from tests.warehouse.rig import POSTS, Item, Rig, Row, at
-
-
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Path:
-    return tmp_path / "analytics.duckdb"
-
-
-def put(rig: Rig, snapshot: Path) -> None:
-    publish(rig.connection, snapshot, at=at(60), version="1.2.3")
-
-
-def ask(snapshot: Path, query: str) -> list[Row]:
-    with open_snapshot(snapshot) as opened:
-        return opened.query(query).rows
+from tests.warehouse.rig import POSTS, Item, Rig, ask
 
 
 def columns(snapshot: Path, table: str) -> list[tuple[str, str]]:
@@ -61,7 +44,7 @@ HOSTILE = {
 def test_inferred_columns_follow_the_declared_ones_in_order_of_discovery(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
     scan(rig, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
-    put(rig, snapshot)
+    rig.publish(snapshot)
     there = columns(snapshot, "media")
     assert [name for name, _ in there[: -len(("z", "n", "y", "a", "o__p"))]] == declared("media")
     assert there[len(declared("media")) :] == [
@@ -74,7 +57,7 @@ def test_inferred_columns_follow_the_declared_ones_in_order_of_discovery(rig: Ri
 
 def test_every_table_view_and_column_has_a_comment(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
-    put(rig, snapshot)
+    rig.publish(snapshot)
     for what in ("tables", "views", "columns"):
         without = f"FROM duckdb_{what}() WHERE schema_name = 'main' AND coalesce(comment, '') = '' AND NOT internal"
         assert ask(snapshot, without) == []
@@ -89,7 +72,7 @@ def test_every_table_view_and_column_has_a_comment(rig: Rig, snapshot: Path) -> 
 
 def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"tags": [{"a": 1}], "children": [{"id": "c"}], "stats": {"days": [{"n": 1}]}}])
-    put(rig, snapshot)
+    rig.publish(snapshot)
     query = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     assert {str(name) for (name,) in ask(snapshot, query)} == views().keys() | {"media_tags", "media_stats__days"}
     assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "run_seq", "a"]
@@ -102,7 +85,7 @@ def test_a_fields_column_whose_name_a_view_uses_now_is_kept(rig: Rig, snapshot: 
     rig.connection.db.execute(
         "UPDATE core.fields SET column_name = 'ig_username', name = 'ig_username' WHERE name = 'owner'"
     )
-    put(rig, snapshot)
+    rig.publish(snapshot)
     assert ask(snapshot, "SELECT ig_username, ig_username_2 FROM media_children") == [(None, "ben")]
 
 
@@ -116,7 +99,7 @@ def test_fields_have_the_number_of_items_with_them(rig: Rig, snapshot: Path) -> 
             {"like_count": "many"},
         ],
     )
-    put(rig, snapshot)
+    rig.publish(snapshot)
     assert items_of(snapshot) == {
         "/id": 4, "/like_count": 3, "/likes": 2, "/x": 2, "/caption": None, "/caption/text": None, "/o": None,
         "/o/p": 1, "/n": None, "/tags": 2, "/l": 2,
@@ -126,13 +109,13 @@ def test_fields_have_the_number_of_items_with_them(rig: Rig, snapshot: Path) -> 
 
 def test_of_several_id_fields_only_one_with_a_separate_column_is_counted(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"pk": 1}, {"pk": 2, "caption": "a"}])
-    put(rig, snapshot)
+    rig.publish(snapshot)
     assert items_of(snapshot) == {"/id": None, "/pk": 2, "/caption": 1}
 
 
 def test_fields_name_the_column_that_holds_them(rig: Rig, snapshot: Path) -> None:
     scan(rig, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
-    put(rig, snapshot)
+    rig.publish(snapshot)
     rows = ask(snapshot, "SELECT resource, path, column_name, type FROM fields ORDER BY ALL")
     assert rows == [
         ("media", "/caption", "caption", "VARCHAR"),
@@ -152,7 +135,7 @@ def test_mapped_columns_precede_inferred_ones(rig: Rig, snapshot: Path) -> None:
     mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, extra), child_columns=(*BUILT_IN.child_columns, child))
     rig.rebuild(mapping)
     scan(rig, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
-    put(rig, snapshot)
+    rig.publish(snapshot)
     assert columns(snapshot, "media")[len(declared("media")) :] == [("rating", "DOUBLE"), ("x", "BIGINT")]
     assert columns(snapshot, "media_children")[-2:] == [("alt_text", "VARCHAR"), ("w", "BIGINT")]
     assert ask(snapshot, "SELECT rating FROM media ORDER BY media_id") == [(4.5,), (3.0,)]
@@ -180,9 +163,9 @@ KINDS: list[tuple[Item, str | None]] = [
 
 def test_the_kind_of_an_item_is_what_its_payload_says(rig: Rig, snapshot: Path) -> None:
     scan(rig, [item for item, _ in KINDS])
-    put(rig, snapshot)
+    rig.publish(snapshot)
     assert ask(snapshot, "SELECT kind FROM media ORDER BY media_id") == [(kind,) for _, kind in KINDS]
-    publish(rig.connection, snapshot, at=at(61), version="1.2.3", hide=["kind"])
+    rig.publish(snapshot, hide=["kind"])
     with open_snapshot(snapshot, as_published=True) as opened:
         assert "kind" not in opened.query("FROM media").columns
         assert "kind" in opened.query("FROM runs").columns

@@ -9,17 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.snapshot.ownership import refusal
-from connectors.warehouse.snapshot.publish import draft_of, publish
-from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.snapshot.ownership import refusal as refusal_of
+from connectors.warehouse.snapshot.publish import draft_of
 from connectors.warehouse.storage.connection import connect
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from tests.warehouse.rig import POSTS, Rig, Row, account, at
-
-
-@pytest.fixture
-def snapshot(tmp_path: Path) -> Path:
-    return tmp_path / "out" / "analytics.duckdb"
+from tests.warehouse.rig import POSTS, Rig, account, ask, refusal
 
 
 @contextmanager
@@ -29,13 +22,7 @@ def opened(folder: Path, name: str) -> Iterator[Rig]:
         yield Rig(connection)
 
 
-def put(rig: Rig, snapshot: Path, hour: float = 60) -> None:
-    publish(rig.connection, snapshot, at=at(hour), version="1")
-
-
-def owner(snapshot: Path) -> list[Row]:
-    with open_snapshot(snapshot) as found:
-        return found.query("SELECT p.warehouse_id, (SELECT count(*) FROM media) FROM published AS p").rows
+OWNER = "SELECT p.warehouse_id, (SELECT count(*) FROM media) FROM published AS p"
 
 
 @pytest.fixture
@@ -43,21 +30,18 @@ def first(tmp_path: Path, snapshot: Path) -> None:
     with opened(tmp_path, "first") as rig:
         rig.catalogue("c", 0, [account()])
         rig.scan(POSTS, "p", 1, [{"id": "1"}, {"id": "2"}])
-        put(rig, snapshot)
-    assert owner(snapshot) == [("first", 2)]
+        rig.publish(snapshot)
+    assert ask(snapshot, OWNER) == [("first", 2)]
 
 
 def refused(rig: Rig, snapshot: Path) -> str:
     """Return the error message; assert that the run would be warned, and that nothing was changed."""
     before = snapshot.read_bytes() if snapshot.is_file() else None
     names = sorted(path.name for path in snapshot.parent.iterdir())
-    with pytest.raises(WarehouseUnusable) as raised:
-        put(rig, snapshot)
-    message = str(raised.value)
-    assert "\n" not in message
+    message = refusal(lambda: rig.publish(snapshot))
     assert f"{snapshot} " in message
     assert " and is not replaced. Fix: " in message
-    assert str(refusal(rig.connection, snapshot, draft_of(snapshot))) == message
+    assert str(refusal_of(rig.connection, snapshot, draft_of(snapshot))) == message
     assert (snapshot.read_bytes() if snapshot.is_file() else None) == before
     assert sorted(path.name for path in snapshot.parent.iterdir()) == names
     return message
@@ -110,8 +94,8 @@ def test_the_snapshot_of_another_warehouse_is_kept(tmp_path: Path, snapshot: Pat
         assert "is the snapshot of another warehouse" in message
         assert "GRAMHOUSE_WAREHOUSE (is its disk mounted?)" in message
         snapshot.rename(snapshot.with_name("moved.duckdb"))
-        put(rig, snapshot)
-    assert owner(snapshot) == [("second", 0)]
+        rig.publish(snapshot)
+    assert ask(snapshot, OWNER) == [("second", 0)]
 
 
 @pytest.mark.usefixtures("first")
@@ -130,8 +114,8 @@ def test_a_damaged_snapshot_is_kept_until_it_is_moved_away(tmp_path: Path, snaps
     with opened(tmp_path, "first") as rig:
         assert "cannot be read" in refused(rig, snapshot)
         snapshot.unlink()
-        put(rig, snapshot)
-    assert owner(snapshot) == [("first", 2)]
+        rig.publish(snapshot)
+    assert ask(snapshot, OWNER) == [("first", 2)]
 
 
 @pytest.mark.usefixtures("first")
@@ -139,6 +123,6 @@ def test_a_copy_of_a_warehouse_replaces_the_snapshot(tmp_path: Path, snapshot: P
     shutil.copy(tmp_path / "first.duckdb", tmp_path / "copy.duckdb")
     with opened(tmp_path, "copy") as rig:
         for hour in (60, 61):
-            put(rig, snapshot, hour)
-            assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
-    assert owner(snapshot) == [("first", 2)]
+            rig.publish(snapshot, hour)
+            assert refusal_of(rig.connection, snapshot, draft_of(snapshot)) is None
+    assert ask(snapshot, OWNER) == [("first", 2)]

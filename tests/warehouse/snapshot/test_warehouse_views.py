@@ -143,11 +143,12 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
         {
             "accounts": [account("anna"), account("ben"), account("carl"), account("gone", removed_at=ago(1))],
             "media": [
-                # Of 45 gaps, the last 20 are of a day, the others of fifty days.
-                *regular_posts("anna", 21, silent=ago(0), gap=1),
-                *regular_posts("anna", 25, silent=ago(70), gap=50),
+                # The last 20 gaps are of one day or of three, and the others of fifty.
+                *regular_posts("anna", 11, silent=ago(0), gap=1),
+                *regular_posts("anna", 10, silent=ago(13), gap=3),
+                *regular_posts("anna", 25, silent=ago(89), gap=50),
                 item("anna", "without a time", None),
-                *(item("ben", str(days), ago(days)) for days in (7, 28, 90)),
+                *(item("ben", str(days), ago(days)) for days in (7, 28, 90, 500)),
                 item("carl", "1", ago(1), surface="stories"),
                 item("gone", "1", ago(1)),
             ],
@@ -157,8 +158,8 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             ],
         },
         [
-            ("anna", "ANNA", 46, 7, 21, 22, 5.25, 1.0, NOW, 0.0, None),
-            ("ben", "BEN", 3, 0, 1, 2, 0.25, 41.5, ago(7), 7.0, ago(5)),
+            ("anna", "ANNA", 46, 7, 16, 22, 4.0, 2.0, NOW, 0.0, None),
+            ("ben", "BEN", 4, 0, 1, 2, 0.25, 62.0, ago(7), 7.0, ago(5)),
             ("carl", "CARL", 0, 0, 0, 0, 0.0, None, None, None, None),
         ],
     ),
@@ -172,6 +173,7 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             "completed_scans": [
                 *(scan(name, "posts", ago()) for name in ("four", "daily", "slow", "stopped")),
                 *(scan(name, "posts", ago(0, 36)) for name in ("fresh", "expired today")),
+                scan("fresh", "stories", ago(9)),
                 *(scan(name, "posts", ago(0, 37)) for name in ("old", "expired before", "gone")),
             ],
             # Silent for ten days after four posts; for exactly a week; for exactly three times the gap; and for longer.
@@ -224,24 +226,21 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
                 item("anna", "1", ago(10)),
                 item("anna", "2", ago(1), last_seen_at=ago(0, 1)),
                 item("anna", "3", None),
-                item("anna", "4", ago(10), surface="stories"),
+                item("anna", "1", ago(10), surface="stories"),
             ],
             "media_metrics": [
                 # Exactly 24 hours and seven days after publication, and later.
                 *counts("1", "like_count", (ago(9, 12), 2), (ago(9), 5), (ago(8), 7), (ago(3), 8), (ago(1), 6)),
-                # It vanished, and was never there.
-                *counts("1", "comments_count", (ago(9), 1), (ago(8), None)),
+                # Hidden at first, and vanished; and never there.
+                *counts("1", "comments_count", (ago(9, 12), None), (ago(9), 1), (ago(8, 12), 3), (ago(8), None)),
                 *counts("1", "save_count", (ago(9), None)),
                 *counts("2", "like_count", (ago(0, 1), 9)),
                 *counts("3", "like_count", (ago(1), 9)),
-                *counts("4", "like_count", (ago(9), 9), surface="stories"),
+                *counts("1", "like_count", (NOW, 9), surface="stories"),
             ],
         },
         [
-            (
-                *("anna", "ANNA", "1", ago(10), "comments_count", 1, ago(9), 1, ago(9), ago(8)),
-                *(0, 0.0, 1, None),
-            ),
+            ("anna", "ANNA", "1", ago(10), "comments_count", 1, ago(9), 3, ago(8, 12), ago(8), 2, 2.0, 1, None),
             ("anna", "ANNA", "1", ago(10), "like_count", 2, ago(9, 12), 6, ago(1), None, 4, 4 / 9.5, 5, 8),
             ("anna", "ANNA", "2", ago(1), "like_count", 9, ago(0, 1), 9, ago(0, 1), None, 0, None, None, None),
             ("anna", "ANNA", "3", None, "like_count", 9, ago(1), 9, ago(1), None, 0, 0.0, None, None),
