@@ -1,9 +1,11 @@
-"""The real clock and id generator, which tests replace."""
+"""The clocks, which tests replace, and the id generator."""
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import uuid4
+
+from models.clock import Clock
 
 
 class SystemClock:
@@ -20,6 +22,54 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Suspend the calling coroutine for this many seconds."""
         await asyncio.sleep(seconds)
+
+
+class SteadyClock:
+    """The clock of what a command stores: it begins at `first` or later, and never goes back.
+
+    While the clock that it reads is behind, because it was set back, time passes as the monotonic clock measures it.
+    """
+
+    def __init__(self, clock: Clock, first: datetime) -> None:
+        self._clock = clock
+        self._last = first
+        self._read_at = clock.monotonic()
+        self.monotonic, self.sleep = clock.monotonic, clock.sleep
+
+    def now(self) -> datetime:
+        """Return the time of day, UTC, or a later time that follows the last one returned."""
+        now, read_at = self._clock.now(), self.monotonic()
+        if now < self._last:
+            now = self._last + timedelta(seconds=read_at - self._read_at)
+        self._last, self._read_at = now, read_at
+        return now
+
+    def real(self) -> datetime:
+        """Return the time of day, UTC, even if it is earlier than one returned before."""
+        return self._clock.now()
+
+    def set_back(self) -> None:
+        """Return to the real time, because times after it were moved back."""
+        self._last = self._clock.now()
+
+
+class ContinuedClock:
+    """A clock that shows `at` and `monotonic` when it is created, and goes on with another one's monotonic time."""
+
+    def __init__(self, clock: Clock, at: datetime, monotonic: float) -> None:
+        self._clock = clock
+        self._at = at
+        self._ahead = monotonic - clock.monotonic()
+        self._began = monotonic
+        self.sleep = clock.sleep
+
+    def now(self) -> datetime:
+        """Return the time of day, UTC."""
+        return self._at + timedelta(seconds=self.monotonic() - self._began)
+
+    def monotonic(self) -> float:
+        """Return monotonic seconds."""
+        return self._clock.monotonic() + self._ahead
 
 
 def new_id() -> str:

@@ -113,8 +113,7 @@ def _called(arguments: Sequence[str], received: Sequence[int]) -> int:
         try:
             argument.encode()
         except UnicodeEncodeError:
-            message = f"The argument {argument!a} is not UTF-8. Fix: write it in UTF-8."
-            raise SettingsError(message) from None
+            raise SettingsError(f"The argument {argument!a} is not UTF-8. Fix: write it in UTF-8.") from None
     try:
         code = int(app(args=arguments, standalone_mode=False) or ExitCode.COMPLETE)
     except Exception:

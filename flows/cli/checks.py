@@ -192,7 +192,7 @@ def _prefect(_: Settings) -> Finding:
     url = prefect_api_url()
     if url is None:
         return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, without Prefect.")
-    from flows.orchestration.prefect_import import import_prefect
+    from flows.orchestration.processes import import_prefect
 
     import_prefect()
     from flows.orchestration.flow_run import check_tracker

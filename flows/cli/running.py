@@ -54,8 +54,7 @@ async def _tracked(
     progress: Progress,
     take_signals: Callable[[], None],
 ) -> RunReport:
-    from flows.orchestration.prefect_import import import_prefect
-    from flows.orchestration.processes import PREFECT_CLIENT
+    from flows.orchestration.processes import PREFECT_CLIENT, import_prefect
 
     # The terminal has its own report; Prefect's log lines are only sent to its server.
     import_prefect({**PREFECT_CLIENT, "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"})

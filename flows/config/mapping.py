@@ -21,18 +21,16 @@ def _path(text: str) -> str:
 
 def _column_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name) or name in RESERVED | TOUCHY:
-        message = (
+        raise ValueError(
             f"{name!r} is not a valid column name; use lower-case letters, digits and _, at most 60 characters,"
             " and no SQL keyword"
         )
-        raise ValueError(message)
     return name
 
 
 def _parameter(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.~-]+", name):
-        message = f"{name!r} is not a valid name of a URL parameter"
-        raise ValueError(message)
+        raise ValueError(f"{name!r} is not a valid name of a URL parameter")
     return re.escape(name)
 
 
@@ -91,11 +89,9 @@ class MappingSettings(BaseModel):
             taken = own_columns(table)
             for name, setting in columns.items():
                 if name in readings and setting.type not in (None, readings[name]):
-                    message = f"{name} is read as {readings[name].value}, which cannot be changed"
-                    raise ValueError(message)
+                    raise ValueError(f"{name} is read as {readings[name].value}, which cannot be changed")
                 if name not in readings and name in taken:
-                    message = f"{name} is a column that gramhouse fills itself; choose another name"
-                    raise ValueError(message)
+                    raise ValueError(f"{name} is a column that gramhouse fills itself; choose another name")
         return self
 
     def page_paths(self) -> PagePaths:

@@ -28,8 +28,7 @@ def setting(name: str) -> Any:  # noqa: ANN401 - the type is that of the annotat
 
 def _known(surface: str) -> str:
     if surface not in SURFACES:
-        message = f"{surface!r} is not a surface; use {' or '.join(sorted(SURFACES))}"
-        raise ValueError(message)
+        raise ValueError(f"{surface!r} is not a surface; use {' or '.join(sorted(SURFACES))}")
     return surface
 
 
@@ -113,11 +112,10 @@ class BackfillOptions(RunOptions):
         since = self.expired_since
         names = tuple(name.strip() for name in self.accounts if name.strip())
         if not (names or self.everything or since or self.failed):
-            message = (
+            raise SelectionError(
                 "Nothing is selected. Fix: use --account, --all (all accounts), --expired-since (accounts whose token"
                 " was expired) or --failed (unfinished scans)."
             )
-            raise SelectionError(message)
         return Selection(
             accounts=names,
             everything=self.everything,

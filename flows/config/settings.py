@@ -60,22 +60,19 @@ def _stripped(key: SecretStr | None) -> SecretStr | None:
 
 def _web_address(text: str) -> str:
     if not _WEB_ADDRESS.fullmatch(text):
-        message = "it is not a web address; use one such as https://reports.example.com/gramhouse.html"
-        raise ValueError(message)
+        raise ValueError("it is not a web address; use one such as https://reports.example.com/gramhouse.html")
     return text
 
 
 def _scheduler(address: str) -> str:
     parts = urlsplit(address)
     if parts.scheme not in ("tls", "tcp") or not parts.hostname:
-        message = "it is not the address of a Dask scheduler. Fix: use one such as tls://host:8786"
-        raise ValueError(message)
+        raise ValueError("it is not the address of a Dask scheduler. Fix: use one such as tls://host:8786")
     if parts.scheme == "tcp" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
-        message = (
+        raise ValueError(
             "a scheduler on another machine needs TLS, because any process that reaches it can run code on the workers."
             " Fix: use tls:// and certificates (docs/scale.md)"
         )
-        raise ValueError(message)
     return address
 
 
@@ -91,8 +88,7 @@ def check_cron(expression: str) -> str:
     except CronSimError:
         usable = False
     if not usable:
-        message = "it is not a valid cron expression; use five fields, such as 15 2 * * *"
-        raise ValueError(message)
+        raise ValueError("it is not a valid cron expression; use five fields, such as 15 2 * * *")
     return expression
 
 
@@ -100,8 +96,7 @@ def _time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        message = "it is not a time zone; use one such as Europe/Berlin"
-        raise ValueError(message) from None
+        raise ValueError("it is not a time zone; use one such as Europe/Berlin") from None
     return name
 
 
@@ -111,8 +106,7 @@ def _snapshot(place: str) -> str:
     url = check_url(place)
     folder, _, name = url.rpartition("/")
     if folder.endswith("/"):
-        message = f"it names no file; write one such as {url}/analytics.duckdb"
-        raise ValueError(message)
+        raise ValueError(f"it names no file; write one such as {url}/analytics.duckdb")
     database(Path(name))
     return url
 
@@ -124,11 +118,9 @@ def _words(value: object) -> object:
 def _hidden(names: tuple[str, ...]) -> tuple[str, ...]:
     columns = [name.removesuffix(":hash") for name in names]
     if wrong := [name for name in columns if not name or ":" in name]:
-        message = f"{wrong[0]!r} is not the name of a column; write one such as caption, or ig_username:hash"
-        raise ValueError(message)
+        raise ValueError(f"{wrong[0]!r} is not the name of a column; write one such as caption, or ig_username:hash")
     if twice := [name for name in columns if columns.count(name) > 1]:
-        message = f"{twice[0]} is named twice; name each column once"
-        raise ValueError(message)
+        raise ValueError(f"{twice[0]} is named twice; name each column once")
     return names
 
 
@@ -260,17 +252,17 @@ class Settings(BaseModel):
         key, source = self.api_key, "api_key"
         if key is None:
             if self.api_key_file is None:
-                message = (
+                raise SettingsError(
                     "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it, or"
                     " api_key_file in gramhouse.toml."
                 )
-                raise SettingsError(message)
             key, source = self._read_key(self.api_key_file), "api_key_file"
         try:
             check_api_key(key)
         except ValueError as error:
-            message = f"{set_by(source)}: {error}. Fix: set it to the key alone, as the service displayed it."
-            raise SettingsError(message) from None
+            raise SettingsError(
+                f"{set_by(source)}: {error}. Fix: set it to the key alone, as the service displayed it."
+            ) from None
         return key
 
     def _read_key(self, file: Path) -> SecretStr:
@@ -282,10 +274,9 @@ class Settings(BaseModel):
         except UnicodeDecodeError:
             problem = "cannot be read (it is not text in UTF-8)"
         if not text:
-            message = (
+            raise SettingsError(
                 f"{set_by('api_key_file')}: the file {problem}. Fix: set it to a text file that contains only the key."
             )
-            raise SettingsError(message)
         return SecretStr(text)
 
     def network(self) -> Network:
@@ -296,17 +287,15 @@ class Settings(BaseModel):
         try:
             return read_network(self.address(), os.environ)
         except ValueError as error:
-            message = f"{error}."
-            raise SettingsError(message) from None
+            raise SettingsError(f"{error}.") from None
 
     def address(self) -> str:
         """Return the base URL. Raises SettingsError if there is none."""
         if self.base_url is None:
-            message = (
+            raise SettingsError(
                 "No API address. Fix: set GRAMHOUSE_BASE_URL, or base_url in gramhouse.toml, for example to"
                 " https://api.example.com."
             )
-            raise SettingsError(message)
         return self.base_url
 
 

@@ -32,8 +32,7 @@ async def close_run(run: Run) -> RunReport:
     outcomes = await warehouse.read(ledger.tally, run.run_id)
     expected = is_sync + batcher.expected_outcomes
     if outcomes.total != expected:
-        message = f"the ledger holds {outcomes.total} outcomes where {expected} are due"
-        raise AssertionError(message)
+        raise AssertionError(f"the ledger holds {outcomes.total} outcomes where {expected} are due")
     stopped_by = run.scans.stop_media.failure
     # A clock that was ahead when the run began may have been corrected since.
     if await warehouse.write(repair_future_times, run.run_id, now=run.clock.real()):

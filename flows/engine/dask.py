@@ -299,8 +299,9 @@ async def _result(future: Any) -> bytes | str:  # noqa: ANN401
         return WORKER_DIED
     except (ImportError, AttributeError) as error:
         # Of a worker that has no `run_task`: it does not name itself.
-        message = f"a worker cannot run the tasks of gramhouse {release()} ({error}). Fix: install it on all workers."
-        raise SettingsError(message) from error
+        raise SettingsError(
+            f"a worker cannot run the tasks of gramhouse {release()} ({error}). Fix: install it on all workers."
+        ) from error
     except (FutureCancelledError, OSError) as error:
         raise ClusterLost(_NO_SCHEDULER) from error
 
@@ -334,8 +335,7 @@ async def _connected(settings: Settings) -> AsyncIterator[Any]:
         from distributed.client import AllExit  # noqa: PLC0415
     except ImportError as error:
         what = "GRAMHOUSE_ENGINE=dask needs a library that is not installed"
-        message = f"{what}. Fix: install gramhouse with its extra 'dask' (docs/scale.md)."
-        raise SettingsError(message) from error
+        raise SettingsError(f"{what}. Fix: install gramhouse with its extra 'dask' (docs/scale.md).") from error
     # Each has a level of its own.
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -364,14 +364,16 @@ async def _connected(settings: Settings) -> AsyncIterator[Any]:
                 with _ignoring_interrupts():
                     target = await stack.enter_async_context(cluster)
             except (OSError, RuntimeError, TimeoutError) as error:
-                message = f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS."
-                raise SettingsError(message) from error
+                raise SettingsError(
+                    f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS."
+                ) from error
         try:
             connecting = Client(target, asynchronous=True, set_as_default=False, timeout=_ANSWER)  # type: ignore[no-untyped-call]
             client = await stack.enter_async_context(connecting)
         except (OSError, TimeoutError) as error:
-            message = f"the Dask scheduler {target} does not answer. Fix: start it, or correct GRAMHOUSE_SCHEDULER."
-            raise SettingsError(message) from error
+            raise SettingsError(
+                f"the Dask scheduler {target} does not answer. Fix: start it, or correct GRAMHOUSE_SCHEDULER."
+            ) from error
         yield client
 
 

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from random import SystemRandom
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from connectors.source.client import ApiClient
 from connectors.source.errors import Failure
 from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Send
-from flows.clock import SystemClock, new_id
+from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.config.settings import Settings, load
@@ -108,27 +108,6 @@ class Pause(Exception):  # noqa: N818 - not an error
     def __init__(self, seconds: float = 0.0) -> None:
         super().__init__(seconds)
         self.seconds = seconds
-
-
-class TaskClock:
-    """The clock of the run that sent a task, continued by a worker's monotonic clock."""
-
-    def __init__(self, task: Task, clock: Clock) -> None:
-        self._task = task
-        self._clock = clock
-        self._began = clock.monotonic()
-
-    def now(self) -> datetime:
-        """Return the time of day, UTC."""
-        return self._task.sent_at + timedelta(seconds=self._clock.monotonic() - self._began)
-
-    def monotonic(self) -> float:
-        """Return monotonic seconds."""
-        return self._task.monotonic + self._clock.monotonic() - self._began
-
-    async def sleep(self, seconds: float) -> None:
-        """Suspend the calling coroutine for this many seconds."""
-        await self._clock.sleep(seconds)
 
 
 @dataclass(slots=True)
@@ -236,19 +215,21 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str
         settings = load()
         own = terms_of(settings, of_run)
     except SettingsError as error:
-        message = f"the worker {worker.address}: {error}"
-        raise SettingsError(message) from None
+        raise SettingsError(f"the worker {worker.address}: {error}") from None
     if different := [name for name in terms if own.get(name) != terms[name]]:
-        message = (
+        raise SettingsError(
             f"the worker {worker.address} has {different[0]} {own.get(different[0])}, and the run has"
             f" {terms[different[0]]}. Fix: start the workers with the installation and the settings of the run."
         )
-        raise SettingsError(message)
     if client.get_events(topic):
         return WORKER_DIED
     worker.log_event(topic, ["began"])
     task: Task = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
-    key, clock, network = worker.get_current_task(), TaskClock(task, SystemClock()), settings.network()
+    key, clock, network = (
+        worker.get_current_task(),
+        ContinuedClock(SystemClock(), task.sent_at, task.monotonic),
+        settings.network(),
+    )
 
     def is_wanted() -> bool:
         # A task that the run released, or that has no run any more, is not executing for the scheduler.

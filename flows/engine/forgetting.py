@@ -118,7 +118,8 @@ async def undo_now(settings: Settings, account_id: str) -> bool:
     Raises SettingsError if it is not completely erased yet, WarehouseBusy and WarehouseUnusable.
     """
     if any(account_id.lower() in one.words for one in pending(settings.warehouse).accounts):
-        message = "This account is not completely erased yet. Fix: run `gramhouse forget` again, then --undo."
-        raise SettingsError(message)
+        raise SettingsError(
+            "This account is not completely erased yet. Fix: run `gramhouse forget` again, then --undo."
+        )
     async with open_existing(settings, ACTIVITY) as opened:
         return await opened.warehouse.write(unmark_forgotten, account_id)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
+from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.pending import ACTIVITY, unfinished
 from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
-from flows.clock import SystemClock, new_id
+from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.release import release
@@ -29,7 +30,7 @@ from flows.engine.run_request import RunRequest
 from flows.reporting.notices import notices
 from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
-from models.clock import Clock
+from models.clock import CLOCK_STEP, Clock
 from models.feeds import LIFETIMES
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ def check_places(settings: Settings) -> None:
     """
     snapshot, warehouse = settings.snapshot_file(), settings.warehouse
     if snapshot.resolve() == warehouse.resolve():
-        message = f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
-        raise SettingsError(message)
+        raise SettingsError(f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path.")
     if (refused := file_refusal(snapshot)) is not None:
         raise SettingsError(str(refused))
     if settings.report is None:
@@ -111,8 +111,7 @@ def check_places(settings: Settings) -> None:
     try:
         check_place(settings.report, snapshot, warehouse)
     except SettingsError as error:
-        message = f"{set_by('report')}: {error}"
-        raise SettingsError(message) from None
+        raise SettingsError(f"{set_by('report')}: {error}") from None
 
 
 def check_writable(settings: Settings) -> None:
@@ -153,6 +152,18 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
         if activity != ACTIVITY and (warning := unfinished(settings.warehouse)):
             notices.warning(warning)
         yield warehouse
+
+
+async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
+    """Return a clock that continues after the times in the warehouse.
+
+    Times too far in the future are left for `repair`. Raises WarehouseUnusable if the clock is behind.
+    """
+    now = clock.now()
+    found = await warehouse.read(lambda connection: check_clock(connection.db, now))
+    if not found or found.last - now > CLOCK_STEP:
+        return SteadyClock(clock, now)
+    return SteadyClock(clock, found.last + timedelta(microseconds=1))
 
 
 @asynccontextmanager

@@ -22,12 +22,13 @@ from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
+from flows.clock import SteadyClock
 from flows.engine.accounts import ScanAccount, scan_account
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import Pacer, Slots
+from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, RequestsSpent, ScanContext
-from flows.engine.steady_clock import SteadyClock, steady_clock
 from flows.reporting.notices import notices
 from flows.reporting.progress import Progress
 from flows.reporting.recording import STOPPED, Recording, recorded, short
@@ -185,8 +186,7 @@ def _check_requests(request: RunRequest, progress: Progress, _: float) -> None:
     """Raise RequestsSpent if the run has made as many requests as it may."""
     if request.max_requests is not None and progress.requests >= request.max_requests:
         most = count(request.max_requests, "request")
-        message = f"The run had made the {most} allowed by --max-requests; the next run continues here."
-        raise RequestsSpent(message)
+        raise RequestsSpent(f"The run had made the {most} allowed by --max-requests; the next run continues here.")
 
 
 async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) -> list[ListedAccount]:
@@ -194,8 +194,9 @@ async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) 
     found = await warehouse.read(chosen, selection, page_size)
     if not found:
         only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
-        message = f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
-        raise NothingChosen(message)
+        raise NothingChosen(
+            f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
+        )
     spelled = await warehouse.read(listed_spellings)
     return [
         ListedAccount(spelled.get(one.account_id, one.account_id), one.expired, one.surfaces, one.ig_username)

@@ -26,9 +26,8 @@ from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusabl
 from connectors.warehouse.warehouse import Warehouse
 from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
-from flows.engine.resources import build_request, check_writable, writing
+from flows.engine.resources import build_request, check_writable, steady_clock, writing
 from flows.engine.run_request import RunRequest
-from flows.engine.steady_clock import steady_clock
 from flows.reporting.notices import notices
 from flows.reporting.recording import command, recorded, recorded_start
 from flows.reporting.words import count

@@ -11,7 +11,7 @@ import yaml
 
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import Settings, load
-from flows.orchestration.prefect_import import import_prefect
+from flows.orchestration.processes import import_prefect
 
 if __name__ == "__main__":
     # The imports below would end in a traceback if Prefect's settings cannot be read.
@@ -58,23 +58,20 @@ def _comparable_fields(automation: AutomationCore) -> dict[str, Any]:
 async def _block(client: PrefectClient, wanted: str) -> UUID:
     slug, _, name = wanted.partition("/")
     if not slug or not name:
-        message = (
+        raise SettingsError(
             f"GRAMHOUSE_NOTIFY: {wanted!r} is not a block. Fix: write its type and name, such as slack-webhook/on-call."
         )
-        raise SettingsError(message)
     try:
         found = await client.read_block_document_by_name(name, slug, include_secrets=False)
     except ObjectNotFound:
-        message = (
+        raise SettingsError(
             f"GRAMHOUSE_NOTIFY: there is no block {wanted}. Fix: create it in the Prefect UI (Blocks), or with"
             f" `prefect block create {slug}`."
-        )
-        raise SettingsError(message) from None
+        ) from None
     if found.block_schema is None or "notify" not in found.block_schema.capabilities:
-        message = (
+        raise SettingsError(
             f"GRAMHOUSE_NOTIFY: {wanted} cannot send notifications. Fix: use a block of a type such as slack-webhook."
         )
-        raise SettingsError(message)
     return found.id
 
 

@@ -32,14 +32,14 @@ async def load_with_credentials(chosen: dict[str, object]) -> Settings:
     try:
         block = cast("ApiCredentials", await ApiCredentials.aload(name))
     except ValueError as error:
-        message = (
+        raise SettingsError(
             f"GRAMHOUSE_CREDENTIALS: there is no block {name!r} of the type"
             f" {ApiCredentials.get_block_type_slug()}. Fix:"
             " create it in the Prefect UI (Blocks), or remove the setting."
-        )
-        raise SettingsError(message) from error
+        ) from error
     try:
         return load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
     except SettingsError as error:
-        message = f"GRAMHOUSE_CREDENTIALS: the block {name!r} has an invalid {str(error).removeprefix('--')}"
-        raise SettingsError(message) from None
+        raise SettingsError(
+            f"GRAMHOUSE_CREDENTIALS: the block {name!r} has an invalid {str(error).removeprefix('--')}"
+        ) from None

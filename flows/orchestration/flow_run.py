@@ -91,8 +91,7 @@ async def call_flow(options: SyncOptions | BackfillOptions, caller: Caller) -> R
         reason = str(failure) or type(failure).__name__
         notices.warning(f"Prefect did not receive the result of the run ({reason}); the report below is correct.")
     if caller.ended is None:
-        message = "the flow run ended without a report"
-        raise TypeError(message)
+        raise TypeError("the flow run ended without a report")
     if isinstance(caller.ended, BaseException):
         raise caller.ended
     return caller.ended

@@ -1,18 +1,23 @@
-"""Prefect's server as a child process of `up` and `demo`."""
+"""The first import of Prefect, which reads its settings, and its server as a child process of `up` and `demo`."""
 
+import io
 import re
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from flows.config.settings import environment
+from pydantic import ValidationError
+
+from flows.config.errors import SettingsError
+from flows.config.settings import environment, set_environment
+from models.text import one_line
 
 # The path at which the server shows the HTML report.
 REPORT_PATH = "/gramhouse/report"
@@ -21,6 +26,7 @@ _PATIENCE = 90.0
 _GRACE = 10.0
 _PAUSE = 0.2
 _LAST_LINES = 3
+_LONGEST_CAUSE = 200
 
 # The last line of a Python traceback.
 _ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
@@ -45,6 +51,37 @@ PREFECT_CLIENT = {
 
 class ProcessError(Exception):
     """A process did not start, or ended unexpectedly; the message has the last lines of its log."""
+
+
+def _cause(error: Exception) -> str:
+    text, name = str(error) or type(error).__name__, ""
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        text = first["msg"]
+        # The class ServerUISettings has the settings PREFECT_SERVER_UI_...
+        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]*", error.title.removesuffix("Settings"))
+        name = "_".join(["PREFECT", *words, *map(str, first["loc"])]).upper() + ": " if first["loc"] else ""
+    return one_line(f"{name}{text}", _LONGEST_CAUSE).rstrip(".")
+
+
+def import_prefect(environment: Mapping[str, str] | None = None) -> None:
+    """Import Prefect with these environment variables. Call it before modules that import Prefect.
+
+    Raises SettingsError with one line if its settings cannot be read: environment variables, profiles, prefect.toml.
+    """
+    set_environment(environment or {})
+    said = io.StringIO()
+    try:
+        # Prefect also writes the error to standard error, in several lines.
+        with redirect_stderr(said):
+            import prefect.context  # noqa: PLC0415 - it is imported here for the first time
+        sys.stderr.write(said.getvalue())
+        import prefect.main  # noqa: F401, PLC0415
+    except Exception as error:
+        raise SettingsError(
+            f"Prefect's settings cannot be read: {_cause(error)}. Fix: correct the variable PREFECT_..., or the file"
+            " that sets it: prefect.toml, pyproject.toml or .env here, or profiles.toml in Prefect's home."
+        ) from error
 
 
 def free_port() -> int:
@@ -101,7 +138,7 @@ class PrefectServer:
         until = time.monotonic() + _PATIENCE
         while not answers(self.port, "/api/health"):
             if self.process.poll() is not None or time.monotonic() > until:
-                raise self.error("did not start")  # noqa: EM101
+                raise self.error("did not start")
             time.sleep(_PAUSE)
 
     def error(self, what: str) -> ProcessError:

@@ -1,28 +1,39 @@
-"""Serves the deployments with Prefect's runner: the main part of `gramhouse up`."""
+"""Serves the deployments of deployments/prefect.yaml with Prefect's runner: the main part of `gramhouse up`."""
 
 import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import psutil
+import yaml
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, State, StateType
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
+from prefect.flows import load_flow_from_entrypoint
 from prefect.runner import Runner
+from prefect.schedules import Cron
 from prefect.states import Cancelled, Scheduled
+from prefect.types.entrypoint import EntrypointType
 
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
 from flows.orchestration.automations import apply
 from flows.orchestration.credentials import ApiCredentials
-from flows.orchestration.deployments import deployments
 from flows.orchestration.flow_run import check_tracker
 from flows.orchestration.processes import PrefectServer
+
+if TYPE_CHECKING:
+    from prefect import Flow
+
+# The fields of a deployment in the file that are passed on as they are.
+_FIELDS = ("name", "description", "tags", "parameters", "enforce_parameter_schema")
 
 # Seconds between polls. The server is on this machine, usually for us alone, so it may be polled often.
 _ASK_EVERY = 3.0
@@ -33,6 +44,27 @@ _RUNS_AT_ONCE = 8
 # Seconds. A flow run needs up to ten to close its warehouse.
 _PATIENCE = 12.0
 _PAUSE = 0.2
+
+
+async def deployments(settings: Settings) -> list[RunnerDeployment]:
+    """Return all deployments with the schedules of the settings, in the order of the file. They are not applied yet."""
+    text = resources.files("deployments").joinpath("prefect.yaml").read_text(encoding="utf-8")
+    crons = {"nightly": settings.nightly, "stories": settings.stories}
+    made = []
+    for each in yaml.safe_load(text)["deployments"]:
+        options, limit, cron = each["parameters"]["options"], each.get("concurrency_limit"), crons.get(each["name"])
+        if "busy_wait" in settings.model_fields_set:
+            options.get("expert", options)["busy_wait"] = settings.busy_wait
+        flow: Flow[..., Any] = load_flow_from_entrypoint(each["entrypoint"], use_placeholder_flow=False)
+        deployment = await flow.ato_deployment(
+            **{field: each[field] for field in _FIELDS},
+            schedule=Cron(cron, timezone=settings.time_zone) if cron else None,
+            concurrency_limit=ConcurrencyLimitConfig(**limit) if limit else None,
+            # By module, not by file, so that an installed package runs whichever folder `up` was started in.
+            entrypoint_type=EntrypointType.MODULE_PATH,
+        )
+        made.append(deployment)
+    return made
 
 
 async def _as_left(wanted: RunnerDeployment) -> RunnerDeployment:
@@ -119,4 +151,4 @@ async def serve(
     with suppress(asyncio.CancelledError):
         await serving
     if server is not None and server.process.poll() is not None:
-        raise server.error(f"ended with code {server.process.returncode}")  # noqa: EM102
+        raise server.error(f"ended with code {server.process.returncode}")

@@ -46,8 +46,7 @@ class Reader:
         # Refuses a file of another program, whose view has other columns.
         published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")
         if not published:
-            message = "published has no row, so this is not a snapshot of gramhouse."
-            raise QueryError(message)
+            raise QueryError("published has no row, so this is not a snapshot of gramhouse.")
         [self.published] = published
         self.at: datetime = now or self.published["snapshot_at"]
         self.set(
@@ -67,10 +66,9 @@ class Reader:
             if each not in found:
                 near = difflib.get_close_matches(each, found, n=1)
                 meant = f"Did you mean {near[0]}? " if near else ""
-                message = (
+                raise SettingsError(
                     f"--account: the snapshot has no account {each!r}. {meant}Fix: `gramhouse accounts` lists all."
                 )
-                raise SettingsError(message)
         return sorted({found[each] for each in wanted})
 
     def set(self, **variables: object) -> None:

@@ -28,7 +28,7 @@ from flows.cli.app import app
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
-from flows.orchestration.deployments import deployments
+from flows.orchestration.serving import deployments
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import Any
 
+from flows.clock import ContinuedClock
 from flows.config.settings import Settings
 from flows.engine.accounts import AccountScan, Ended
 from flows.engine.concurrency import Slots
 from flows.engine.dask import DaskScans
-from flows.engine.dask_task import WORKER_DIED, Task, TaskClock, scan_task
+from flows.engine.dask_task import WORKER_DIED, Task, scan_task
 from flows.engine.run import RunResources
 from flows.engine.scan import ScanContext
 from models.clock import Clock
@@ -73,7 +74,7 @@ class FakeClient:
         scanned = await scan_task(
             task,
             resources.send,
-            clock=resources.clock if self.clock is None else TaskClock(task, self.clock),
+            clock=resources.clock if self.clock is None else ContinuedClock(self.clock, task.sent_at, task.monotonic),
             random=resources.random,
             new_id=resources.new_id,
             report=lambda scope, seconds: self.handlers[topic]((0.0, ["cooldown", scope, seconds])),

@@ -41,8 +41,9 @@ def since_time(text: str, now: datetime) -> datetime:
         at = datetime.fromisoformat(text.strip())
         return at if at.tzinfo else at.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        message = f"--since {text!r} is not a time. Fix: use 2d, 36h or 90m, or a date such as 2026-03-01."
-        raise SettingsError(message) from None
+        raise SettingsError(
+            f"--since {text!r} is not a time. Fix: use 2d, 36h or 90m, or a date such as 2026-03-01."
+        ) from None
 
 
 def _item(row: Mapping[str, object]) -> tuple[object, ...]:
@@ -139,8 +140,7 @@ def changes(
     removed, returned.
     """
     if since_run is not None and since is not None:
-        message = "--since-run and --since exclude each other. Fix: use one of them."
-        raise SettingsError(message)
+        raise SettingsError("--since-run and --since exclude each other. Fix: use one of them.")
     these = "seq = (SELECT max(seq) FROM runs)" if since_run is None else f"seq >= {since_run}"
     if since is not None:
         these = f"started_at >= TIMESTAMPTZ '{since_time(since, SystemClock().now())}'"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
@@ -22,11 +22,10 @@ from connectors.warehouse.storage.paths import database
 from flows.cli.options import to_path
 from flows.cli.output.query import print_table
 from flows.cli.output.terminal import DONE, FAIL, clean, err, out
-from flows.clock import SystemClock
+from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment, load
-from flows.orchestration.prefect_import import import_prefect
-from flows.orchestration.processes import ProcessError, free_port, local_prefect, prefect, private
+from flows.orchestration.processes import ProcessError, free_port, import_prefect, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 from models.feeds import FEEDS
@@ -79,8 +78,9 @@ def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
     file = folder / "first_day"
     if not file.exists():
         if (folder / "warehouse.duckdb").exists():
-            message = f"{folder} has the demo of an earlier version. Fix: delete it, or choose another --folder."
-            raise SettingsError(message)
+            raise SettingsError(
+                f"{folder} has the demo of an earlier version. Fix: delete it, or choose another --folder."
+            )
         folder.mkdir(parents=True, exist_ok=True)
         today = (now - _SYNCED).replace(hour=0, minute=0, second=0, microsecond=0)
         begins = today + _BEGINS - timedelta(days=max(days - 1, _BEFORE))
@@ -95,17 +95,6 @@ def sandbox_settings(begins: datetime, day: int) -> "SandboxSettings":
     return SandboxSettings(
         day=day, first_day=int(begins.timestamp()), accounts=_ACCOUNTS, posts=_POSTS, change_every=6 * _ACCOUNTS
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _DayClock(SystemClock):
-    """The clock of a simulated day: it begins at `began`, and `since` is the monotonic time at that moment."""
-
-    began: datetime
-    since: float
-
-    def now(self) -> datetime:
-        return self.began + timedelta(seconds=self.monotonic() - self.since)
 
 
 def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days: Sequence[int]) -> None:
@@ -124,7 +113,8 @@ def past_days(sandbox: "Sandbox", api: str, folder: Path, begins: datetime, days
                 sandbox.day = day
                 began = begins + timedelta(days=day) + _SYNCED - _BEGINS
                 with err.status(f"[dim]syncing day {day + 1} of {days[-1] + 2} …[/]"):
-                    await run_sync(request, replace(resources, clock=_DayClock(began, resources.clock.monotonic())))
+                    clock = ContinuedClock(resources.clock, began, resources.clock.monotonic())
+                    await run_sync(request, replace(resources, clock=clock))
 
     if days:
         asyncio.run(sync())

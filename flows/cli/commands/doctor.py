@@ -42,8 +42,7 @@ def doctor(
     """
     settings = load()
     if yes and not repair:
-        message = "--yes is an answer to --repair. Fix: use both, or leave it out."
-        raise SettingsError(message)
+        raise SettingsError("--yes is an answer to --repair. Fix: use both, or leave it out.")
     lift = (lambda _: True) if yes else (lambda _: False) if as_json else _ask
     from flows.cli import checks
 

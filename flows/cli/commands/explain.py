@@ -232,8 +232,9 @@ def _found(opened: Snapshot, what: str) -> list[Record]:
 def _explained(opened: Snapshot, what: str, settings: Settings, *, with_raw: bool) -> list[Record]:
     found = _found(opened, what.strip())
     if not found:
-        message = f"The snapshot has no item or account {what!r}. Fix: `gramhouse accounts` lists the accounts."
-        raise SettingsError(message)
+        raise SettingsError(
+            f"The snapshot has no item or account {what!r}. Fix: `gramhouse accounts` lists the accounts."
+        )
     now = SystemClock().now()
     return [
         _account(opened, row["account_id"], settings, now=now)

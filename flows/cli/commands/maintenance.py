@@ -108,8 +108,7 @@ def _confirmed(settings: Settings, account: str) -> str:
     from flows.engine.forgetting import find_now
 
     if not sys.stdin.isatty():
-        message = "Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes."
-        raise SettingsError(message)
+        raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
     found, items = find_now(settings, account)
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
     if not agreed(f"Erase {what} everywhere? This cannot be undone."):
@@ -158,8 +157,9 @@ def _undo(settings: Settings, account: str, *, as_json: bool) -> None:
     from flows.engine.forgetting import undo_now
 
     if not run_until_signalled(lambda _: undo_now(settings, account)):
-        message = f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
-        raise SettingsError(message)
+        raise SettingsError(
+            f"'{account}' is not the id of a forgotten account. Fix: give the account's id; its name is not kept."
+        )
     document = {"account_id": account.lower(), "exit_code": ExitCode.COMPLETE}
     print_result(document, [f"{DONE} Syncs import account {clean(account.lower())} again."], as_json=as_json)
 

@@ -17,11 +17,11 @@ from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, check_variables, load, prefect_api_url
-from flows.orchestration.prefect_import import import_prefect
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
     REPORT_PATH,
     ProcessError,
+    import_prefect,
     local_prefect,
     port_is_free,
     prefect,
@@ -123,8 +123,7 @@ def up(
                 signal.signal(number, signal.default_int_handler)
         with lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep):
             if api is None and not port_is_free(settings.prefect_port):
-                message = f"Port {settings.prefect_port} is in use. Fix: choose another port with --port."
-                raise SettingsError(message)
+                raise SettingsError(f"Port {settings.prefect_port} is in use. Fix: choose another port with --port.")
             _run(settings, api)
     except KeyboardInterrupt:
         err.print("Stopped.")
@@ -174,7 +173,6 @@ def sandbox(
     try:
         serve(Sandbox(settings), port=port, on_ready=ready)
     except OSError as error:
-        message = (
+        raise SettingsError(
             f"cannot listen on port {port}: {clean(error.strerror or error)}. Fix: choose another port with --port."
-        )
-        raise SettingsError(message) from None
+        ) from None

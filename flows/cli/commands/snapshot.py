@@ -80,8 +80,7 @@ def describe(
 ) -> None:
     """List the snapshot's tables and views, or the columns of one."""
     if form == "dbt" and (table is not None or as_json):
-        message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
-        raise SettingsError(message)
+        raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
         relations = opened.relations()
         if form == "dbt":
@@ -93,8 +92,7 @@ def describe(
             rows = opened.columns(table)
             if not rows:
                 names = ", ".join(relation["name"] for relation in relations)
-                message = f"Unknown table or view {table!r}. Fix: use one of {names}."
-                raise SettingsError(message)
+                raise SettingsError(f"Unknown table or view {table!r}. Fix: use one of {names}.")
     if as_json:
         print_json({"tables": rows} if table is None else {"table": table, "columns": rows})
         return

@@ -171,8 +171,9 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
         if writing is None and state.status is None:
             raise
         if state.status is not None and state.status.state in _PUBLISHES:
-            message = f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
-            raise SnapshotMissing(message) from None
+            raise SnapshotMissing(
+                f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
+            ) from None
     found |= {"snapshot_problem": problem, "unfinished_erasure": unfinished(settings.warehouse)}
     reasons = attention(found, state)
     if as_json:
@@ -215,8 +216,7 @@ def status(
     settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"
     if as_json and as_metrics:
-        message = "--json and --format openmetrics cannot be combined. Fix: use one of them."
-        raise SettingsError(message)
+        raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     if as_metrics:
         write_utf8()
     try:

@@ -41,8 +41,7 @@ def sync(
     another process.
     """
     if incremental and full_refresh:
-        message = "--incremental and --full-refresh cannot be combined. Fix: use one of them."
-        raise SettingsError(message)
+        raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
     settings = run.settings("sync")
     from flows.cli.running import run_command

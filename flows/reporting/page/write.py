@@ -46,8 +46,7 @@ def check_place(path: Path, *databases: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if (occupied := _occupied(path, databases)) is not None:
-            message = f"{path} {occupied}. Fix: choose another file."
-            raise SettingsError(message)
+            raise SettingsError(f"{path} {occupied}. Fix: choose another file.")
         if not os.access(path.parent, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:

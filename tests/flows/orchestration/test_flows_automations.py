@@ -23,9 +23,9 @@ from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import load
 from flows.orchestration import automations
 from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, described
-from flows.orchestration.deployments import deployments
 from flows.orchestration.flow_run import LEFT, check_tracker
 from flows.orchestration.processes import local_prefect
+from flows.orchestration.serving import deployments
 from flows.publish import publish
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.reporting.exit_code import EXIT_OF

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from flows.config.settings import load
-from flows.orchestration.deployments import deployments
 from flows.orchestration.processes import PrefectServer, ProcessError
-from flows.orchestration.serving import serve
+from flows.orchestration.serving import deployments, serve
 from tests.prefect_api import ask
 
 # Prefect's client leaves connections to the garbage collector.
