@@ -572,8 +572,8 @@ MUTANTS = (
     Mutant(
         "a snapshot is deleted by its own age",
         "connectors/buckets/snapshot_bucket.py",
-        "for each, next_one in pairwise(files) if next_one < limit",
-        "for each in files if each < limit",
+        "for each, next_one in pairwise(published) if next_one < limit",
+        "for each in published if each < limit",
         ("tests/buckets/test_snapshot_bucket.py",),
     ),
     Mutant(
