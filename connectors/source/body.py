@@ -1,4 +1,4 @@
-"""Decompresses a response body up to a size limit."""
+"""Reads a response body up to a size limit, which applies after decompression."""
 
 import zlib
 
@@ -11,32 +11,51 @@ class BodyTooLarge(BodyError):  # noqa: N818 - the name describes the body
     """A body that exceeds the size limit."""
 
 
-def unpack(body: bytes, content_encoding: str, limit: int) -> bytes:
-    """Return a body without its coding. `limit` is the maximum of bytes, before and after decompression.
+class BoundedBody:
+    """Collects the pieces of one body and decompresses gzip as they arrive. `limit`: bytes after decompression.
 
     Only gzip, which was requested, is decompressed: stacked codings would multiply the effect of a decompression bomb.
-    Raises BodyTooLarge, and BodyError for any other coding and if the gzip data is damaged or truncated.
+    Raises BodyError for any other coding.
     """
-    coding, unpacked = content_encoding.strip().lower(), b""
-    if coding not in {"", "identity", "gzip", "x-gzip"}:
-        message = "the Content-Encoding of the body is not gzip, which was requested"
-        raise BodyError(message)
-    if not coding.endswith("gzip"):
-        body, unpacked = b"", body
-    # RFC 1952: gzip data may consist of several members.
-    while body and len(unpacked) <= limit:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            # One byte more than the limit is enough to detect a body that is too large.
-            unpacked += member.decompress(body, limit - len(unpacked) + 1)
-        except zlib.error:
-            message = "the gzip data of the body is damaged"
-            raise BodyError(message) from None
-        if unpacked and not member.eof and len(unpacked) <= limit:
+
+    def __init__(self, content_encoding: str, limit: int) -> None:
+        coding = content_encoding.strip().lower()
+        if coding not in {"", "identity", "gzip", "x-gzip"}:
+            message = "the Content-Encoding of the body is not gzip, which was requested"
+            raise BodyError(message)
+        self._gzip = zlib.decompressobj(wbits=31) if coding.endswith("gzip") else None
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Add the next piece. Raises BodyTooLarge, or BodyError when the gzip data is damaged."""
+        if self._gzip is not None:
+            piece = self._unpacked(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            message = f"the body is larger than {self._limit} bytes"
+            raise BodyTooLarge(message)
+        self._pieces.append(piece)
+
+    def _unpacked(self, piece: bytes) -> bytes:
+        unpacked = b""
+        while piece and len(unpacked) <= self._limit - self._size:
+            # RFC 1952: gzip data may consist of several members.
+            if self._gzip is None or self._gzip.eof:
+                self._gzip = zlib.decompressobj(wbits=31)
+            try:
+                # One byte more than the limit is enough to detect a body that is too large.
+                unpacked += self._gzip.decompress(piece, self._limit - self._size - len(unpacked) + 1)
+            except zlib.error:
+                message = "the gzip data of the body is damaged"
+                raise BodyError(message) from None
+            piece = self._gzip.unused_data
+        return unpacked
+
+    def whole(self) -> bytes:
+        """Return the whole body. Raises BodyError when its gzip data is truncated."""
+        if self._gzip is not None and self._size and not self._gzip.eof:
             message = "the gzip data of the body is truncated"
             raise BodyError(message)
-        body = member.unused_data
-    if len(unpacked) > limit:
-        message = f"the body is larger than {limit} bytes"
-        raise BodyTooLarge(message)
-    return unpacked
+        return b"".join(self._pieces)

@@ -15,7 +15,7 @@ import httpx
 from pydantic import SecretStr
 
 from connectors.source.base_url import check_api_key, check_base_url
-from connectors.source.body import BodyError, unpack
+from connectors.source.body import BodyError, BoundedBody
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, client_error
@@ -136,18 +136,16 @@ class ApiClient:
         return httpx.Request("GET", f"{self._base}{request.path}?{query}", headers=self._headers)
 
     async def _body(self, answer: httpx.Response, attempt: asyncio.Timeout) -> bytes:
-        body, limit = bytearray(), self._max_body_bytes
+        body = BoundedBody(answer.headers.get("content-encoding", ""), self._max_body_bytes)
         clock = asyncio.get_running_loop().time
         end, read = attempt.when() or math.inf, self._timeout.read
         # aiohttp drops its own read timeout when it closes a connection because of malformed chunks.
         attempt.reschedule(min(end, clock() + read))
         # The raw stream, because httpx's decoders have no size limit. `AsyncClient.send` ensures that it has this type.
         async for piece in cast("httpx.AsyncByteStream", answer.stream):
-            body += piece
-            if len(body) > limit:
-                break
+            body.add(piece)
             attempt.reschedule(min(end, clock() + read))
-        return unpack(bytes(body), answer.headers.get("content-encoding", ""), limit)
+        return body.whole()
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
         # A gateway may repeat the request, with its key, in headers and error bodies.
