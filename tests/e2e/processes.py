@@ -28,6 +28,7 @@ from tests.landed import unmerged
 from tests.odd_api.api import OddApi
 
 KEY = "sandbox-demo-key"
+COMMAND_LINE = ("-m", "flows.cli")
 ROOT = Path(__file__).parents[2]
 # Seconds. A busy machine may need minutes for what usually takes seconds.
 TIMEOUT = 240.0
@@ -121,10 +122,14 @@ class Operator:
         return {**inherited, **files, **self.env, **changes}
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
+        return self.start_python(*COMMAND_LINE, *arguments, env=env)
+
+    def start_python(self, *arguments: str, cwd: Path = ROOT, env: Mapping[str, str]) -> subprocess.Popen[str]:
+        """Start a Python process in `cwd`, from which it imports gramhouse."""
         return subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", *arguments],
+            [sys.executable, *arguments],
             env=self.environment(**env),
-            cwd=ROOT,
+            cwd=cwd,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

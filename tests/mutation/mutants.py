@@ -111,14 +111,14 @@ MUTANTS = (
         "connectors/warehouse/merge/missed_accounts.sql",
         "WHERE is_accepted OR EXISTS (FROM core.accounts AS listed WHERE listed.seen_seq >= f.began_seq)",
         "WHERE true",
-        ("tests/warehouse/merge/test_warehouse_account_removal.py", "tests/flows/engine/test_flows_accounts.py"),
+        ("tests/warehouse/merge/test_warehouse_account_removal.py",),
     ),
     Mutant(
         "a key with fewer grants leaves the run complete",
         "models/removal.py",
         "ACCOUNTS_LIMIT = 0.1",
         "ACCOUNTS_LIMIT = 1.0",
-        ("tests/warehouse/merge/test_warehouse_account_removal.py", "tests/flows/engine/test_flows_accounts.py"),
+        ("tests/warehouse/merge/test_warehouse_account_removal.py",),
     ),
     Mutant(
         "a later catalogue confirms at once",

@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = {"meta", "br", "rect", "line"}
-
 
 @dataclass
 class Page(HTMLParser):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from flows.cli.output.run import show
-from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.engine.resources import build_request
 from flows.engine.upkeep import publish_now
@@ -74,13 +73,6 @@ async def test_publish_renews_it_by_the_setting(
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith(MARK)
 
 
-@pytest.mark.parametrize("address", ["ftp://x.example/", "https://x.example/) [y](z"])
-def test_an_invalid_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMHOUSE_REPORT_URL", address)
-    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_REPORT_URL: it is not a web address"):
-        load()
-
-
 def test_prefects_page_links_the_report_or_names_its_file() -> None:
     made = report(report=Path("data/report.html"))
     assert "Report with charts" not in markdown(report())
@@ -88,15 +80,3 @@ def test_prefects_page_links_the_report_or_names_its_file() -> None:
     linked = markdown(made, "https://x.example/r.html")
     assert "[**Report with charts**](https://x.example/r.html)" in linked
     assert linked.index("Report with charts") < linked.index("###")
-
-
-def test_prefects_server_shows_the_report_isolated_from_its_ui(tmp_path: Path) -> None:
-    # Importing Prefect's server takes two seconds, and every pytest worker imports this file.
-    from flows.orchestration.server import answer  # noqa: PLC0415
-
-    report = tmp_path / "page.html"
-    assert answer(report).status_code == 404
-    report.write_text(MARK)
-    response = answer(report)
-    assert (response.status_code, response.body) == (200, MARK.encode())
-    assert "default-src 'none'" in response.headers["content-security-policy"]

@@ -2,13 +2,14 @@
 
 import base64
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
+
+from tests.http_server import http_server
 
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
 
@@ -43,26 +44,25 @@ class Service:
     done: Counter[str] = field(default_factory=Counter)
 
 
-class _Handler(BaseHTTPRequestHandler):
+@dataclass
+class _Answer:
     service: Service
-
-    def log_message(self, *_: object) -> None:
-        pass
+    request: BaseHTTPRequestHandler
 
     def _say(self, status: int, body: bytes, *, length: int | None = None, reason: str = "X", **more: str) -> None:
-        key = self.headers["Authorization"]
-        self.send_response(status, reason)
+        key = self.request.headers["Authorization"]
+        self.request.send_response(status, reason)
         named = {"X-Correlation-ID": TRACE, "X-Echo": key, "Set-Cookie": f"key={key}", "ETag": f'"{key}"'}
         named |= {name.replace("_", "-"): value for name, value in more.items()}
         for name, value in named.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body) if length is None else length))
-        self.end_headers()
-        self.wfile.write(body)
+            self.request.send_header(name, value)
+        self.request.send_header("Content-Length", str(len(body) if length is None else length))
+        self.request.end_headers()
+        self.request.wfile.write(body)
 
-    def do_GET(self) -> None:
-        key = self.headers["Authorization"]
-        asked = urlsplit(self.path)
+    def choose(self) -> None:
+        key = self.request.headers["Authorization"]
+        asked = urlsplit(self.request.path)
         mode = key.rpartition("-")[2]
         if mode == "401":
             self._go_wrong("key", key)
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _go_wrong(self, way: str, key: str) -> None:
         self.service.done[way] += 1
         encoded = f"{base64.b64encode(key.encode()).decode()} {key.encode().hex()}"
-        echo = f"you sent Authorization: {key} ({encoded}) to {self.path}"
+        echo = f"you sent Authorization: {key} ({encoded}) to {self.request.path}"
         issue = {"issues": [{"code": key, "path": [1]}]}
         match way:
             case "key":
@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "reason":
                 self._say(410, echo.encode(), reason=echo)
             case "no http":
-                self.wfile.write(f"HTTP/1.1 200 OK\r\nBad Header {key}: {key}\r\n\r\n".encode())
+                self.request.wfile.write(f"HTTP/1.1 200 OK\r\nBad Header {key}: {key}\r\n\r\n".encode())
             case "cut":
                 self._say(200, _page([{"id": "1", "caption": echo}]), length=9999)
             case "malformed":
@@ -138,14 +138,5 @@ class _Handler(BaseHTTPRequestHandler):
 def echoing() -> Iterator[Service]:
     """Serve on a free local port, in a thread."""
     service = Service()
-    handler = type("Handler", (_Handler,), {"service": service})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        service.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield service
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with http_server(lambda request: _Answer(service, request).choose()) as service.url:
+        yield service

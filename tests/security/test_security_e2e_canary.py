@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import free_port, prefect
-from tests.e2e.processes import TIMEOUT
+from tests.e2e.processes import COMMAND_LINE, TIMEOUT, Operator
 from tests.prefect_api import ask
 from tests.security.canary import holding, tells
 from tests.security.echoing import WAYS, Service, echoing
@@ -52,28 +52,12 @@ class Rig:
 
     folder: Path
     url: str
-    tracker: dict[str, str] = field(default_factory=dict)
     output: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
     def start(self, name: str, *arguments: str, code: str = "", **env: str) -> subprocess.Popen[str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GRAMHOUSE_", "PREFECT_"))}
-        home = self.folder / name
-        files = {
-            "GRAMHOUSE_WAREHOUSE": str(home / "warehouse.duckdb"),
-            "GRAMHOUSE_SNAPSHOT": str(home / "analytics.duckdb"),
-            "GRAMHOUSE_BASE_URL": self.url,
-            "GRAMHOUSE_MAX_WAIT": "1",
-        }
-        program = ["-c", code] if code else ["-m", "flows.cli"]
-        return subprocess.Popen(
-            [sys.executable, *program, *arguments],
-            env={**kept, **files, **env},
-            cwd=Path(__file__).parents[2],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        operator = Operator(self.folder / name, {"GRAMHOUSE_BASE_URL": self.url, "GRAMHOUSE_MAX_WAIT": "1"})
+        return operator.start_python(*(("-c", code) if code else COMMAND_LINE), *arguments, env=env)
 
     def end(self, process: subprocess.Popen[str], expected: int) -> str:
         until = time.monotonic() + TIMEOUT

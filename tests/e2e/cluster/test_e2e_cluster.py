@@ -14,13 +14,22 @@ import pytest
 from tests.cli_runner import Cli
 from tests.e2e.cluster.dask_cluster import Cluster
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit, start_sandboxes, wait_until
+from tests.e2e.processes import (
+    KEY,
+    ROOT,
+    TIMEOUT,
+    Operator,
+    SandboxProcess,
+    killed_on_exit,
+    start_sandboxes,
+    wait_until,
+)
 
 pytestmark = pytest.mark.e2e
 
 # Tasks of a few pages, so that a run has many of them, and a run that does not wait for a minute.
 _SMALL = "from flows.engine import dask, dask_task as task; task.MOST_BYTES = 30_000; dask.NO_WORKERS = 3.0"
-_RUN = "from flows.cli.__main__ import prepare_process, run; prepare_process(); {}; run()"
+_SMALL_RUN = ("-c", f"from flows.cli.__main__ import prepare_process, run; prepare_process(); {_SMALL}; run()")
 
 
 @pytest.fixture(scope="module")
@@ -55,22 +64,11 @@ def cluster(there: Operator) -> Iterator[Cluster]:
         yield found
 
 
-def _start(there: Operator, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _RUN.format(_SMALL), "sync", *arguments],
-        env=there.environment(),
-        cwd=Path(__file__).parents[3],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def _during_a_run(
     there: Operator, many: SandboxProcess, fault: Callable[[subprocess.Popen[str]], None]
 ) -> tuple[int, str]:
     """Run a sync, and cause a fault in the middle of it; return the exit code and the output."""
-    with killed_on_exit(_start(there)) as process:
+    with killed_on_exit(there.start_python(*_SMALL_RUN, "sync", env={})) as process:
         wait_until(lambda: many.stats()["total"] >= 120 or process.poll() is not None, "the middle of the run")
         fault(process)
         out, err = process.communicate(timeout=TIMEOUT)
@@ -265,9 +263,9 @@ def test_doctor_counts_the_workers(there: Operator, cluster: Cluster) -> None:
 def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: SandboxProcess) -> None:
     # A terminal sends the signal to every process of the group.
     with subprocess.Popen(
-        [sys.executable, "-c", _RUN.format(_SMALL), "sync"],
+        [sys.executable, *_SMALL_RUN, "sync"],
         env=there.environment(),
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,

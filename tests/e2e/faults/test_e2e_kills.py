@@ -1,5 +1,6 @@
 """Killed at any moment: the result is the same, and no landed page is requested twice."""
 
+import json
 import signal
 import time
 from typing import Any
@@ -23,18 +24,19 @@ def _key(entry: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _kill_after(
-    operator: Operator, service: SandboxProcess, requests: int, number: int = signal.SIGKILL, *options: str
-) -> int:
+    operator: Operator, service: SandboxProcess, requests: int, number: int = signal.SIGKILL
+) -> tuple[int, str]:
+    """Return the exit code and the output of a sync that gets a signal after a number of requests."""
     service.faults({"action": {"kind": "delay", "seconds": 0.02}})
-    with killed_on_exit(operator.start("sync", *options)) as process:
+    with killed_on_exit(operator.start("sync", "--json")) as process:
         wait_until(lambda: service.stats()["total"] >= requests or process.poll() is not None, "the run to get there")
         began = time.monotonic()
         process.send_signal(number)
-        process.communicate(timeout=TIMEOUT)
+        out, _ = process.communicate(timeout=TIMEOUT)
         # The limit is ten seconds; usually it takes less than one.
         assert time.monotonic() - began < 10
     service.faults()
-    return process.returncode
+    return process.returncode, out
 
 
 def _landed(operator: Operator, service: SandboxProcess) -> set[tuple[Any, ...]]:
@@ -72,7 +74,10 @@ def test_publish_credits_landed_pages_to_the_killed_run(operator: Operator, serv
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_ends_a_run_politely(operator: Operator, service: SandboxProcess, number: int) -> None:
-    assert _kill_after(operator, service, 30, number) == 128 + number
+    code, out = _kill_after(operator, service, 30, number)
+    document = json.loads(out)
+    assert set(document) == {"state", "exit_code", "message", "hint"}
+    assert (code, document["exit_code"], document["state"]) == (128 + number, 128 + number, "stopped")
     assert holder(operator.warehouse) is None
     landed = _landed(operator, service)
     assert landed

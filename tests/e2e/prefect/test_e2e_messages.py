@@ -3,14 +3,14 @@
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, wait_until
+from tests.http_server import http_server, send
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -42,24 +42,12 @@ def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
     """A local webhook and the notifications it received."""
     result: list[dict[str, str]] = []
 
-    class Hook(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            result.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(204)
-            self.end_headers()
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        result.append(json.loads(request.rfile.read(int(request.headers["content-length"]))))
+        send(request, 204)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/", result
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with http_server(answer) as url:
+        yield url, result
 
 
 @pytest.fixture

@@ -3,19 +3,19 @@
 import html
 import json
 import re
+import shlex
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.e2e.processes import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.e2e.processes import COMMAND_LINE, KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.http_server import http_server, send
 
 pytestmark = pytest.mark.e2e
 
@@ -61,13 +61,24 @@ SELECT
 FROM core.comments_metrics AS gh_row
 """,
 }
-# The command line, at a time that is some hours ahead.
+# Commands in one process, each at a time that is some hours ahead; it prints their outputs.
 RUN = """
-import datetime, flows.clock
-shift = datetime.timedelta(hours={})
-flows.clock.SystemClock.now = lambda self: datetime.datetime.now(datetime.UTC) + shift
-from flows.cli.__main__ import run
-run()
+import contextlib, datetime, io, json, sys, flows.clock
+from flows.cli.app import main
+outputs = []
+for hours, *words in json.loads(sys.argv[1]):
+    shift = datetime.timedelta(hours=int(hours))
+    flows.clock.SystemClock.now = lambda self: datetime.datetime.now(datetime.UTC) + shift
+    sys.argv = ["gramhouse", *words]
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+        try:
+            main()
+        except SystemExit as end:
+            if end.code:
+                sys.exit(f"{words} ended with {end.code}: {out.getvalue()}")
+            raise
+    outputs.append(out.getvalue())
+print(json.dumps(outputs))
 """
 
 
@@ -108,28 +119,16 @@ class Service:
 def service(feed: str) -> Iterator[Service]:
     service = Service(feed)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            target = urlsplit(self.path)
-            body = json.dumps(service.answer(target.path, parse_qs(target.query).get("cursor", [None])[0])).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        target = urlsplit(request.path)
+        send(
+            request,
+            200,
+            json.dumps(service.answer(target.path, parse_qs(target.query).get("cursor", [None])[0])).encode(),
+        )
 
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        service.url = f"http://127.0.0.1:{server.server_address[1]}"
-        server.daemon_threads = True
-        server.block_on_close = False
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with http_server(answer) as service.url:
         yield service
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -154,35 +153,21 @@ def code(tmp_path: Path, added: Mapping[str, str | tuple[str, str]]) -> Path:
     return code
 
 
-def _start(there: Operator, code: Path, hours: int, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN.format(hours), *arguments],
-        env=there.environment(),
-        cwd=code,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def _run(there: Operator, code: Path, hours: int, *arguments: str) -> str:
-    process = _start(there, code, hours, *arguments)
+def _run(there: Operator, code: Path, *lines: str) -> list[str]:
+    """Run commands in one process, each at the hour that its line begins with; return their outputs."""
+    process = there.start_python("-c", RUN, json.dumps([shlex.split(line) for line in lines]), cwd=code, env={})
     out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, out + err
-    return out
-
-
-def _sync(there: Operator, code: Path, hours: int) -> None:
-    assert json.loads(_run(there, code, hours, "sync", "--json"))["state"] == "complete"
+    return list(json.loads(out))
 
 
 def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
     service.holds = True
-    with killed_on_exit(_start(there, code, 0, "sync")) as process:
+    with killed_on_exit(there.start_python(*COMMAND_LINE, "sync", cwd=code, env={})) as process:
         wait_until(lambda: service.is_held.is_set() or process.poll() is not None, "the second page")
         assert process.poll() is None, process.communicate()
     service.holds = False
-    _sync(there, code, 0)
+    _run(there, code, "0 sync")
     # The first page had landed before the kill.
     assert service.asked == ["", "2", "2"]
 
@@ -193,12 +178,14 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
 ) -> None:
     assert len(COMMENTS) == 5
     # The warehouse has items before the feed is added.
-    _run(there, ROOT, 0, "sync")
+    _run(there, ROOT, "0 sync")
     _killed_and_resumed(there, code, service)
     service.items.remove("2")
     service.text, service.likes = "Very nice", 2
-    for hours in (3, 6):
-        _sync(there, code, hours)
+    raw = "SELECT surface, count(*) AS items FROM raw_media GROUP BY ALL ORDER BY ALL"
+    lines = (f"6 query '{raw}' --format csv", "6 status --json", "6 accounts --json", "6 explain 1 --json")
+    outputs = _run(there, code, "3 sync", "6 sync", *lines, "6 explain 2", "6 report page.html")
+    kept, status, accounts, explained, removal, _ = outputs[2:]
 
     def check() -> None:
         query = "SELECT comment_id, removal, text, likes, user__name FROM comments ORDER BY comment_id"
@@ -224,21 +211,17 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
         assert there.ask("SELECT items FROM fields WHERE resource = 'comments' AND path = '/text'") == [(4,)]
 
     check()
-    raw = "SELECT surface, count(*) AS items FROM raw_media GROUP BY ALL ORDER BY ALL"
-    assert _run(there, code, 6, "query", raw, "--format", "csv").split() == [
-        "surface,items", "comments,4", "posts,2", "stories,2"
-    ]  # fmt: skip
-    assert json.loads(_run(there, code, 6, "status", "--json"))["totals"]["comments"] == 3
-    assert json.loads(_run(there, code, 6, "accounts", "--json"))["accounts"][0]["comments"] == 3
-    [*_, comment] = json.loads(_run(there, code, 6, "explain", "1", "--json"))["found"]
+    assert kept.split() == ["surface,items", "comments,4", "posts,2", "stories,2"]
+    assert json.loads(status)["totals"]["comments"] == 3
+    assert json.loads(accounts)["accounts"][0]["comments"] == 3
+    [*_, comment] = json.loads(explained)["found"]
     events = [(each["event"], each.get("changes"), each.get("counts")) for each in comment["events"]]
     assert events[1:3] == [("new", None, None), ("counted", None, {"likes": {"old": None, "new": 1}})]
     assert events[-2:] == [
         ("changed", {"text": {"old": "Nice", "new": "Very nice"}}, None),
         ("counted", None, {"likes": {"old": 1, "new": 2}}),
     ]
-    assert "Removed: two complete scans" in _run(there, code, 6, "explain", "2")
-    _run(there, code, 6, "report", "page.html")
+    assert "Removed: two complete scans" in removal
     page = html.unescape((code / "page.html").read_text(encoding="utf-8"))
     assert "<b>5</b><span>3 comments, 1 posts, 1 stories</span>" in page
     assert "<title>comments: 1\nposts: 1\nstories: 1</title>" in re.sub(r"<title>\w+ [\d-]+\n", "<title>", page)
@@ -247,13 +230,11 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
     assert page.count("<td>comments</td><td><bdi>2</bdi></td>") == 1
     fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
     assert there.ask(fresh) == [("comments", True), ("posts", True), ("stories", True)]
-    for command in ("rebuild", "compact"):
-        _run(there, code, 6, command)
+    _run(there, code, "6 rebuild", "6 compact")
     check()
 
     # Without its entry: its rows stay, and its scans count for nothing.
     (code / "models" / "feeds.py").write_text((ROOT / "models" / "feeds.py").read_text(encoding="utf-8"))
-    _sync(there, code, 9)
-    _run(there, code, 9, "rebuild")
+    _run(there, code, "9 sync", "9 rebuild")
     check()
     assert there.ask(fresh) == [("posts", True), ("stories", True)]

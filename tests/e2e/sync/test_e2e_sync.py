@@ -112,20 +112,3 @@ def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, ser
         assert f"gramhouse sync (process {first.pid}" in second.stderr
         status = operator.run("status")
         assert "is running" in status.stdout
-
-
-def test_another_program_on_the_file_is_named(operator: Operator, service: SandboxProcess) -> None:
-    operator.sync()
-    program = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", program, str(operator.warehouse)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with killed_on_exit(holder):
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        message = operator.run("sync", code=4).stderr
-        assert f"process {holder.pid}" in message
-    assert service.stats()["early_requests"] == 0

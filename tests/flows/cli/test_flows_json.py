@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -240,35 +239,6 @@ def test_a_bug_is_one_object_and_a_traceback(
     with pytest.raises(RuntimeError):
         command_line.main()
     assert failed(capsys.readouterr().out)["exit_code"] == 1
-
-
-@pytest.mark.parametrize(
-    ("number", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.long), (signal.SIGTERM, 143)]
-)
-def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        env = environment(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "flows.cli", "sync", "--json"],
-            cwd=tmp_path,
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stderr is not None
-            assert "gramhouse sync of" in process.stderr.readline()
-            # After its first request, it handles signals.
-            silent.settimeout(60)
-            connection, _ = silent.accept()
-            process.send_signal(number)
-            out, _ = process.communicate(timeout=60)
-            connection.close()
-        finally:
-            process.kill()
-            process.wait()
-    assert (process.returncode, failed(out)["exit_code"], failed(out)["state"]) == (code, code, "stopped")
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.ingest.landing.batches import read_merged
-from connectors.warehouse.ingest.landing.segments import Segments
-from connectors.warehouse.storage.connection import connect, session_id
+from connectors.warehouse.storage.connection import connect
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from tests.cli_runner import Cli
 from tests.warehouse.maintenance.test_warehouse_quarantined import NO_ID, post
-from tests.warehouse.rig import ANNA, POSTS, STORIES, Rig, Scan, account, at
+from tests.warehouse.rig import ANNA, POSTS, Rig, Scan, account, at
 
 REASON = "status: Input should be 'active' or 'token_expired'"
 EVIL = "\x1b[31m[bold]\u202e\nx"
@@ -106,17 +104,3 @@ def test_a_rebuild_with_another_mapping_imports_what_has_an_id_now(rejected: Pat
     ]  # fmt: skip
     assert run_cli("quarantine")[1].startswith("! 2 records rejected")
     assert rejected.exists()
-
-
-def test_landed_pages_are_merged_before_a_rebuild(warehouse: Path, run_cli: Cli) -> None:
-    with connect(warehouse) as connection:
-        # Stored rows are read with the built-in mapping until the rebuild.
-        Rig(connection).scan(STORIES, "s", 0, [{"id": "1"}])
-        segments = Segments(warehouse, session_id(connection), read_merged(connection).seq)
-        segments.append([Scan(POSTS, "p", at(0)).page([post("a")], at(0), last=True)])
-        segments.close()
-    map_uuid()
-    assert "Imported 1 record from quarantine." in run_cli("rebuild")[1]
-    assert "quarantine" not in run_cli("rebuild")[1]
-    assert published("SELECT media_id, first_seen_at FROM media WHERE surface = 'posts'") == [("a", at(0))]
-    assert published("FROM quarantine") == []

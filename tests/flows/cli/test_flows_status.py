@@ -26,7 +26,8 @@ from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
-from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, is_posts, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, cursor_of, is_posts, open_run_resources, request
+from tests.flows.feeds import FakeFeedApi, daily
 
 pytestmark = pytest.mark.anyio
 
@@ -129,6 +130,23 @@ async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
     service.clock.passed = 86_400
     await _run(service, tmp_path)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
+
+
+async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    service = FakeFeedApi(2, feeds={1: daily(200), 2: daily(200)})
+    denied = Refusal(403, "api_forbidden")
+    for _ in range(2):
+        await _run(service, tmp_path, mode="incremental", page_size=10, full_refresh_every=timedelta(days=300))
+        service.clock.days(1)
+        service.failure = lambda each: denied if is_posts(each, 2) and cursor_of(each) == "c20" else None
+    _, found = _looked(capsys, timedelta(days=1, hours=4))
+    [recent], [gap] = found["recent"], found["gaps"]
+    assert (recent["surface"], recent["accounts"]) == ("posts", 1)
+    assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)
+    assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
+    text = _message(capsys, timedelta(days=1, hours=4))
+    assert "posts of 1 account: oldest recent scan 4 h ago, oldest full scan 1 d 4 h ago" in text
+    assert "! 1 scan ended early and left a gap, which the next scan reads (user_2)." in text
 
 
 async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refreshed(

@@ -53,31 +53,55 @@ RIGHT = [
     ("credentials", "production", "production"),
 ]
 
+NUMBERS = [
+    name
+    for name, field in Settings.model_fields.items()
+    if {int, float} & {field.annotation, *get_args(field.annotation)}
+]
+PATHS = ("api_key_file", "prefect_home", "raw", "report", "snapshot", "warehouse")
+
+# A setting, a value, and a part of the line that refuses it. An address is shown unless it may hold a secret.
 WRONG = [
-    ("base_url", "http://api.example.com"),
-    ("base_url", "https://user:pass@x"),
-    ("warehouse", "/"),
-    ("snapshot", ".."[:1]),
-    ("snapshot", "ftp://x/s.duckdb"),
-    ("snapshot", "s3://bucket"),
-    ("api_key_file", "/"),
-    ("report_url", "report.html"),
-    ("nightly", "at two"),
-    ("mapping", '{"media_id": ["id"]}'),
-    ("mapping", '{"columns": {"media_id": {"paths": ["$.a"]}}}'),
-    ("mapping", '{"volatile_parameters": ["a b"]}'),
-    ("hide", "caption:hsh"),
-    ("concurrency", "257"),
-    ("page_size", "0"),
-    ("requests_per_second", "0"),
-    ("resume_within", "inf"),
-    ("sync_mode", "sometimes"),
-    ("full_refresh_every", "0"),
-    ("full_refresh_budget", "0"),
-    ("engine", "ray"),
-    ("keep_runs", "0"),
-    ("time_zone", "Mars/Olympus"),
-    ("prefect_port", "0"),
+    ("base_url", "http://api.example.com", "use https"),
+    ("base_url", "https://user:pass@x", ""),
+    ("base_url", f"https://{SECRET}@api.example.com", ""),
+    ("base_url", f"http://api.example.com/?key={SECRET}", ""),
+    ("base_url", "127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801'). Fix: change it, or remove it."),
+    ("base_url", "https://a.example/api/v1/x", "(got 'https://a.example/api/v1/x'). Fix: remove /x."),
+    ("base_url", "a-key-that-is-no-address", "must begin with https://. Fix: change it, or remove it."),
+    ("warehouse", "/", ""),
+    ("snapshot", ".", ""),
+    ("snapshot", "ftp://x/s.duckdb", ""),
+    ("snapshot", "s3://bucket", ""),
+    ("api_key_file", "/", ""),
+    ("report_url", "report.html", "it is not a web address"),
+    ("report_url", "ftp://x.example/", "it is not a web address"),
+    ("report_url", "https://x.example/) [y](z", "it is not a web address"),
+    ("nightly", "at two", ""),
+    ("mapping", '{"media_id": ["id"]}', ""),
+    ("mapping", '{"columns": {"media_id": {"paths": ["$.a"]}}}', ""),
+    ("mapping", '{"volatile_parameters": ["a b"]}', ""),
+    ("hide", "caption:hsh", ""),
+    ("concurrency", "0", "it must be a whole number from 1 to 256 (got '0'). Fix: change it; the default is 16."),
+    ("concurrency", "257", "it must be a whole number from 1 to 256 (got '257')"),
+    ("page_size", "0", "it must be a whole number from 1 to 50 (got '0')"),
+    ("max_wait", "inf", "it must be a number from 0 to 31622400 (got 'inf'). Fix: change it; the default is 3600."),
+    ("stale_after", "0", "a number above 0, at most 31622400 (got '0'). Fix: change it; the default is 129600."),
+    ("keep_raw", "soon", "it must be a whole number from 1 to 36525 (got 'soon'). Fix: change it, or remove it."),
+    ("scan_expired", "maybe", "it must be true or false (got 'maybe'). Fix: change it; the default is false."),
+    ("requests_per_second", "0", "it must be a number"),
+    ("resume_within", "inf", "it must be a number"),
+    ("sync_mode", "sometimes", ""),
+    ("full_refresh_every", "0", "it must be a whole number from 1"),
+    ("full_refresh_budget", "0", "it must be a whole number from 1"),
+    ("engine", "ray", ""),
+    ("keep_runs", "0", "it must be a whole number from 1"),
+    ("time_zone", "Mars/Olympus", ""),
+    ("time_zone", SECRET, ""),
+    ("prefect_port", "0", "it must be a whole number from 1"),
+    *((name, value, ": it must be ") for name in NUMBERS for value in ("9" * 30, "-1")),
+    *((name, "~nosuchuser/a.b", "the home directory ~nosuchuser does not exist") for name in PATHS),
+    *((name, "a\udcff", ": it is not UTF-8. Fix: ") for name in Settings.model_fields),
 ]
 
 
@@ -121,19 +145,19 @@ def test_empty_means_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert prefect_api_url() is None
 
 
-@pytest.mark.parametrize(("name", "given"), WRONG)
+@pytest.mark.parametrize(("name", "given", "message"), WRONG)
 def test_each_invalid_value_is_reported_in_one_line_with_its_setting(
-    monkeypatch: pytest.MonkeyPatch, name: str, given: str
+    monkeypatch: pytest.MonkeyPatch, name: str, given: str, message: str
 ) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", given)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", given)
     with pytest.raises(SettingsError) as raised:
         load()
-    output = str(raised.value)
-    assert len(output.splitlines()) == 1
-    assert re.fullmatch(rf"GRAMHOUSE_{name.upper()}\b[^;]*[^.;]\. Fix: [^;]+(; the default is .+)?\.", output)
-    assert SECRET not in output
-    assert "pass@" not in output
+    [line] = str(raised.value).splitlines()
+    assert re.fullmatch(rf"GRAMHOUSE_{name.upper()}\b[^;]*[^.;]\. Fix: [^;]+(; the default is .+)?\.", line)
+    assert message in line
+    assert SECRET not in line
+    assert "pass@" not in line
 
 
 def test_a_file_may_have_a_byte_order_mark_and_line_ends_of_windows() -> None:
@@ -218,21 +242,18 @@ def test_a_key_that_cannot_be_sent_is_one_line_that_names_its_source(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "is empty"),
-        (b"\xff", "it is not text"),
-        (SECRET.encode("utf-16-le"), "invalid in a header"),
-        (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8"),
+        (b"", "is empty.* Fix: set it to "),
+        (b"\xff", "it is not text.* Fix: set it to "),
+        (SECRET.encode("utf-16-le"), "invalid in a header.* Fix: set it to "),
+        (SECRET.encode("latin-1") + b"\xe9", "it is not text in UTF-8.* Fix: set it to "),
+        (None, "cannot be read .* Fix: set it to a text file"),
     ],
 )
-def test_a_key_file_without_a_key_is_reported_in_one_line(tmp_path: Path, content: bytes, why: str) -> None:
-    (tmp_path / "key").write_bytes(content)
-    with pytest.raises(SettingsError, match=f"{why}.* Fix: set it to "):
-        load(api_key_file=tmp_path / "key").key()
-
-
-def test_a_key_file_that_is_missing_or_a_folder_is_reported_in_one_line(tmp_path: Path) -> None:
-    for path in (tmp_path / "none", tmp_path):
-        with pytest.raises(SettingsError, match=r"cannot be read .* Fix: set it to a text file"):
+def test_a_key_file_without_a_key_is_reported_in_one_line(tmp_path: Path, content: bytes | None, why: str) -> None:
+    if content is not None:
+        (tmp_path / "key").write_bytes(content)
+    for path in (tmp_path / "key", *([tmp_path] if content is None else [])):
+        with pytest.raises(SettingsError, match=why):
             load(api_key_file=path).key()
 
 
@@ -323,57 +344,6 @@ def test_an_invalid_value_is_reported_with_its_source(monkeypatch: pytest.Monkey
         load(page_size=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "why", "default"),
-    [
-        ("CONCURRENCY", "0", "a whole number from 1 to 256", "; the default is 16"),
-        ("MAX_WAIT", "inf", "a number from 0 to 31622400", "; the default is 3600"),
-        ("STALE_AFTER", "0", "a number above 0, at most 31622400", "; the default is 129600"),
-        ("KEEP_RAW", "soon", "a whole number from 1 to 36525", ", or remove it"),
-        ("SCAN_EXPIRED", "maybe", "true or false", "; the default is false"),
-    ],
-)
-def test_a_wrong_value_is_refused_in_plain_words(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str, default: str
-) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert str(raised.value) == f"GRAMHOUSE_{name}: it must be {why} (got '{value}'). Fix: change it{default}."
-
-
-NUMBERS = [
-    name
-    for name, field in Settings.model_fields.items()
-    if {int, float} & {field.annotation, *get_args(field.annotation)}
-]
-PATHS = ("api_key_file", "prefect_home", "raw", "report", "snapshot", "warehouse")
-
-
-@pytest.mark.parametrize("value", ["9" * 30, "-1"])
-@pytest.mark.parametrize("name", NUMBERS)
-def test_every_number_has_a_range(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", value)
-    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_[A-Z_]+: it must be [^\n]* Fix: [^\n]*\.$"):
-        load()
-
-
-@pytest.mark.parametrize("name", PATHS)
-def test_a_path_of_an_unknown_user_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "~nosuchuser/a.b")
-    with pytest.raises(SettingsError, match="the home directory ~nosuchuser does not exist"):
-        load()
-    with pytest.raises(SettingsError, match="UTF-8"):
-        load(**{name: "\udcff/a.b"})
-
-
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_a_value_that_is_not_utf8_is_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "a\udcff")
-    with pytest.raises(SettingsError, match=rf"^GRAMHOUSE_{name.upper()}: it is not UTF-8\. Fix: [^\n]*$"):
-        load()
-
-
 def test_the_mapping_in_the_environment_replaces_that_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text(
         '[mapping]\nmedia_id = ["$.a"]\n[mapping.columns.likes]\npaths = ["$.b"]\n', encoding="utf-8"
@@ -393,44 +363,6 @@ def test_only_settings_with_a_value_count_as_set(monkeypatch: pytest.MonkeyPatch
     read = load(snapshot=Path("s.duckdb"))
     assert read.model_fields_set == {"page_size", "warehouse", "snapshot"}
     assert read.warehouse == Path("~/w.duckdb").expanduser()
-
-
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("GRAMHOUSE_BASE_URL", f"https://{SECRET}@api.example.com"),
-        ("GRAMHOUSE_BASE_URL", f"http://api.example.com/?key={SECRET}"),
-        ("GRAMHOUSE_TIME_ZONE", SECRET),
-        ("GRAMHOUSE_API_KEY_FILE", f"{SECRET}\0"),
-    ],
-)
-def test_a_key_in_the_wrong_setting_is_not_shown(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
-    Path("gramhouse.toml").write_text("", encoding="utf-8")
-    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
-    if "\0" in value:
-        Path("gramhouse.toml").write_text('api_key_file = "canary-51e2\\u0000"\n', encoding="utf-8")
-    else:
-        monkeypatch.setenv(variable, value)
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert SECRET not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ("127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801'). Fix: change it, or remove it."),
-        ("https://api.example/api/v1/accounts", "(got 'https://api.example/api/v1/accounts'). Fix: remove /accounts."),
-        ("a-key-that-is-no-address", "must begin with https://. Fix: change it, or remove it."),
-    ],
-)
-def test_a_refused_address_is_shown_unless_it_may_hold_a_secret(
-    monkeypatch: pytest.MonkeyPatch, given: str, line: str
-) -> None:
-    monkeypatch.setenv("GRAMHOUSE_BASE_URL", given)
-    with pytest.raises(SettingsError) as raised:
-        load()
-    assert str(raised.value).endswith(line)
 
 
 PROXY = "http://127.0.0.1:9"

@@ -1,6 +1,5 @@
 """Missing accounts, ids in another case, unknown statuses, and warehouses of another API."""
 
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,10 +13,6 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.storage.errors import OtherService
 from flows.pipeline import run_sync
-from flows.reporting.artifact import markdown
-from flows.reporting.events import events
-from flows.reporting.exit_code import EXIT_OF, ExitCode
-from flows.reporting.report import sentence, to_json
 from flows.reporting.run_report import RunReport
 from models.forgotten import mark_of
 from models.runs import OutcomeKind, RunState
@@ -69,47 +64,6 @@ async def synced(folder: Path, service: FakeApi, *, day: float, url: str = HERE,
 async def stored(folder: Path, service: FakeApi, query: str) -> list[tuple[Any, ...]]:
     async with open_run_resources(folder, service) as resources:
         return await rows(resources, query)
-
-
-async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_reports_it(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(12))
-    assert (await synced(tmp_path, service, day=0)).state is RunState.COMPLETE
-    service.listed = range(6)
-    report = await synced(tmp_path, service, day=1)
-    assert (report.state, EXIT_OF[report.state]) == (RunState.PARTIAL, ExitCode.PARTIAL)
-    assert (report.accounts_missing, report.accounts_removed) == (6, 0)
-    (warning,) = report.warnings
-    assert warning.detail.startswith("6 of 12 known accounts are missing from the catalogue")
-    message = json.loads(to_json(report))
-    assert (message["accounts_missing"], message["accounts_removed"], message["warnings"][0]["code"]) == (
-        6,
-        0,
-        "accounts_missing",
-    )
-    assert await stored(tmp_path, service, "SELECT count(*) FROM core.accounts WHERE removed_at IS NULL") == [(12,)]
-    assert await stored(
-        tmp_path,
-        service,
-        "SELECT state, error_code, accounts_missing FROM core.runs ORDER BY started_at DESC LIMIT 1",
-    ) == [("partial", "accounts_missing", 6)]
-    assert sentence(report).startswith("6 of 12 known accounts are missing from the catalogue")
-    assert "6 of 12 known accounts are missing" in markdown(report)
-    assert "gramhouse.accounts" in [event.name for event in events(report)]
-
-
-async def test_the_catalogue_of_the_next_run_confirms_removals_and_the_run_reports_it(tmp_path: Path) -> None:
-    service = Catalogue(posts=1, listed=range(12))
-    await synced(tmp_path, service, day=0)
-    service.listed = range(6)
-    await synced(tmp_path, service, day=1)
-    assert (await synced(tmp_path, service, day=1.1)).accounts_missing == 6
-    report = await synced(tmp_path, service, day=2)
-    assert (report.state, report.accounts_missing, report.accounts_removed) == (RunState.COMPLETE, 0, 6)
-    (warning,) = report.warnings
-    assert (warning.code, warning.count) == ("accounts_removed", 6)
-    assert "6 accounts were marked as removed" in markdown(report)
-    assert "(6 removed)" in events(report)[0].payload["sentence"]
-    assert "gramhouse.accounts" in [event.name for event in events(report)]
 
 
 async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_partial(tmp_path: Path) -> None:

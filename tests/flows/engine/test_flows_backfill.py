@@ -20,7 +20,7 @@ from flows.reporting.findings import findings
 from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
-from models.selection import NothingChosen, Selection, SelectionError
+from models.selection import Selection, SelectionError
 from tests.flows.fake_api import (
     FakeApi,
     Refusal,
@@ -134,33 +134,6 @@ async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
     nothing = "Nothing was scanned: the token of the account has expired. Fix: The owner must renew it first"
     assert sentence(report).startswith(nothing) is (state is RunState.PARTIAL)
     assert findings(report)[0].text.startswith("Nothing was scanned") is (state is RunState.PARTIAL)
-
-
-async def test_an_unknown_account_is_refused_before_any_request_or_run_record(tmp_path: Path) -> None:
-    service = FakeApi()
-    async with open_run_resources(tmp_path, service) as resources:
-        await sync(tmp_path, resources)
-        since = len(service.requests)
-        with pytest.raises(SelectionError, match="no account 'nobody'"):
-            await backfill(tmp_path, resources, Selection((uuid(1), "nobody")))
-        assert len(service.requests) == since
-        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
-
-
-async def test_failed_selects_only_the_scans_that_the_last_run_left_unfinished(tmp_path: Path) -> None:
-    service = FakeApi()
-    failed = Selection(failed=True)
-    async with open_run_resources(tmp_path, service) as resources:
-        service.failure = lambda request: Refusal(403, "api_account_not_granted") if is_posts(request, 3) else None
-        assert (await sync(tmp_path, resources)).state is RunState.PARTIAL
-        service.failure = lambda _: None
-        since = len(service.requests)
-        report = await backfill(tmp_path, resources, failed)
-        assert report.state is RunState.COMPLETE
-        assert {page[:2] for page in pages_asked(service, since)} == {(3, "posts")}
-        with pytest.raises(NothingChosen, match="Nothing to backfill: no unfinished scans"):
-            await backfill(tmp_path, resources, failed)
-        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(2,)]
 
 
 async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:

@@ -5,9 +5,7 @@ import runpy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
@@ -30,6 +28,7 @@ from flows.publish import publish
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.reporting.exit_code import EXIT_OF
 from tests.flows.reports import fields, report, stale, tokens
+from tests.http_server import http_server, send
 
 PARTIAL = "gramhouse.run.partial"
 AGAIN = "a crashed run is started again"
@@ -240,27 +239,12 @@ async def test_a_block_that_cannot_be_notified_is_reported_and_changes_nothing(
     assert server.names == ALL
 
 
-class _AnotherService(BaseHTTPRequestHandler):
-    """Answers every request with the same JSON, as the API of another service may."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.server.answer)  # type: ignore[attr-defined]
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.mark.parametrize("answer", [b'{"items": [], "next_cursor": null}', b"<html>"])
 def test_a_service_that_is_not_prefects_is_recognized(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _AnotherService) as server:
-        server.answer = answer  # type: ignore[attr-defined]
-        Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/api"
+    with http_server(lambda request: send(request, 200, answer)) as address:
+        url = f"{address}/api"
         monkeypatch.setenv("PREFECT_API_URL", url)
         with temporary_settings({PREFECT_API_URL: url}), pytest.raises(TrackerUnreachable) as refused:
             asyncio.run(check_tracker())
-        server.shutdown()
     what = "does not answer" if answer == b"<html>" else "is not the API of a Prefect server of this version"
     assert str(refused.value).startswith(f"{url} {what}. Fix: start the server")

@@ -12,14 +12,12 @@ from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from connectors.warehouse.storage.errors import SnapshotMissing
 from flows.pipeline import run_sync
-from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState
 from tests.clocks import START
 from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, open_run_resources, request, uuid
-from tests.flows.reports import HOSTILE
 
 pytestmark = pytest.mark.anyio
 
@@ -165,26 +163,6 @@ async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -
     assert reports[1].data["new_fields"] == [{"resource": "media", "path": "/mood", "type": "VARCHAR"}]
     assert [change["path"] for change in reports[1].data["retyped_fields"]] == ["/level"]
     assert reports[2].data["new_fields"] == reports[2].data["retyped_fields"] == []
-
-
-async def test_hostile_names_are_rejected_and_hostile_fields_are_shown_as_text(tmp_path: Path) -> None:
-    service = Named(accounts=len(HOSTILE) + 1, posts=1)
-
-    def turn() -> None:
-        service.names.update(enumerate(HOSTILE, 1))
-        service.more.update(dict.fromkeys(HOSTILE, "x"))
-
-    reports = await _syncs(tmp_path, service, _nothing, turn)
-    report = reports[1]
-    assert report.media.quarantined == len(HOSTILE)
-    assert len(report.data["new_fields"]) == len(HOSTILE)
-    page = markdown(report)
-    assert "/![x](https:~1~1evil.example~1i.png) (VARCHAR)" in page
-    # The page has exactly its own headings: external text adds none.
-    assert page.count("\n### ") == page.count("\n#") == 5
-    [drift] = [event for event in events(report) if event.name == "gramhouse.drift"]
-    assert "«!channel»" in drift.payload["sentence"]
-    assert not any(sign in drift.payload["sentence"] for sign in ("<", "{", "@", "`", "["))
 
 
 async def test_a_snapshot_that_is_gone_since_costs_only_what_it_says(
