@@ -1,14 +1,9 @@
 """Serving the deployments: the state on the Prefect server meanwhile and after a signal."""
 
-import asyncio
-import os
-import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,63 +17,33 @@ LEFT_OPEN = [f"ignore:{kind}" for kind in ("unclosed:ResourceWarning", ":pytest.
 # tests/e2e/prefect/test_e2e_up.py is quicker: a server for these tests alone takes longer than they do.
 pytestmark = [pytest.mark.anyio, pytest.mark.prefect, pytest.mark.long, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
 
-SECONDS = 60.0
-
 
 @pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings whose schedules have no runs soon."""
-    settings = {
-        "BASE_URL": "http://127.0.0.1:9",
-        "API_KEY": "a-key",
-        "NIGHTLY": "0 0 29 2 *",
-        "STORIES": "0 12 29 2 *",
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
-
-
-@pytest.fixture
-def api(tracker: str, address: None) -> Iterator[str]:  # noqa: ARG001
+def api(tracker: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The API of the session's server. Deployments are deleted at the end: the server would schedule their runs."""
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "a-key")
+    # No runs are due soon.
+    monkeypatch.setenv("GRAMHOUSE_NIGHTLY", "0 0 29 2 *")
+    monkeypatch.setenv("GRAMHOUSE_STORIES", "0 12 29 2 *")
     yield tracker
-    for each in deployed(tracker).values():
+    for each in ask(tracker, "deployments/filter"):
         ask(tracker, f"deployments/{each['id']}", method="DELETE")
 
 
-def deployed(api: str) -> dict[str, Any]:
-    return {each["name"]: each for each in ask(api, "deployments/filter")}
-
-
-@asynccontextmanager
-async def served() -> AsyncIterator[None]:
-    """Serve during the block, until a signal at its end."""
-    ready = asyncio.Event()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    serving = asyncio.create_task(serve(load(), None, lambda *_: ready.set()))
-    waiting = asyncio.create_task(ready.wait())
-    try:
-        async with asyncio.timeout(SECONDS):
-            await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-            if serving.done():
-                await serving
-            yield
-            os.kill(os.getpid(), signal.SIGTERM)
-            await serving
-    finally:
-        waiting.cancel()
-        serving.cancel()
-        for number, handler in handlers.items():
-            asyncio.get_running_loop().remove_signal_handler(number)
-            signal.signal(number, handler)
-
-
 async def test_a_run_that_another_process_may_be_doing_is_left_alone(api: str) -> None:
+    class Ready(Exception):  # noqa: N818
+        """The deployments are served."""
+
+    def ready(*_: object) -> None:
+        raise Ready
+
     nightly = next(each for each in await deployments(load()) if each.name == "nightly")
     path = f"deployments/{await nightly.aapply()}/create_flow_run"
     run = ask(api, path, {"state": {"type": "RUNNING"}})
-    async with served():
-        assert ask(api, f"flow_runs/{run['id']}", method="GET")["state"]["type"] == "RUNNING"
+    with pytest.raises(Ready):
+        await serve(load(), None, ready)
+    assert ask(api, f"flow_runs/{run['id']}", method="GET")["state"]["type"] == "RUNNING"
 
 
 @pytest.mark.usefixtures("api")
