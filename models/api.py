@@ -162,15 +162,13 @@ def read_account_page(body: bytes) -> AccountPage:
     """
     page = _members(body.removeprefix(_BYTE_ORDER_MARK))
     if missing := {"items", "next_cursor"} - page.keys():
-        message = f"it has no {min(missing)}"
-        raise MalformedPage(message)
+        raise MalformedPage(f"it has no {min(missing)}")
     cursor = cursor_of(page["next_cursor"])
     if isinstance(cursor, CursorFault):
         raise MalformedPage(cursor.message)
     raw = _elements(page["items"])
     if len(raw) > MAX_ACCOUNTS:
-        message = f"it has more than {MAX_ACCOUNTS} items"
-        raise MalformedPage(message)
+        raise MalformedPage(f"it has more than {MAX_ACCOUNTS} items")
     read = list(map(_read, raw))
     records = [
         _not_json(position, raw[position]) if one is None else _account(position, one[0].decode(), one[1])
@@ -226,8 +224,7 @@ def _members(body: bytes) -> Mapping[str, bytes]:
     try:
         return (distinct_members if may_repeat else members)(body)
     except Unreadable as error:
-        message = "it contains a duplicate key" if may_repeat else "it is not a JSON object"
-        raise MalformedPage(message) from error
+        raise MalformedPage("it contains a duplicate key" if may_repeat else "it is not a JSON object") from error
 
 
 def _elements(items: bytes) -> Sequence[bytes]:
@@ -235,8 +232,7 @@ def _elements(items: bytes) -> Sequence[bytes]:
     try:
         return elements(items)
     except Unreadable as error:
-        message = "neither the page nor its list of items is JSON"
-        raise MalformedPage(message) from error
+        raise MalformedPage("neither the page nor its list of items is JSON") from error
 
 
 def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> bytes:

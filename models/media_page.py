@@ -119,8 +119,7 @@ def _located(body: bytes, paths: PagePaths) -> Located:
         # Without a cursor, an empty list may be anything, such as a list of errors.
         items = _only_list(page, may_be_empty=cursor is not None)
     if items is None:
-        message = "no list of items found"
-        raise NotFound(message)
+        raise NotFound("no list of items found")
     others = frozenset(page) - {"items", "next_cursor"}
     return Located(items, cursor, others, _no_cursor(page, inner, paths) if cursor is None else None)
 
@@ -135,8 +134,7 @@ def located(body: bytes, paths: PagePaths) -> Located:
     try:
         return _located(body, paths)
     except Unreadable as error:
-        message = "it is not a JSON object"
-        raise NotFound(message) from error
+        raise NotFound("it is not a JSON object") from error
 
 
 def next_cursor(found: Located, paths: PagePaths) -> str | CursorFault | None:

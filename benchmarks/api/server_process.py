@@ -74,8 +74,7 @@ def start_server(
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             if server.stdout is None or not (port := server.stdout.readline().strip()):
-                message = "the benchmark server did not start"
-                raise RuntimeError(message)
+                raise RuntimeError("the benchmark server did not start")
             yield ServerProcess(f"http://127.0.0.1:{port}")
         finally:
             server.terminate()

@@ -97,12 +97,10 @@ def dlt(url: str, folder: Path, in_flight: int, python: Path, disposition: str =
 def parse_report(result: ProcessResult) -> dict[str, object]:
     """Return the JSON report of a process; raise RuntimeError if the process failed."""
     if result.exit_code:
-        message = f"a candidate exited with {result.exit_code}: {result.stderr[-2000:]}{result.stdout[-500:]}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"a candidate exited with {result.exit_code}: {result.stderr[-2000:]}{result.stdout[-500:]}")
     report = json.loads(result.stdout[result.stdout.index("{") :])
     if not isinstance(report, dict):
-        message = f"no report: {result.stdout[-500:]}"
-        raise TypeError(message)
+        raise TypeError(f"no report: {result.stdout[-500:]}")
     return report
 
 
@@ -110,8 +108,7 @@ def measure_process(job: Job, exit_codes: Container[int] = (0,)) -> Sample:
     """Run a job that prints no report, and measure it; raise RuntimeError if it exits with another code."""
     result = run(job.command, job.env, job.folder)
     if result.exit_code not in exit_codes:
-        message = f"{' '.join(job.command)} exited with {result.exit_code}: {result.stderr[-2000:]}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"{' '.join(job.command)} exited with {result.exit_code}: {result.stderr[-2000:]}")
     return Sample(result.wall, result.cpu, result.peak_mb)
 
 
@@ -121,8 +118,7 @@ def measure_job(job: Job, server: ServerProcess | None = None, *, items: int | N
     result = run(job.command, job.env, job.folder)
     report = parse_report(result)
     if items is not None and (fetched := report.get("items", items)) != items:
-        message = f"fetched {fetched} items instead of {items}: {' '.join(job.command)}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"fetched {fetched} items instead of {items}: {' '.join(job.command)}")
     if server is None or before is None:
         return Sample(result.wall, result.cpu, result.peak_mb)
     cost = server.usage() - before

@@ -55,8 +55,7 @@ class Timer:
                         if value is function:
                             setattr(namespace, attribute, timed)
                 return
-        message = f"none of these functions exists: {', '.join(paths)}"
-        raise LookupError(message)
+        raise LookupError(f"none of these functions exists: {', '.join(paths)}")
 
 
 def main() -> None:

@@ -44,8 +44,7 @@ def kill_at(job: Job, server: ServerProcess, pages: int) -> None:
         while server.usage().requests - before < pages:
             if process.has_exited():
                 parse_report(process.wait())
-                message = "the process exited before it could be killed"
-                raise RuntimeError(message)
+                raise RuntimeError("the process exited before it could be killed")
             time.sleep(_POLL_INTERVAL)
         process.kill()
         process.wait()
@@ -68,8 +67,7 @@ def measure(args: argparse.Namespace, folder: Path, server: ServerProcess) -> Sa
         contents[name] = snapshot_contents(run_folder)
         shutil.rmtree(run_folder.path)
         if len(set(contents.values())) > 1:
-            message = f"the snapshots differ: {contents}"
-            raise RuntimeError(message)
+            raise RuntimeError(f"the snapshots differ: {contents}")
 
     def clean(round_number: int) -> Sample:
         run_folder = RunFolder(folder / f"clean-{round_number}")

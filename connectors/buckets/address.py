@@ -18,11 +18,9 @@ def check_url(url: str) -> str:
     scheme, place, *_ = urlsplit(url)
     if scheme not in CLOUDS:
         known = ", ".join(f"{cloud}://" for cloud in CLOUDS)
-        message = f"{scheme}:// is not supported; write a path, or {known} and a bucket"
-        raise ValueError(message)
+        raise ValueError(f"{scheme}:// is not supported; write a path, or {known} and a bucket")
     if not place or "@" in place:
-        message = f"it names no bucket; write one such as {scheme}://bucket/gramhouse"
-        raise ValueError(message)
+        raise ValueError(f"it names no bucket; write one such as {scheme}://bucket/gramhouse")
     return url.rstrip("/")
 
 
@@ -36,6 +34,5 @@ def open_snapshot_bucket(url: str) -> "SnapshotBucket":
     try:
         from connectors.buckets.snapshot_bucket import SnapshotBucket  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
-        message = f"{url} needs gramhouse's extra 'bucket'. Fix: install it as docs/bucket.md says."
-        raise BucketError(message) from error
+        raise BucketError(f"{url} needs gramhouse's extra 'bucket'. Fix: install it as docs/bucket.md says.") from error
     return SnapshotBucket(url)

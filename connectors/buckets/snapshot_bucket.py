@@ -103,10 +103,9 @@ class SnapshotBucket:
         try:
             return msgspec.json.decode(data, type=Pointer)
         except msgspec.MsgspecError as error:
-            message = (
+            raise BucketError(
                 f"{self.url}.json is not a pointer to a snapshot ({error}). Fix: choose another GRAMHOUSE_SNAPSHOT."
-            )
-            raise BucketError(message) from error
+            ) from error
 
     async def check(self) -> None:
         """Check that the snapshot can be published, so that a run fails before it begins."""
@@ -155,11 +154,10 @@ class SnapshotBucket:
         """
         pointer = await self.pointer()
         if pointer is None:
-            message = (
+            raise BucketError(
                 f"There is no snapshot at {self.url}. Fix: run `gramhouse sync` where the warehouse is, or correct"
                 " GRAMHOUSE_SNAPSHOT."
             )
-            raise BucketError(message)
         if _is_current(file, pointer):
             return
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -180,8 +178,9 @@ class SnapshotBucket:
                         piece = await obstore.get_range_async(self._store, pointer.file, start=start, length=length)
                     await asyncio.to_thread(target.write, piece)
             if (size := draft.stat().st_size) != pointer.bytes:
-                message = f"{self.url}: {size:,} of {pointer.bytes:,} bytes arrived. Fix: run the same command again."
-                raise BucketError(message)
+                raise BucketError(
+                    f"{self.url}: {size:,} of {pointer.bytes:,} bytes arrived. Fix: run the same command again."
+                )
             draft.chmod(0o444)
             os.utime(draft, ns=(_nanoseconds(pointer.published_at),) * 2)
             _remove_logs(file)

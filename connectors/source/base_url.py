@@ -25,12 +25,10 @@ def check_base_url(url: str) -> str:
     ValueError with a message of one line, which never quotes the host because that may contain a password.
     """
     if not url.isascii() or not url.isprintable() or any(char in url for char in " \\"):
-        message = "the base URL contains invalid characters; write non-ASCII hosts in punycode"
-        raise ValueError(message)
+        raise ValueError("the base URL contains invalid characters; write non-ASCII hosts in punycode")
     problem = _problem(url)
     if problem:
-        message = f"the base URL {problem}"
-        raise ValueError(message)
+        raise ValueError(f"the base URL {problem}")
     parts = urlsplit(url)
     prefix = parts.path.rstrip("/").removesuffix(_VERSION_PATH).rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{prefix}"
@@ -40,8 +38,9 @@ def check_api_key(api_key: SecretStr) -> None:
     """Check that the key can be sent in a header. Raises ValueError with a message that does not contain it."""
     key = api_key.get_secret_value()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        message = "the API key is empty or contains characters that are invalid in a header, such as a line break"
-        raise ValueError(message)
+        raise ValueError(
+            "the API key is empty or contains characters that are invalid in a header, such as a line break"
+        )
 
 
 _DEFAULT_PORTS = {"https": 443, "http": 80}

@@ -21,8 +21,7 @@ class BoundedBody:
     def __init__(self, content_encoding: str, limit: int) -> None:
         coding = content_encoding.strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip"}:
-            message = "the Content-Encoding of the body is not gzip, which was requested"
-            raise BodyError(message)
+            raise BodyError("the Content-Encoding of the body is not gzip, which was requested")
         self._gzip = zlib.decompressobj(wbits=31) if coding.endswith("gzip") else None
         self._limit = limit
         self._pieces: list[bytes] = []
@@ -34,8 +33,7 @@ class BoundedBody:
             piece = self._unpacked(piece)
         self._size += len(piece)
         if self._size > self._limit:
-            message = f"the body is larger than {self._limit} bytes"
-            raise BodyTooLarge(message)
+            raise BodyTooLarge(f"the body is larger than {self._limit} bytes")
         self._pieces.append(piece)
 
     def _unpacked(self, piece: bytes) -> bytes:
@@ -48,14 +46,12 @@ class BoundedBody:
                 # One byte more than the limit is enough to detect a body that is too large.
                 unpacked += self._gzip.decompress(piece, self._limit - self._size - len(unpacked) + 1)
             except zlib.error:
-                message = "the gzip data of the body is damaged"
-                raise BodyError(message) from None
+                raise BodyError("the gzip data of the body is damaged") from None
             piece = self._gzip.unused_data
         return unpacked
 
     def whole(self) -> bytes:
         """Return the whole body. Raises BodyError when its gzip data is truncated."""
         if self._gzip is not None and self._size and not self._gzip.eof:
-            message = "the gzip data of the body is truncated"
-            raise BodyError(message)
+            raise BodyError("the gzip data of the body is truncated")
         return b"".join(self._pieces)

@@ -56,8 +56,7 @@ class ApiRequest:
     def __post_init__(self) -> None:
         # The path is appended to the host without further encoding: without the slash it could extend the host name.
         if not _PATH.fullmatch(self.path):
-            message = "a path begins with a slash, and what no path may hold is percent-encoded"
-            raise ValueError(message)
+            raise ValueError("a path begins with a slash, and what no path may hold is percent-encoded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,7 @@ def feed_request(feed: Feed, account_id: str, cursor: str | None, limit: int) ->
     """
     if account_id in {"", ".", ".."}:
         # Dots are never percent-encoded, and servers resolve them: the request would go to another path.
-        message = "an account id is neither empty nor dots"
-        raise ValueError(message)
+        raise ValueError("an account id is neither empty nor dots")
     return ApiRequest(
         feed.operation,
         feed.path.format(account_id=quote(account_id, safe="")),
@@ -180,8 +178,7 @@ def _one_retry_after(text: str, clocks: list[float]) -> float:
 
 def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
     if not 1 <= limit <= MAX_LIMIT:
-        message = f"a page's limit is 1 to {MAX_LIMIT}, not {limit}"
-        raise ValueError(message)
+        raise ValueError(f"a page's limit is 1 to {MAX_LIMIT}, not {limit}")
     # API 8 rule 2: the cursor is sent unchanged.
     return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))
 

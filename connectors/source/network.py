@@ -81,8 +81,7 @@ def _proxy(host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:
     scheme = scheme.lower()
     if scheme.startswith("socks"):
         fix = f"set HTTPS_PROXY to an HTTP proxy, or NO_PROXY to {host}"
-        message = f"{variable}: SOCKS proxies are not supported. Fix: {fix}"
-        raise ValueError(message)
+        raise ValueError(f"{variable}: SOCKS proxies are not supported. Fix: {fix}")
     found = _ADDRESS.fullmatch(rest)
     number = int((found and found["port"]) or _DEFAULT_PORTS.get(scheme, 0))
     if (
@@ -91,11 +90,10 @@ def _proxy(host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:
         or not is_host(found["host"].strip("[]"))
         or not 0 < number < 65_536
     ):
-        message = (
+        raise ValueError(
             f"{variable}: it is not the address of an HTTP proxy. Fix: set it to http://HOST:PORT or"
             " http://USER:PASSWORD@HOST:PORT, with special characters percent-encoded"
         )
-        raise ValueError(message)
     return Proxy(f"{scheme}://{found['host'].lower()}:{number}", variable, _authorization(found["login"]))
 
 
@@ -134,11 +132,10 @@ def _certificates(file: str, folders: str) -> ssl.SSLContext | None:
     named = (entry.name for folder in folders.split(os.pathsep) if folder for entry in Path(folder).glob("*.[0-9]*"))
     # Beside a file, the folder may be one that the operating system's image names and does not have.
     if not file and not any(map(_HASHED.fullmatch, named)):
-        message = (
+        raise ValueError(
             f"SSL_CERT_DIR: {one_line(folders, _SHOWN)} has no certificates under the names that OpenSSL looks for."
             " Fix: run `openssl rehash` on the folder, or unset the variable"
         )
-        raise ValueError(message)
     try:
         context = ssl.create_default_context(cafile=file or None, capath=folders or None)
         # Since Python 3.13 the default; it rejects many private authorities, which curl accepts.
@@ -150,8 +147,7 @@ def _certificates(file: str, folders: str) -> ssl.SSLContext | None:
         why = _NO_PEM
     except OSError as error:
         why = error.strerror or "it cannot be read"
-    message = (
+    raise ValueError(
         f"SSL_CERT_FILE: {one_line(file, _SHOWN)}: {why}. Fix: set it to a PEM file with the trusted certificates, or"
         " unset it"
     )
-    raise ValueError(message)

@@ -245,8 +245,9 @@ class Warehouse:
 
         def run(connection: Connection) -> int:
             if snapshot.resolve() == self._path.resolve():
-                message = f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
-                raise WarehouseUnusable(message)
+                raise WarehouseUnusable(
+                    f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
+                )
             return publish(
                 connection,
                 snapshot,

@@ -22,5 +22,4 @@ def to_keys(path: str) -> Keys:
             return tuple(key.replace("~1", "/").replace("~0", "~") for key in path[1:].split("/"))
         if _PLAIN.fullmatch(path):
             return tuple(path[2:].split("."))
-    message = f"{path!r} is not a path; use $.owner.username or the JSON Pointer /owner/username"
-    raise ValueError(message)
+    raise ValueError(f"{path!r} is not a path; use $.owner.username or the JSON Pointer /owner/username")

@@ -39,8 +39,7 @@ class Fault(BaseModel, frozen=True, extra="forbid"):
     @model_validator(mode="after")
     def _does_something(self) -> Self:
         if self.code not in ERRORS and (self.code or not self.delay):
-            message = f"a fault has a delay, or one of these codes: {', '.join(ERRORS)}"
-            raise ValueError(message)
+            raise ValueError(f"a fault has a delay, or one of these codes: {', '.join(ERRORS)}")
         return self
 
     def refusal(self) -> Refused | None:

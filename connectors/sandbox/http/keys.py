@@ -58,13 +58,13 @@ class KeyRequest(BaseModel, frozen=True, extra="forbid"):
             listed = zip(catalogue.accounts(day), range(self.accounts), strict=False)
             positions = {account.position for account, _ in listed}
             if len(positions) < self.accounts:
-                message = f"key {self.name!r}: {self.accounts} accounts wanted, the catalogue has {len(positions)}"
-                raise ValueError(message)
+                raise ValueError(
+                    f"key {self.name!r}: {self.accounts} accounts wanted, the catalogue has {len(positions)}"
+                )
         else:
             found = catalogue.positions(self.accounts, day)
             if unknown := [account for account in self.accounts if account not in found]:
-                message = f"key {self.name!r}: no account has the id or username {unknown[0]!r}"
-                raise ValueError(message)
+                raise ValueError(f"key {self.name!r}: no account has the id or username {unknown[0]!r}")
             positions = set(found.values())
         return Credential(self.name, self.scopes, tuple(sorted(positions)))
 
@@ -81,8 +81,7 @@ class Keyring:
     def add(self, secret: str, credential: Credential) -> None:
         """Add a key. Raises ValueError if its name was used before."""
         if credential.name in self.issued:
-            message = f"a key named {credential.name!r} was issued before; choose another name"
-            raise ValueError(message)
+            raise ValueError(f"a key named {credential.name!r} was issued before; choose another name")
         self.issued[credential.name] = self._by_secret[secret.encode()] = credential
 
     def revoke(self, name: str) -> Credential:

@@ -78,11 +78,10 @@ def _need_room(db: DuckDBPyConnection, path: Path) -> None:
         f"SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = '{_OLD}'"  # noqa: S608
     ).fetchall()
     if (room := shutil.disk_usage(path.parent).free) < used:
-        message = (
+        raise WarehouseUnusable(
             f"cannot compact {path}: a second copy needs {used / 1e6:,.1f} MB,"
             f" and {path.parent} has {room / 1e6:,.1f} MB left. {_KEPT}"
         )
-        raise WarehouseUnusable(message)
 
 
 def _write(db: DuckDBPyConnection, draft: Path) -> None:
@@ -112,8 +111,9 @@ def _verify(db: DuckDBPyConnection, path: Path, draft: Path) -> None:
         same = same and seen[0] == seen[1]
     db.execute(f"DETACH {_DRAFT}")
     if not same:
-        message = f"cannot compact {path}: the copy differs from the original. Fix: check the disk. {_KEPT}"
-        raise WarehouseUnusable(message)
+        raise WarehouseUnusable(
+            f"cannot compact {path}: the copy differs from the original. Fix: check the disk. {_KEPT}"
+        )
 
 
 def _replace(path: Path, draft: Path) -> None:
@@ -167,8 +167,9 @@ def _rewrite(path: Path, draft: Path) -> None:
         # The old file stays attached until it is replaced: DuckDB's lock keeps other programs from writing to it.
         db.execute(f"ATTACH {literal(str(path))} AS {_OLD} (READ_ONLY)")
         if _beside(path, ".wal").exists():
-            message = f"cannot compact {path}: another program has just written to it. Fix: try again. {_KEPT}"
-            raise WarehouseUnusable(message)
+            raise WarehouseUnusable(
+                f"cannot compact {path}: another program has just written to it. Fix: try again. {_KEPT}"
+            )
         _need_room(db, path)
         _write(db, draft)
         _verify(db, path, draft)
@@ -214,13 +215,11 @@ def rewrite(
             finally:
                 _clear(draft)
         except OSError as error:
-            message = f"cannot compact {warehouse}: {error.strerror}. {_KEPT}"
-            raise WarehouseUnusable(message) from error
+            raise WarehouseUnusable(f"cannot compact {warehouse}: {error.strerror}. {_KEPT}") from error
         except duckdb.Error as error:
             if isinstance(explained := explain(warehouse, error), WarehouseBusy):
                 raise explained from error
-            message = f"cannot compact {warehouse}: {first_line(error)}. {_KEPT}"
-            raise WarehouseUnusable(message) from error
+            raise WarehouseUnusable(f"cannot compact {warehouse}: {first_line(error)}. {_KEPT}") from error
     return done
 
 

@@ -70,8 +70,7 @@ def _find(connection: Connection, text: str) -> Account:
     ]
     ids = sorted({account.account_id for account in found})
     if len(ids) > 1:
-        message = f"More than one account is named '{one_line(text)}'. Fix: use an id: {' or '.join(ids)}."
-        raise SelectionError(message)
+        raise SelectionError(f"More than one account is named '{one_line(text)}'. Fix: use an id: {' or '.join(ids)}.")
     if found:
         return found[-1]
     if account_id is not None:
@@ -79,11 +78,10 @@ def _find(connection: Connection, text: str) -> Account:
         account = Account(account_id)
         if read_forgotten(connection).marks_in(account_id) or _is_stored(connection, account):
             return account
-    message = (
+    raise SelectionError(
         f"There is no account '{one_line(text)}' in the warehouse. Fix: `gramhouse accounts` lists all with their ids;"
         " a forgotten account is only known by its id."
     )
-    raise SelectionError(message)
 
 
 def _uuid(text: str) -> str | None:

@@ -92,11 +92,10 @@ def check_clock(db: DuckDBPyConnection, now: datetime) -> Ahead | None:
     """Return the times after `now`, if any. Raises WarehouseUnusable if the clock is behind."""
     found = find(db, now)
     if found and found.last - now > CLOCK_STEP and _is_behind(db, found, now):
-        message = (
+        raise WarehouseUnusable(
             f"This machine's clock is behind: it shows {now:%Y-%m-%d %H:%M:%S} UTC, but most runs are later, up to"
             f" {found.last:%Y-%m-%d %H:%M:%S} UTC. Nothing was requested or changed. Fix: {_FIX}"
         )
-        raise WarehouseUnusable(message)
     return found
 
 

@@ -18,8 +18,7 @@ from models.schema.mapping import Mapping
 def check_exists(warehouse: Path) -> None:
     """Raise WarehouseUnusable if there is no warehouse, because opening it would create one."""
     if not warehouse.exists():
-        message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
-        raise WarehouseUnusable(message)
+        raise WarehouseUnusable(f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it.")
 
 
 @contextmanager

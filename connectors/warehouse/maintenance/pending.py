@@ -65,8 +65,9 @@ def pending(warehouse: Path) -> Erasure:
     except FileNotFoundError:
         return Erasure()
     except (OSError, msgspec.MsgspecError) as error:
-        message = f"{path} cannot be read: {error}. Fix: remove it, and run `gramhouse forget` with the account's id."
-        raise WarehouseUnusable(message) from error
+        raise WarehouseUnusable(
+            f"{path} cannot be read: {error}. Fix: remove it, and run `gramhouse forget` with the account's id."
+        ) from error
 
 
 def finish(warehouse: Path) -> None:

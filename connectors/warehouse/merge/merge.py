@@ -54,8 +54,9 @@ def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
     """
     table = items_table(frames)
     if table not in ITEM_TABLES:
-        message = f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in models/tables.py."
-        raise WarehouseUnusable(message)
+        raise WarehouseUnusable(
+            f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in models/tables.py."
+        )
     landed = read_frames(frames, _run_seqs(connection, frames))
     # Frees the segments, of which the bodies are views, once the media are decoded.
     del frames

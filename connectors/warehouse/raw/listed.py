@@ -67,11 +67,10 @@ def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
     for part in parts:
         if not os.access(part.path, os.R_OK):
             why = "permission is denied" if part.path.exists() else "it does not exist"
-            message = (
+            raise WarehouseUnusable(
                 f"{part.path} of the raw store cannot be read: {why}. Fix: make {part.path.parent} readable here; after"
                 " `gramhouse compact`, open a new snapshot."
             )
-            raise WarehouseUnusable(message)
     return parts
 
 

@@ -41,11 +41,10 @@ def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.
             yield batch
     db.execute("DROP TABLE IF EXISTS temp.raw_wanted")
     if lacking:
-        message = (
+        raise WarehouseUnusable(
             f"the raw store {store_of(connection).folder} lacks {lacking:,} payloads that the warehouse refers to."
             " Fix: restore it from a backup."
         )
-        raise WarehouseUnusable(message)
 
 
 def _batches(db: DuckDBPyConnection, source: str, first: int) -> Iterator[pa.Table]:

@@ -31,11 +31,10 @@ def hold_store(connection: Connection, activity: str, *, since: str, pause: Call
             with _usable(store):
                 held.enter_context(lock(store.folder.with_name("lock"), activity, since=since, pause=pause))
         except Held as other:
-            message = (
+            raise WarehouseBusy(
                 f"the raw store {store.folder} is held by {other}, with another copy of this warehouse. Fix: wait until"
                 " it has finished, then keep only the newest copy."
-            )
-            raise WarehouseBusy(message) from None
+            ) from None
         yield
 
 
@@ -81,11 +80,10 @@ def _usable(store: RawStore) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = (
+        raise WarehouseUnusable(
             f"the raw store {store.folder} cannot be used: {error.strerror}."
             " Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path."
-        )
-        raise WarehouseUnusable(message) from error
+        ) from error
 
 
 def _lacking(store: RawStore, part: Part) -> str:
@@ -128,8 +126,7 @@ def remove_retired(connection: Connection, *, now: datetime) -> int:
         for number in old:
             store.remove(number)
     except OSError as error:
-        message = f"cannot delete an obsolete part from {store.folder}: {error.strerror}."
-        raise WarehouseUnusable(message) from error
+        raise WarehouseUnusable(f"cannot delete an obsolete part from {store.folder}: {error.strerror}.") from error
     if old:
         with connection.begin():
             connection.db.execute("DELETE FROM ops.raw_parts WHERE list_contains(?, number)", [old])

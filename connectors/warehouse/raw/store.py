@@ -71,8 +71,7 @@ def check_part(path: Path, size: int, checksum: str | None, *, copy: Path | None
             return
     except OSError as error:
         why = str(error.strerror)
-    message = f"{path} of the raw store cannot be used: {why}. Fix: restore the file from a backup."
-    raise WarehouseUnusable(message)
+    raise WarehouseUnusable(f"{path} of the raw store cannot be used: {why}. Fix: restore the file from a backup.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,8 +113,7 @@ def tally(connection: Connection, run_id: str) -> Tally:
     query = select(*partition).where(_of_outcome.run_id == run_id).group_by(*partition)
     doubles = run(connection, query.having(func.count() > 1).limit(1)).fetchone()
     if doubles is not None:
-        message = f"the ledger holds two outcomes of {doubles} in run {run_id}"
-        raise ValueError(message)
+        raise ValueError(f"the ledger holds two outcomes of {doubles} in run {run_id}")
     rejecting = or_(_of_outcome.error_code == ITEMS_REJECTED, _of_outcome.error_code == ACCOUNTS_REJECTED)
     counts = select(_of_outcome.outcome, func.count(), func.count().filter(rejecting))
     rows = run(connection, counts.where(_of_outcome.run_id == run_id).group_by(_of_outcome.outcome)).fetchall()

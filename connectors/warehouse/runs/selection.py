@@ -112,5 +112,4 @@ def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str
 def _refuse_catalogue(ask: Ask, schema: str) -> None:
     ((catalogue, media),) = ask(_LEFT_INCOMPLETE.format(schema=schema), ())
     if catalogue and not media:
-        message = "The account catalogue could not be fetched by the last run. Fix: run `gramhouse sync`."
-        raise SelectionError(message)
+        raise SelectionError("The account catalogue could not be fetched by the last run. Fix: run `gramhouse sync`.")

@@ -167,8 +167,7 @@ def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequen
         ((published_at, version),) = db.execute("SELECT snapshot_at, version FROM main.published").fetchall()
         return published_at, version, sorted(db.execute(RELATIONS).fetchall())
     except (duckdb.Error, ValueError) as error:
-        message = f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT."
-        raise WarehouseUnusable(message) from error
+        raise WarehouseUnusable(f"{snapshot} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT.") from error
 
 
 def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False) -> Described:
@@ -198,6 +197,7 @@ def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False
                 }
                 _write_manifest(files, manifest)
         except duckdb.Error as error:
-            message = f"cannot export to {folder}: {first_line(error)}. The previous export is unchanged."
-            raise WarehouseUnusable(message) from error
+            raise WarehouseUnusable(
+                f"cannot export to {folder}: {first_line(error)}. The previous export is unchanged."
+            ) from error
     return manifest

@@ -49,8 +49,7 @@ def _refusal(folder: Path) -> str | None:
 
 def _check(folder: Path) -> None:
     if refusal := _refusal(folder):
-        message = f"cannot export to {folder}: {refusal}"
-        raise WarehouseUnusable(message)
+        raise WarehouseUnusable(f"cannot export to {folder}: {refusal}")
 
 
 @contextmanager
@@ -66,8 +65,7 @@ def _held(workshop: Path, folder: Path) -> Iterator[None]:
         except BlockingIOError:
             ours = False
         if not ours:
-            message = f"Another export is writing to {folder}. Fix: wait until it has finished."
-            raise WarehouseBusy(message)
+            raise WarehouseBusy(f"Another export is writing to {folder}. Fix: wait until it has finished.")
         yield
     finally:
         os.close(handle)
@@ -117,5 +115,6 @@ def replaced(folder: Path) -> Iterator[tuple[Path, Path]]:
                 with suppress(OSError):
                     workshop.rmdir()
     except OSError as error:
-        message = f"cannot export to {folder}: {error.strerror or error}. The previous export is unchanged."
-        raise WarehouseUnusable(message) from error
+        raise WarehouseUnusable(
+            f"cannot export to {folder}: {error.strerror or error}. The previous export is unchanged."
+        ) from error

@@ -63,13 +63,11 @@ def _check(db: DuckDBPyConnection, snapshot: Path) -> None:
         finally:
             db.execute(f"DETACH {PUBLISHED}")
     except duckdb.Error as error:
-        message = f"{snapshot} was published but cannot be read: {first_line(error)}. {fix}"
-        raise WarehouseUnusable(message) from error
+        raise WarehouseUnusable(f"{snapshot} was published but cannot be read: {first_line(error)}. {fix}") from error
     if left := logs(snapshot):
-        message = (
+        raise WarehouseUnusable(
             f"{snapshot} was published, but another program writes to {left[0].name}: readers see its changes. {fix}"
         )
-        raise WarehouseUnusable(message)
 
 
 def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: datetime) -> None:
@@ -112,8 +110,7 @@ def _write_all(connection: Connection) -> None:
     file = connection.path
     checkpoint(connection)
     if any(log.stat().st_size for log in logs(file)):
-        message = f"cannot publish: the log of {file} is in use. The previous snapshot is unchanged."
-        raise WarehouseUnusable(message)
+        raise WarehouseUnusable(f"cannot publish: the log of {file} is in use. The previous snapshot is unchanged.")
 
 
 @contextmanager
@@ -228,8 +225,9 @@ def publish(
             finally:
                 discard(draft)
     except OSError as error:
-        message = f"cannot publish {snapshot}: {error.strerror}. The previous snapshot is unchanged."
-        raise WarehouseUnusable(message) from error
+        raise WarehouseUnusable(
+            f"cannot publish {snapshot}: {error.strerror}. The previous snapshot is unchanged."
+        ) from error
     except duckdb.Error as error:
         raise explain(snapshot, error) from error
     return size

@@ -131,8 +131,7 @@ def _batches(cursor: duckdb.DuckDBPyConnection | duckdb.DuckDBPyRelation) -> Ite
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
         except (OverflowError, ValueError) as error:
-            message = f"A value cannot be represented in Python ({error}). Fix: cast it to VARCHAR."
-            raise QueryError(message) from error
+            raise QueryError(f"A value cannot be represented in Python ({error}). Fix: cast it to VARCHAR.") from error
         if not batch:
             return
         yield batch
@@ -157,8 +156,7 @@ def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
 def check_readable(path: Path) -> None:
     """Raise SnapshotMissing if there is no snapshot, and WarehouseUnusable if another program's log is next to it."""
     if not path.exists():
-        message = f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it."
-        raise SnapshotMissing(message)
+        raise SnapshotMissing(f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it.")
     if (problem := log_problem(path)) is not None:
         raise WarehouseUnusable(problem)
 

@@ -58,8 +58,7 @@ def check_reading(db: DuckDBPyConnection, query: str) -> None:
     for (start, kind), (after, _) in pairwise(tokens):
         name = _CALL.match(text[start:after].decode())
         if kind in _NAMES and name and text[after : after + 1] == b"(" and name[1].lower() in _ACTING:
-            message = f"{name[1].lower()} does not read the snapshot and is not allowed."
-            raise QueryError(message)
+            raise QueryError(f"{name[1].lower()} does not read the snapshot and is not allowed.")
 
 
 def cast(relation: DuckDBPyRelation, shown: Sequence[Shown]) -> DuckDBPyRelation:

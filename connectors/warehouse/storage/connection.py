@@ -106,8 +106,7 @@ def connect(
     try:
         database(path)
     except ValueError as error:
-        message = f"{path} cannot be used: {error}."
-        raise WarehouseUnusable(message) from None
+        raise WarehouseUnusable(f"{path} cannot be used: {error}.") from None
     # Imported here, because readers of the snapshot import this module, but do not need SQLAlchemy.
     from connectors.warehouse.storage.tables import prepare_tables  # noqa: PLC0415
 

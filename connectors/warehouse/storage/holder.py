@@ -94,16 +94,14 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         try:
             held.enter_context(lock(lock_path(warehouse), activity, since=since, pause=pause))
         except Held as other:
-            message = (
+            raise WarehouseBusy(
                 f"{warehouse} is held by {other}. Fix: wait until it has finished, or read the snapshot meanwhile."
-            )
-            raise WarehouseBusy(message) from None
+            ) from None
         except OSError as error:
-            message = (
+            raise WarehouseUnusable(
                 f"cannot write in {warehouse.parent}: {error.strerror}."
                 " Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder."
-            )
-            raise WarehouseUnusable(message) from error
+            ) from error
         yield
 
 

@@ -25,11 +25,9 @@ _RENAMED = {"main", "system", "temp"}
 def local(path: Path) -> Path:
     """Return a local path with `~` expanded. Raises ValueError if the path is not local."""
     if not path.name or "\0" in str(path):
-        message = "it is not a file name"
-        raise ValueError(message)
+        raise ValueError("it is not a file name")
     if _ELSEWHERE.match(str(path)):
-        message = "it is not a local path; choose a file or folder of this machine"
-        raise ValueError(message)
+        raise ValueError("it is not a local path; choose a file or folder of this machine")
     try:
         str(path).encode()
         return path.expanduser()
@@ -44,10 +42,8 @@ def database(path: Path) -> Path:
     """Return the path of a DuckDB file as `local` does. Raises ValueError also if DuckDB would misinterpret it."""
     found = local(path)
     if "?" in str(found.absolute()):
-        message = "paths with a question mark are not supported by DuckDB; choose another path"
-        raise ValueError(message)
+        raise ValueError("paths with a question mark are not supported by DuckDB; choose another path")
     name = found.name.split(".")[0]
     if name.lower() in _TAKEN or (name.lower() in _RENAMED and name != name.lower()):
-        message = f"the name {name} is reserved in DuckDB; choose another file name"
-        raise ValueError(message)
+        raise ValueError(f"the name {name} is reserved in DuckDB; choose another file name")
     return found

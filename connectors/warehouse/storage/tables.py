@@ -32,25 +32,22 @@ def read_revision(db: DuckDBPyConnection, path: Path) -> str | None:
         # A snapshot contains tables of a warehouse too.
         if not present.isdisjoint(METADATA.tables) and present.isdisjoint(_SNAPSHOTS_OWN):
             raise _too_old(path)
-        message = (
+        raise WarehouseUnusable(
             f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
             f" (it holds {min(present - METADATA.tables.keys())}). Fix: set GRAMHOUSE_WAREHOUSE to another file."
         )
-        raise WarehouseUnusable(message)
     revision = revisions.read(db)
     if not revision:
-        message = (
+        raise WarehouseUnusable(
             f"{path} cannot be used: {revisions.TABLE} should contain one row, its revision. Fix: restore a backup."
         )
-        raise WarehouseUnusable(message)
     if revision < revisions.REVISIONS[0]:
         raise _too_old(path)
     if revision not in revisions.REVISIONS:
-        message = (
+        raise WarehouseUnusable(
             f"{path} cannot be used: it was written by a newer gramhouse (revision {revision};"
             f" this one knows up to {revisions.HEAD}). Fix: upgrade gramhouse."
         )
-        raise WarehouseUnusable(message)
     return revision
 
 
@@ -83,11 +80,10 @@ def prepare_tables(connection: Connection, new_id: Callable[[], str]) -> None:
     except Exception as error:
         if written in {None, revisions.HEAD}:
             raise
-        message = (
+        raise WarehouseUnusable(
             f"{path} cannot be upgraded from revision {written} to {revisions.HEAD} and is unchanged:"
             f" {first_line(error)}. Fix: correct this and retry, or keep using the version that wrote it."
-        )
-        raise WarehouseUnusable(message) from error
+        ) from error
 
 
 def _upgrade(db: DuckDBPyConnection) -> None:

@@ -40,12 +40,11 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
     if end and data[:end] != _LINE.format(session).encode():
-        message = (
+        raise WarehouseUnusable(
             f"{segment.path} contains pages of another warehouse, or of a later state of this one, or is damaged."
             " Fix: if you restored a backup, created a new warehouse or replaced the disk, move that file away: its"
             " pages will be fetched again."
         )
-        raise WarehouseUnusable(message)
     return data, end
 
 
@@ -57,11 +56,10 @@ def _frames(segments: Sequence[Segment], session: str, *, summed: bool) -> Itera
             end = after
             yield one
         if end < len(data) and segment != segments[-1]:
-            message = (
+            raise WarehouseUnusable(
                 f"{segment.path} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those"
                 " with higher numbers away: their pages will be fetched again."
             )
-            raise WarehouseUnusable(message)
 
 
 def _segment(warehouse: Path, number: int) -> Segment:

@@ -146,12 +146,11 @@ def _read(segment: Path, session: str) -> bytes:
         data = file.read()
     end = data.find(b"\n") + 1
     if end and data[:end] not in (_OLD_LINE % session.encode(), _LINE % session.encode()):
-        message = (
+        raise WarehouseUnusable(
             f"{segment} contains pages of another warehouse, or of a later state of this one, or is damaged."
             " Fix: if you restored a backup, created a new warehouse or replaced the disk, move that file away: its"
             " pages will be fetched again."
         )
-        raise WarehouseUnusable(message)
     return data
 
 
@@ -164,11 +163,10 @@ def _landed(segments: Mapping[int, Path], data: Mapping[int, bytes]) -> dict[int
         for seq, frame, after in _old_frames(data[number], end or len(data[number])):
             frames[seq], end = frame, after
         if end < len(data[number]) and number != max(segments):
-            message = (
+            raise WarehouseUnusable(
                 f"{segments[number]} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those"
                 " with higher numbers away: their pages will be fetched again."
             )
-            raise WarehouseUnusable(message)
     return frames
 
 
