@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from connectors.warehouse.runs.closed_scans import closed_scans, known_items
-from flows.engine.accounts import AccountScan
 from flows.engine.batches import Batch, ListedAccount
 from flows.engine.concurrency import fail_fast_group
+from flows.engine.paging import AccountScan
 from flows.engine.run import Run
 from flows.engine.scan import Start
 from models.forgotten import FORGOTTEN

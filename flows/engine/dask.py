@@ -22,10 +22,10 @@ from flows.config.errors import ClusterLost, SettingsError
 from flows.config.release import release
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
-from flows.engine.accounts import AccountScan, Ended, scan_account
 from flows.engine.concurrency import Slots
 from flows.engine.dask_task import WORKER_DIED, Scanned, Task, run_task, terms_of
-from flows.engine.scan import ScanContext, sleep_without_slot
+from flows.engine.paging import AccountScan, Ended, scan_account, sleep_without_slot
+from flows.engine.scan import ScanContext
 from flows.reporting.words import count
 from models.clock import Clock
 from models.page_commit import PageCommit, ScopeCooldown
@@ -106,7 +106,7 @@ class DaskScans:
         self._failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
     async def scan_account(self, run: ScanContext, account: AccountScan, ended: Ended) -> None:
-        """Scan an account in as many tasks as it takes; see `flows.engine.accounts.scan_account`.
+        """Scan an account in as many tasks as it takes; see `flows.engine.paging.scan_account`.
 
         Raises ClusterLost, SettingsError (of a worker), and the errors of `run.land`.
         """

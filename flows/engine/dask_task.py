@@ -26,8 +26,8 @@ from flows.clock import ContinuedClock, SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.config.settings import Settings, load
-from flows.engine.accounts import AccountScan, scan_account
 from flows.engine.concurrency import Pacer, Slots, fail_fast_group
+from flows.engine.paging import AccountScan, scan_account
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, ScanContext
 from flows.reporting.progress import Progress

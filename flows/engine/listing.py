@@ -13,8 +13,9 @@ from connectors.warehouse.runs.forgotten import read_forgotten
 from connectors.warehouse.runs.progress import listed, stored_statuses
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.batches import ListedAccount
+from flows.engine.paging import scan_partition
 from flows.engine.run import Run
-from flows.engine.scan import Start, begin, scan_partition
+from flows.engine.scan import Start, begin
 from models.api import AccountPage
 from models.checkpoint import ScanState
 from models.forgotten import Forgotten, without_forgotten

@@ -174,7 +174,7 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
     to the API.
     """
     # Not for commands that scan nothing.
-    from flows.engine.accounts import scan_account  # noqa: PLC0415
+    from flows.engine.paging import scan_account  # noqa: PLC0415
     from flows.engine.run import RunResources  # noqa: PLC0415
 
     clock = SystemClock()

@@ -23,9 +23,9 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.clock import SteadyClock
-from flows.engine.accounts import ScanAccount, scan_account
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import Pacer, Slots
+from flows.engine.paging import ScanAccount, scan_account
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, RequestsSpent, ScanContext

@@ -33,7 +33,6 @@ from flows.reporting.schedules import fires, gap_warning
 if TYPE_CHECKING:
     from prefect.deployments.runner import RunnerDeployment
 
-
 _HOUR = 3600
 _DAY = 24 * _HOUR
 # The time of day at which each simulated day begins, so that a nightly sync sees the day's items.

@@ -1,0 +1,263 @@
+"""Scans an account's feeds, or the catalogue: page after page, each landed with its checkpoint before the next one."""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import aclosing, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request
+from connectors.source.errors import ApiError, Deferred, Disposition, client_error
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.retry import fetch_with_retry
+from flows.engine.concurrency import RunStopped
+from flows.engine.scan import RequestsSpent, Scan, ScanContext, Start, begin, done, end_scan, ended, scan_again
+from models.api import AccountPage, MediaPage
+from models.checkpoint import ScanState
+from models.feeds import FEEDS
+from models.incremental import FullReason, read_page
+from models.media_page import CursorFault
+from models.page_commit import PageCommit, ReceivedPage, ScopeCooldown
+from models.page_items import ids_of
+from models.partition import CATALOGUE
+from models.runs import Outcome
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class AccountScan:
+    """The scans of an account that are `left` in a run; `scan` is under way. Another process can continue it."""
+
+    budget: RateLimitBudget
+    left: list[Start]
+    scan: Scan | None = None
+
+
+Ended = Callable[[Outcome], None]
+ScanAccount = Callable[[ScanContext, AccountScan, Ended], Coroutine[Any, Any, None]]
+
+
+async def scan_account(run: ScanContext, account: AccountScan, ended: Ended, *, lost: str | None = None) -> None:
+    """Scan what is left of an account, and call `ended` with each outcome. If it raises, `account` can be continued.
+
+    One surface after the other: both are one rate-limit scope, which must not have concurrent requests, and whose
+    cooldown applies to both (API 4.2). With `lost`, the reason why workers lost the account, nothing is scanned.
+    """
+    while scan := _next(run, account):
+        if lost is None:
+            outcome = await scan_partition(run, scan, account.budget)
+        else:
+            operation = FEEDS[scan.partition.surface].operation
+            outcome = await end_scan(run, scan, client_error(operation, "worker_lost", lost))
+        ended(outcome)
+        account.scan = None
+    run.progress.accounts_done += 1
+
+
+def _next(run: ScanContext, account: AccountScan) -> Scan | None:
+    """Return the scan that is under way, or begin the next one; None if none is left."""
+    if account.scan is None and account.left:
+        account.scan = begin(run, account.left.pop(0))
+    return account.scan
+
+
+async def scan_partition(
+    run: ScanContext,
+    scan: Scan,
+    budget: RateLimitBudget,
+    *,
+    on_page: Callable[[Response], None] | None = None,
+) -> Outcome:
+    """Scan to the last page or to known posts; land every page with its checkpoint, and the outcome, which is returned.
+
+    `on_page` is called with each page that has landed. Raises only errors of `land` and `bounds`, and CancelledError.
+    """
+    if scan.checkpoint.is_closed:
+        earlier = done(run, scan, scan.checkpoint, "Scanned by the run that this one resumes.")
+        await run.land(PageCommit(outcomes=(earlier,)))
+        return earlier
+    while True:
+        try:
+            async with aclosing(_pages(run, scan, budget)) as pages:
+                async for response in pages:
+                    outcome = await _land_page(run, scan, response)
+                    if on_page is not None and not scan.is_too_old:
+                        on_page(response)
+                    if outcome is not None:
+                        return outcome
+            # Newer items are on pages that the old scan had passed already.
+            started = f"{scan.checkpoint.started_at:%Y-%m-%d}"
+            scan_again(run, scan, f"An old scan, started {started} was abandoned; scanned again from the first page.")
+        except (ApiError, Deferred, RunStopped, RequestsSpent) as error:
+            if not _restarts(scan, error):
+                return await end_scan(run, scan, error)
+            scan.refused = scan.checkpoint
+            run.progress.restarted += 1
+            _log.info("%s: cursor refused; scanning again from the first page", scan.partition, extra=scan.about)
+            scan_again(run, scan, "The cursor was refused; scanned again from the first page.")
+
+
+def _restarts(scan: Scan, error: Exception) -> bool:
+    """Return whether a scan whose cursor was refused begins again: once, and only if there was a cursor."""
+    is_refused = isinstance(error, ApiError) and error.disposition is Disposition.RESTART
+    return is_refused and scan.checkpoint.cursor is not None and scan.refused is None
+
+
+async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> AsyncGenerator[Response, None]:
+    """Yield the pages that are left; each must have landed before the next one is requested."""
+    is_media = scan.partition != CATALOGUE
+    stop = run.stop_media if is_media else run.stop
+
+    def check(seconds: float = 0.0) -> None:
+        stop.check()
+        run.bounds(seconds)
+
+    @asynccontextmanager
+    async def slot() -> AsyncIterator[None]:
+        async with run.slots.requests.one(scan.checkpoint.pages) if is_media else nullcontext():
+            await run.pacer.turn(run.clock, partial(stop.sleep, run.clock), check)
+            run.progress.requests += 1
+            run.progress.retries += bool(scan.failures)
+            try:
+                yield
+            except ApiError as error:
+                if error.is_limit or error.disposition is not Disposition.RETRY:
+                    run.answered(budget, limited=error.is_limit)
+                raise
+            run.answered(budget, limited=False)
+
+    async def sleep(seconds: float) -> None:
+        check(seconds)
+        await (sleep_without_slot(run, seconds) if is_media else stop.sleep(run.clock, seconds))
+
+    while scan.checkpoint.state is ScanState.SCANNING:
+        yield await fetch_with_retry(
+            run.send,
+            _request(scan, run.request.page_size),
+            budget,
+            clock=run.clock,
+            random=run.random,
+            failures=scan.failures,
+            slot=slot,
+            sleep=sleep,
+            on_wait=partial(_start_cooldown, run),
+            uses_try=lambda error: not (error.is_limit and run.pacer.rate.is_limited(run.clock.monotonic())),
+            about=scan.about,
+            host=(run.request.base_url or "").partition("://")[2],
+        )
+        scan.failures.clear()
+
+
+async def sleep_without_slot(run: ScanContext, seconds: float) -> None:
+    """Release the slot of a media scan for a sleep, which ends early if an error stops these scans."""
+    run.progress.waiting += 1
+    try:
+        async with run.slots.release_slot():
+            await run.stop_media.sleep(run.clock, seconds)
+    finally:
+        run.progress.waiting -= 1
+
+
+def _request(scan: Scan, page_size: int) -> ApiRequest:
+    partition, cursor = scan.partition, scan.checkpoint.cursor
+    if partition == CATALOGUE:
+        return accounts_request(cursor, page_size)
+    return feed_request(FEEDS[partition.surface], scan.start.listed_as, cursor, page_size)
+
+
+async def _start_cooldown(run: ScanContext, scope: str, resume_after: datetime) -> None:
+    """Land a cooldown before waiting for it, so that it survives a kill."""
+    run.progress.cooldowns[scope] = resume_after
+    await run.land(PageCommit(cooldown=ScopeCooldown(scope, resume_after, run.clock.now())))
+
+
+async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcome | None:
+    """Land a page with the checkpoint after it. Return the scan's outcome, landed with its last page, or None.
+
+    Raises ApiError for a page that does not show how the scan continues. If its items can be read, they have landed.
+    """
+    page, now = response.page, run.clock.now()
+    received = ReceivedPage(
+        partition=scan.partition,
+        run_id=run.beginning.run_id,
+        scan_id=scan.checkpoint.scan_id,
+        page=scan.checkpoint.pages + 1,
+        received_at=now,
+        correlation_id=response.correlation_id,
+        body=page.body,
+        rejected=page.rejected,
+        unknown_fields=tuple(sorted(page.unknown_fields)),
+    )
+    if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
+        await _land(run, scan, page.items, PageCommit(received))
+        raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
+    scan.guard.follow(response, _identities(response, run.request.mapping))
+    feed = scan.feed
+    if feed is not None:
+        feed = read_page(
+            feed,
+            run.read_posts(page.body),
+            known=scan.start.known,
+            older_than=scan.checkpoint.started_at - run.request.lookback,
+            received_at=now,
+        )
+    checkpoint = scan.checkpoint.advance(
+        run_id=run.beginning.run_id,
+        next_cursor=page.next_cursor,
+        items=page.items,
+        rejected=_rejected_on(run, response),
+        at=now,
+        repeated_pages=scan.guard.repeated,
+        empty_pages=scan.guard.empty,
+        feed=feed,
+        # After a full scan that was due, the next one is due after a whole interval.
+        full_share=1.0 if feed is not None and scan.start.full is FullReason.DUE else None,
+    )
+    outcome = None
+    if checkpoint.state is not ScanState.SCANNING and not scan.is_too_old:
+        outcome = ended(run, scan, checkpoint, response)
+        outcome = replace(outcome, pages=outcome.pages + 1, items=outcome.items + page.items)
+    await _land(run, scan, page.items, PageCommit(received, checkpoint, (outcome,) if outcome else ()))
+    scan.checkpoint, scan.feed = checkpoint, feed
+    return outcome
+
+
+def _may_end(scan: Scan, fault: CursorFault) -> bool:
+    """Return whether the list may end with a page without a cursor: if no page of it had one, now or last time."""
+    last = scan.start.last
+    return fault.may_end and not scan.checkpoint.had_cursor and (last is None or not last.had_cursor)
+
+
+async def _land(run: ScanContext, scan: Scan, items: int, commit: PageCommit) -> None:
+    await run.land(commit)
+    scan.pages += 1
+    scan.items += items
+    run.progress.pages += 1
+    run.progress.items += items
+
+
+def _rejected_on(run: ScanContext, response: Response) -> int:
+    """Return how many records of a page go to quarantine."""
+    page = response.page
+    if isinstance(page, AccountPage):
+        return len(page.rejected)
+    # The paths of every mapping include the built-in ones.
+    if len(page.ids) == page.items:
+        return 0
+    return sum(post.media_id is None for post in run.read_posts(page.body))
+
+
+def _identities(response: Response, mapping: Mapping) -> Iterable[str]:
+    """Return what identifies the items of a page: their ids, or their JSON text if they have no id."""
+    page = response.page
+    if isinstance(page, AccountPage):
+        return [*(account.id for account in page.accounts), *(record.payload for record in page.rejected)]
+    # `page.ids` are read with the built-in mapping, so they are wrong if another mapping is in use.
+    if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
+        return page.ids
+    return [*ids_of(page.body, mapping), *(record.payload for record in page.rejected)]
