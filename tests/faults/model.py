@@ -12,7 +12,7 @@ from tests.faults.fake_api import ServedRequest
 from tests.faults.replies import Page
 from tests.faults.world import CATALOGUE, Item, Where
 from tests.model.accounts import Accounts
-from tests.model.media import End, Media
+from tests.model.media import Media, Scan
 from tests.model.recent import Key
 
 REQUIRED = {"id", "ig_username", "public_id", "status"}
@@ -27,16 +27,12 @@ def _published(item: Item) -> datetime | None:
 
 
 @dataclass(eq=False)
-class Scan:
-    """An open scan: its start, the items seen, the cursors of this run, and the next cursor."""
+class OpenScan(Scan):
+    """A scan with its cursors in this run, and its next cursor."""
 
-    started: datetime
-    began: int = 0
-    seen: set[Key] = field(default_factory=set)
     cursors: set[str] = field(default_factory=set)
     next_cursor: str | None = None
     old: bool = False
-    rejects: bool = False
 
 
 @dataclass
@@ -47,7 +43,7 @@ class Model:
     accounts: Accounts = field(default_factory=Accounts)
     landed: int = 0
     quarantined: set[tuple[Where, str]] = field(default_factory=set)
-    scans: dict[Where, Scan] = field(default_factory=dict)
+    scans: dict[Where, OpenScan] = field(default_factory=dict)
     complete: set[Where] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     pages: Counter[Where] = field(default_factory=Counter)
@@ -68,7 +64,7 @@ class Model:
         scan = self.scans.get(one.where)
         if one.cursor is None:
             assert scan is None or scan.next_cursor is None, f"{one.where}: landed pages were requested again"
-            scan = self.scans[one.where] = Scan(one.at)
+            scan = self.scans[one.where] = OpenScan(one.at)
         assert scan is not None, f"{one.where}: the cursor of a closed scan"
         if one.cursor is not None:
             assert one.cursor == scan.next_cursor, f"{one.where}: not the next cursor of the page before"
@@ -78,7 +74,7 @@ class Model:
         elif one.reply.page is not None:
             self._land(one.where, scan, one.reply.page, one.at)
 
-    def _land(self, where: Where, scan: Scan, page: Page, at: datetime) -> None:
+    def _land(self, where: Where, scan: OpenScan, page: Page, at: datetime) -> None:
         if page.next_cursor in scan.cursors:
             del self.scans[where]
             return
@@ -101,7 +97,7 @@ class Model:
             self.complete.add(where)
             self._end(where, scan, at)
 
-    def _account(self, scan: Scan, item: Any, at: datetime) -> Key | None:  # noqa: ANN401 - any JSON
+    def _account(self, scan: OpenScan, item: Any, at: datetime) -> Key | None:  # noqa: ANN401 - any JSON
         if not isinstance(item, dict) or not item.keys() >= REQUIRED:
             return None
         self.accounts.see(item["id"], item, scan, self.landed, at)
@@ -115,8 +111,8 @@ class Model:
         self.media.see(key, item, self.landed, at)
         return key
 
-    def _end(self, where: Where, scan: Scan, at: datetime) -> None:
+    def _end(self, where: Where, scan: OpenScan, at: datetime) -> None:
         if where == CATALOGUE:
             self.accounts.end(began=scan.began, started_at=scan.started, at=at)
         else:
-            self.media.end(where, self.landed, End(scan.began, scan.started, at, scan.seen, scan.rejects))
+            self.media.end(where, self.landed, scan, at)

@@ -1,7 +1,7 @@
 """The expected media after scans, in plain Python, without gramhouse's own code."""
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,19 +29,18 @@ class Item:
     removal: str | None = None
 
 
-@dataclass(frozen=True)
-class End:
-    """The end of a scan, closed `at`; its first page was the `began`th of all to land.
+@dataclass(eq=False)
+class Scan:
+    """A scan; its first page was the `began`th of all to land.
 
-    `recent`: it ended at known posts. `rejects`: it contained a record without an id. `feed` is the feed as read in
+    `rejects`: it contained a record without an id. `recent`: it ended at known posts. `feed` is the feed as read in
     its `pages` pages. `share`: see Checkpoint.
     """
 
-    began: int
     started: datetime
-    at: datetime
-    seen: Collection[Key]
-    rejects: bool
+    began: int = 0
+    seen: set[Key] = field(default_factory=set)
+    rejects: bool = False
     recent: bool = False
     pages: int = 0
     share: float | None = None
@@ -87,7 +86,7 @@ class Media:
         """Return whether another scan was closed since `began`, so that this scan decides nothing."""
         return self.ended.get(partition, 0) > began
 
-    def end(self, partition: Partition, landed: int, end: End) -> Counter[str]:
+    def end(self, partition: Partition, landed: int, scan: Scan, at: datetime) -> Counter[str]:
         """Close a scan with the `landed`th page; return the numbers of items marked as removed and expired.
 
         Items that it did not see are missing; for a recent scan, only those that it covered.
@@ -97,35 +96,35 @@ class Media:
             for key, row in self.rows.items()
             if key[:2] == partition
             and row.removed_at is None
-            and (not end.recent or is_covered(self.published(row.payload), end.feed.read_to))
+            and (not scan.recent or is_covered(self.published(row.payload), scan.feed.read_to))
         }
-        missed = [key for key, row in present.items() if row.landed < end.began and key not in end.seen]
+        missed = [key for key, row in present.items() if row.landed < scan.began and key not in scan.seen]
         counts = Counter[str]()
         for key in missed:
             row, before = present[key], self.missing.pop(key, None) or Missing(None, self.last_seen(key))
-            has_ended = partition[1] == "stories" and end.at - self._published_or_seen(row) >= _DAY
-            missing, removal = before.after(started=end.started, at=end.at, rejects=end.rejects, has_ended=has_ended)
+            has_ended = partition[1] == "stories" and at - self._published_or_seen(row) >= _DAY
+            missing, removal = before.after(started=scan.started, at=at, rejects=scan.rejects, has_ended=has_ended)
             if removal is None:
                 self.missing[key] = missing
             else:
                 row.removed_at, row.written_at, row.removal = missing.since, missing.last_seen, removal
                 counts[removal] += 1
-        if missed and end.rejects:
-            self.undecided.setdefault(partition, end.at)
-        elif not end.recent or all(one.since for key, one in self.missing.items() if key[:2] == partition):
+        if missed and scan.rejects:
+            self.undecided.setdefault(partition, at)
+        elif not scan.recent or all(one.since for key, one in self.missing.items() if key[:2] == partition):
             self.undecided.pop(partition, None)
-        self._close(partition, end)
+        self._close(partition, scan, at)
         self.ended[partition] = landed
         return counts
 
-    def _close(self, partition: Partition, end: End) -> None:
+    def _close(self, partition: Partition, scan: Scan, at: datetime) -> None:
         before = self.closed.get(partition)
-        if end.recent:
+        if scan.recent:
             assert before is not None, "a recent scan of a partition without a full scan"
-            self.closed[partition] = replace(before, recent_at=end.at, covered_from=end.feed.read_to)
+            self.closed[partition] = replace(before, recent_at=at, covered_from=scan.feed.read_to)
             return
-        share, is_posts = end.share or spread(partition[0]), partition[1] == "posts"
-        self.closed[partition] = completed(before, end.feed, pages=end.pages, at=end.at, share=share, is_posts=is_posts)
+        share, is_posts = scan.share or spread(partition[0]), partition[1] == "posts"
+        self.closed[partition] = completed(before, scan.feed, pages=scan.pages, at=at, share=share, is_posts=is_posts)
 
     def _published_or_seen(self, row: Item) -> datetime:
         return self.published(row.payload) or row.first_seen_at

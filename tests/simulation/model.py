@@ -9,12 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 from models.schema.mapping_built_in import BUILT_IN
-from tests.model import reading
+from tests.model import media, reading
 from tests.model.accounts import Accounts
 from tests.model.contents import content
-from tests.model.media import End, Media
+from tests.model.media import Media
 from tests.model.reading import lasting
-from tests.model.recent import Feed, Key, Listed
+from tests.model.recent import Key, Listed
 from tests.simulation.events import CATALOGUE, Partition
 
 Item = dict[str, Any]
@@ -54,34 +54,26 @@ def id_of(item: object) -> str | None:
     return next((str(one) for one in found if one not in (None, "")), None)
 
 
-@dataclass(eq=False)
-class Scan:
+@dataclass(eq=False, kw_only=True)
+class Scan(media.Scan):
     """One scan of a partition, as the API saw it; `following` is the cursor of the next page.
 
     It began between `earliest` and `started`. `known_landed` is the landing that closed the scan whose known posts
-    it may stop at; None for a full scan. `share` is the share of the refresh interval until the next full scan.
+    it may stop at; None for a full scan.
     """
 
-    started: datetime
     earliest: datetime
     begun_in: int
     day: int
     following: str | None = None
-    pages: int = 0
     closed: bool = False
     restarts: bool = False
     abandoned: bool = False
     ended_in: int = -1
     cursors: set[str] = field(default_factory=set)
-    seen: set[Key] = field(default_factory=set)
-    began: int = 0
-    rejects: bool = False
     items: int = 0
     rejected: int = 0
-    feed: Feed = field(default_factory=Feed)
     known_landed: int | None = None
-    share: float = 0.0
-    recent: bool = False
 
 
 @dataclass
@@ -165,8 +157,7 @@ class Model:
             return
         if partition == CATALOGUE:
             self.count["accounts_removed"] += self.accounts.end(began=scan.began, started_at=scan.started, at=at)
-        end = End(scan.began, scan.started, at, scan.seen, scan.rejects, scan.recent, scan.pages, scan.share, scan.feed)
-        self.count.update(self.media.end(partition, self.landed, end))
+        self.count.update(self.media.end(partition, self.landed, scan, at))
 
 
 def is_same(one: Item, other: Item) -> bool:

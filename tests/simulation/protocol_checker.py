@@ -195,7 +195,7 @@ class ProtocolChecker:
         if not landed.has_checkpoint:
             # Its items are stored, but the scan fails.
             session.first_request_at.pop(response.partition, None)
-            failed = Scan(instant(response.at), session.begun, session.number, session.number)
+            failed = self._scan(session, instant(response.at))
             self.model.land(
                 session.number, failed, response.partition, response.body, instant(response.at), has_cursor=False
             )
@@ -203,7 +203,7 @@ class ProtocolChecker:
         scan = self.scans.get((response.partition, session.run_kind))
         if response.cursor is None:
             first = instant(session.first_request_at.pop(response.partition))
-            before, scan = scan, Scan(first, session.begun, session.number, session.number)
+            before, scan = scan, self._scan(session, first)
             self.scans[response.partition, session.run_kind] = scan
             scan.known_landed = session.known_landed.get(response.partition)
             if response.partition in session.touched and before is not None and before.feed.broken_by is not None:
@@ -233,6 +233,10 @@ class ProtocolChecker:
         self.model.land(session.number, scan, response.partition, response.body, instant(response.at))
         if (scan.following is None or scan.recent) and not scan.abandoned:
             scan.closed, scan.ended_in = True, session.number
+
+    @staticmethod
+    def _scan(session: Session, started: datetime) -> Scan:
+        return Scan(started, earliest=session.begun, begun_in=session.number, day=session.number)
 
     def _read(self, session: Session, scan: Scan, response: ResponseReceived, *, recent: bool) -> None:
         """Read a page, and check whether a recent scan may or must stop after it."""

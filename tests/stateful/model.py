@@ -9,11 +9,10 @@ from typing import Any
 
 from tests.model import reading
 from tests.model.accounts import Accounts
-from tests.model.media import End, Media
+from tests.model.media import Media, Scan
 from tests.model.recent import Feed
 
 Where = tuple[str, str, str]
-Key = tuple[str, str, str]
 Row = tuple[Any, ...]
 Tables = dict[str, list[Row]]
 COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned", "quarantined")
@@ -86,9 +85,7 @@ class Model:
     media: Media = field(default_factory=lambda: Media(content, is_same, published))
     metrics: list[Row] = field(default_factory=list)
     landed: int = 0
-    began: dict[str, int] = field(default_factory=dict)
-    rejecting: set[str] = field(default_factory=set)
-    seen: dict[str, set[Key]] = field(default_factory=dict)
+    scans: dict[str, Scan] = field(default_factory=dict)
     quarantine: dict[Row, Row] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
@@ -96,7 +93,8 @@ class Model:
     def merge(self, page: LandedPage) -> None:
         """Merge a page."""
         self.landed += 1
-        self.began.setdefault(page.scan_id, self.landed)
+        scan = self.scans.setdefault(page.scan_id, Scan(page.started_at, self.landed))
+        scan.recent, scan.pages, scan.share, scan.feed = page.recent, page.pages, page.share, page.feed
         count = self.counts.setdefault(page.scan_id, Counter())
         count.update(pages=1, items=len(page.items))
         for item in page.items:
@@ -104,36 +102,20 @@ class Model:
                 self.accounts.see(item["id"], item, page.scan_id, self.landed, page.at)
             elif id_of(item) is None:
                 record = (*page.where, record_text(item) if isinstance(item, dict) else text_of(item))
-                self.rejecting.add(page.scan_id)
+                scan.rejects = True
                 count["quarantined"] += record not in self.quarantine
                 self.quarantine.setdefault(record, (*page.where, text_of(item)))
             else:
-                self._see(page, item)
-        if page.last and not self.media.is_overtaken(page.where[1:], self.began[page.scan_id]):
-            self._end(page)
+                self._see(page, scan, item)
+        if page.last and not self.media.is_overtaken(page.where[1:], scan.began):
+            if page.where[0] == "accounts":
+                removed = self.accounts.end(began=scan.began, started_at=scan.started, at=page.at)
+                count["accounts_removed"] += removed
+            count.update(self.media.end(page.where[1:], self.landed, scan, page.at))
 
-    def _end(self, page: LandedPage) -> None:
-        scan, count = page.scan_id, self.counts[page.scan_id]
-        began = self.began[scan]
-        if page.where[0] == "accounts":
-            removed = self.accounts.end(began=began, started_at=page.started_at, at=page.at)
-            count["accounts_removed"] += removed
-        end = End(
-            began,
-            page.started_at,
-            page.at,
-            self.seen.get(scan, ()),
-            scan in self.rejecting,
-            page.recent,
-            page.pages,
-            page.share,
-            page.feed,
-        )
-        count.update(self.media.end(page.where[1:], self.landed, end))
-
-    def _see(self, page: LandedPage, item: dict[str, Any]) -> None:
+    def _see(self, page: LandedPage, scan: Scan, item: dict[str, Any]) -> None:
         key = (page.where[1], page.where[2], str(id_of(item)))
-        self.seen.setdefault(page.scan_id, set()).add(key)
+        scan.seen.add(key)
         before = self.media.rows.get(key)
         payload = before.payload if before else None
         if (what := self.media.see(key, item, self.landed, page.at)) is not None:

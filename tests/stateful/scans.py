@@ -122,7 +122,7 @@ def reader(process: Process, model: Model, scan: Checkpoint, depth: Depth, feed:
     received = process.run(process.warehouse.read(seen, scan.scan_id)) if scan.pages else ()
     feed = Feed() if feed is None else feed.copy()
     if scan.pages:
-        assert set(received) == {key[2] for key in model.seen[scan.scan_id]}
+        assert set(received) == {key[2] for key in model.scans[scan.scan_id].seen}
         feed.resume(received)
     return Reader(depth, scan.feed(received), feed)
 

@@ -12,7 +12,7 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from models.page_items import post_reader
 from models.schema.mapping_built_in import BUILT_IN
 from tests.models.schema.test_times import AT, NOT_READ, READ
-from tests.warehouse.rig import ANNA, POSTS, STORIES, T0, Item, Rig, Scan, at, minute
+from tests.warehouse.rig import ANNA, POSTS, T0, Item, Rig, Scan, at, minute
 
 CANONICAL = "media_type, caption, permalink, media_url, published_at, like_count, comments_count"
 NOON = datetime(2026, 2, 28, 12, 0, tzinfo=UTC)
@@ -77,11 +77,6 @@ def test_each_time_is_read_by_itself(rig: Rig) -> None:
     # A scan reads the order of posts by the same times.
     page = json.dumps({"items": [{"id": str(place), **item} for place, item in enumerate(items)]})
     assert [post.published_at for post in post_reader(BUILT_IN)(page)] == expected
-
-
-def test_a_story_with_an_infinite_time_does_not_stop_the_merge(rig: Rig) -> None:
-    rig.scan(STORIES, "s", 0, [{"id": "1", "timestamp": "infinity"}])
-    assert rig.scan(STORIES, "t", 24, []).expired == 1
 
 
 def test_counts_may_come_as_numbers_or_strings(rig: Rig) -> None:
@@ -170,13 +165,6 @@ def test_a_page_that_is_not_json_is_rejected_and_the_others_land(rig: Rig) -> No
     assert rig.row("SELECT reason, page, position, payload, correlation_id FROM core.quarantine") == (
         "The page is not JSON.", 1, None, "<html>é", "p-1",
     )  # fmt: skip
-
-
-def test_merging_again_changes_nothing(rig: Rig) -> None:
-    rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}])
-    before = rig.everything()
-    assert rig.merge() == MergeStats()
-    assert rig.everything() == before
 
 
 class Counted:

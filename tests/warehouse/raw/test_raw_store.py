@@ -18,7 +18,7 @@ from connectors.warehouse.raw.store import COLUMNS, parquet
 from connectors.warehouse.storage.connection import Connection, begin_session, connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
-from tests.warehouse.rig import T0, at
+from tests.warehouse.rig import T0, at, refusal
 
 BYTES = (
     '{"id":"1"}',
@@ -80,10 +80,7 @@ def names(folder: Path) -> list[str]:
 
 
 def refused(connection: Connection) -> str:
-    with pytest.raises(WarehouseUnusable) as raised:
-        recover_parts(connection, now=T0)
-    message = str(raised.value)
-    assert "\n" not in message
+    message = refusal(lambda: recover_parts(connection, now=T0))
     assert "Fix: " in message
     return message
 

@@ -10,7 +10,7 @@ import pytest
 from connectors.warehouse.storage.connection import explain, writer
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path
-from tests.warehouse.rig import T0, Rig
+from tests.warehouse.rig import T0, Rig, refusal
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,12 +44,7 @@ def writing(path: Path, activity: str = "gramhouse sync") -> Iterator[Rig]:
 
 
 def refused(path: Path, kind: type[Exception]) -> str:
-    with pytest.raises(kind) as raised, writing(path):
-        raise AssertionError
-    message = str(raised.value)
-    assert "\n" not in message
-    assert "Traceback" not in message
-    return message
+    return refusal(lambda: writing(path).__enter__(), kind)
 
 
 def test_a_second_process_is_told_which_process_holds_the_file(path: Path) -> None:
