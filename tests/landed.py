@@ -4,7 +4,6 @@ from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.landing.segments import LeftOver
 from connectors.warehouse.storage.connection import Connection, session_id
-from models.page_commit import ReceivedPage
 
 
 def unmerged(connection: Connection) -> list[Frame]:
@@ -12,8 +11,3 @@ def unmerged(connection: Connection) -> list[Frame]:
     merged = read_merged(connection)
     left = LeftOver(connection.path, session_id(connection))
     return [frame for frame in left.frames() if frame.seq not in merged]
-
-
-def unmerged_pages(connection: Connection) -> list[ReceivedPage]:
-    """Return the pages that are not merged, without their bodies."""
-    return [frame.commit.page for frame in unmerged(connection) if frame.commit.page is not None]

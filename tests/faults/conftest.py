@@ -31,29 +31,35 @@ class PreparedWarehouse:
 Prepare = Callable[[Moment], PreparedWarehouse]
 
 
-async def _prepared(folder: Path, cut_at: Where | None) -> PreparedWarehouse:
-    """Perform two runs without faults, and optionally another in which the second page of `cut_at` fails."""
-    ready = PreparedWarehouse(folder, Model(), VirtualClock())
-    now = ready.clock.now
-    players = {0: FakeApi(BEFORE, now), 13: FakeApi(LEAVING, now)}
-    if cut_at is not None:
-        players[26] = FakeApi(NOW, now, cut_at, 1, error_reply(503, "rate_limiter_unavailable"))
-    async with open_test_warehouse(folder) as warehouse:
+def _copy(made: PreparedWarehouse, folder: Path) -> PreparedWarehouse:
+    shutil.copy(made.folder / "warehouse.duckdb", folder)
+    shutil.copytree(made.folder / "raw", folder / "raw")
+    return PreparedWarehouse(folder, copy.deepcopy(made.model), VirtualClock(passed=27 * HOUR))
+
+
+async def _run(ready: PreparedWarehouse, players: dict[int, FakeApi]) -> None:
+    """Perform a run at each of these hours."""
+    async with open_test_warehouse(ready.folder) as warehouse:
         for hour, api in players.items():
             ready.clock.passed = hour * HOUR
-            found = await sync(warehouse, folder, ready.clock, api)
+            found = await sync(warehouse, ready.folder, ready.clock, api)
             ready.model.sync(api.served)
             found.assert_agrees(ready.model)
-    assert ready.model.scans.keys() == ({cut_at} if cut_at is not None else set())
-    return ready
 
 
 @pytest.fixture(scope="session")
 def _made(tmp_path_factory: pytest.TempPathFactory) -> dict[Where | None, PreparedWarehouse]:
-    made: dict[Where | None, PreparedWarehouse] = {}
-    for cut_at in (None, CATALOGUE, POSTS):
-        with asyncio.Runner(loop_factory=AdvanceableLoop) as runner:
-            made[cut_at] = runner.run(_prepared(tmp_path_factory.mktemp("prepared"), cut_at))
+    """Two runs without faults, and those followed by another in which the second page of a partition fails."""
+    first = PreparedWarehouse(tmp_path_factory.mktemp("prepared"), Model(), VirtualClock())
+    now = first.clock.now
+    made: dict[Where | None, PreparedWarehouse] = {None: first}
+    with asyncio.Runner(loop_factory=AdvanceableLoop) as runner:
+        runner.run(_run(first, {0: FakeApi(BEFORE, now), 13: FakeApi(LEAVING, now)}))
+        for cut_at in (CATALOGUE, POSTS):
+            made[cut_at] = cut = _copy(first, tmp_path_factory.mktemp("cut"))
+            error = error_reply(503, "rate_limiter_unavailable")
+            runner.run(_run(cut, {26: FakeApi(NOW, cut.clock.now, cut_at, 1, error)}))
+            assert cut.model.scans.keys() == {cut_at}
     return made
 
 
@@ -61,12 +67,4 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> dict[Where | None, Prepar
 def prepare(_made: dict[Where | None, PreparedWarehouse], tmp_path: Path) -> Prepare:
     """Return a function that copies the warehouse as it is before a run with a fault."""
 
-    def copied(moment: Moment) -> PreparedWarehouse:
-        made = _made[moment.where if moment.resumed else None]
-        shutil.copy(made.folder / "warehouse.duckdb", tmp_path)
-        shutil.copytree(made.folder / "raw", tmp_path / "raw")
-        clock = VirtualClock()
-        clock.passed = 27 * HOUR
-        return PreparedWarehouse(tmp_path, copy.deepcopy(made.model), clock)
-
-    return copied
+    return lambda moment: _copy(_made[moment.where if moment.resumed else None], tmp_path)

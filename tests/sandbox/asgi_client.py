@@ -95,9 +95,6 @@ class Asker:
     def scan(self, path: str = ACCOUNTS, *, key: str = DEMO_KEY, **query: object) -> list[Any]:
         return [item for page in self.pages(path, key=key, **query) for item in page["items"]]
 
-    def scan_media(self, account_id: str, surface: str = "posts", *, limit: int | None = None) -> list[Any]:
-        return self.scan(f"{ACCOUNTS}/{account_id}/media", surface=surface, limit=limit)
-
     def account_id(self, position: int = 0) -> str:
         return self.sandbox.catalogue.account_id(position)
 

@@ -1,4 +1,3 @@
-import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -22,13 +21,10 @@ PAGE = Response(ACCOUNTS, MediaPage(1, None, frozenset(), ""), None)
 class World:
     """A virtual clock, a scripted API, and a log of what happened when."""
 
-    def __init__(
-        self, *script: ApiError | Response, share: float = 0.0, naps: float = math.inf, request: ApiRequest = REQUEST
-    ) -> None:
+    def __init__(self, *script: ApiError | Response, share: float = 0.0, request: ApiRequest = REQUEST) -> None:
         self.script: Iterator[ApiError | Response] = iter(script)
         self.request = request
         self.share = share
-        self.naps = naps
         self.elapsed = 0.0
         self.in_slot = False
         self.book: list[tuple[str, float]] = []
@@ -43,7 +39,7 @@ class World:
     async def sleep(self, seconds: float) -> None:
         assert not self.in_slot, "slept while holding the caller's slot"
         self.book.append(("sleep", seconds))
-        self.elapsed += min(seconds, self.naps)
+        self.elapsed += seconds
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:

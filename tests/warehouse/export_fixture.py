@@ -81,13 +81,6 @@ def make_snapshot(connection: Connection, snapshot: Path) -> None:
         _shown(db, _ODD)
 
 
-def relations(snapshot: Path) -> list[str]:
-    with open_snapshot(snapshot) as opened:
-        here = "FROM duckdb_columns() WHERE schema_name = 'main' AND NOT internal"
-        names = opened.query(f"SELECT DISTINCT table_name {here} ORDER BY ALL").rows
-    return [str(name) for (name,) in names]
-
-
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a value is anything
     """Return a library's value in a common form: a list for an array, None for NaN and NaT."""
     if isinstance(value, str) or value is None:
@@ -117,8 +110,10 @@ def plain(rows: Rows) -> Rows:
     return sorted(found, key=lambda row: [_rank(value) for value in row.values()])
 
 
-def snapshot_rows(snapshot: Path, table: str) -> Rows:
-    """Return a table of the snapshot without columns that depend on the clock."""
+def snapshot_rows(snapshot: Path) -> dict[str, Rows]:
+    """Return the rows of each table and view of the snapshot, without columns that depend on the clock."""
     with open_snapshot(snapshot) as opened:
-        columns = f"* EXCLUDE ({', '.join(AGES)})" if table == "freshness" else "*"
-        return plain(opened.query(f'SELECT {columns} FROM "{table}"').records())
+        here = "FROM duckdb_columns() WHERE schema_name = 'main' AND NOT internal"
+        names = [str(name) for (name,) in opened.query(f"SELECT DISTINCT table_name {here} ORDER BY ALL").rows]
+        ages = {"freshness": f" EXCLUDE ({', '.join(AGES)})"}
+        return {name: plain(opened.query(f'SELECT *{ages.get(name, "")} FROM "{name}"').records()) for name in names}

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, MetaData, Table, create_engine, inspect, make_url
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.storage.connection import Connection
 from models.views import views
-from tests.warehouse.export_fixture import AGES, CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
+from tests.warehouse.export_fixture import AGES, CAPTIONS, Rows, make_snapshot, plain, snapshot_rows
 from tests.warehouse.rig import at
 
 TABLES = [*sorted(views()), "media_hand"]
@@ -36,7 +36,7 @@ def folder(snapshot: Path) -> Path:
 @pytest.fixture(scope="module")
 def truth(snapshot: Path) -> dict[str, Rows]:
     """Return every table of the snapshot; read first, because a file has one configuration per process."""
-    return {table: snapshot_rows(snapshot, table) for table in relations(snapshot)}
+    return snapshot_rows(snapshot)
 
 
 @pytest.fixture

@@ -306,3 +306,15 @@ def test_a_snapshot_is_not_a_warehouse(path: Path, tmp_path: Path) -> None:
     with connect(path) as connection:
         Rig(connection).publish(tmp_path / "s.duckdb")
     assert "GRAMHOUSE_WAREHOUSE" in refused(tmp_path / "s.duckdb")
+
+
+def test_missing_tables_are_created_and_others_kept(path: Path) -> None:
+    columns = (
+        "SELECT * EXCLUDE (database_oid, schema_oid, table_oid) FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
+    )
+    with connect(path) as connection:
+        whole = connection.db.execute(columns).fetchall()
+        connection.db.execute("DROP TABLE core.account_status_history")
+        assert connection.db.execute(columns).fetchall() != whole
+    with connect(path) as connection:
+        assert connection.db.execute(columns).fetchall() == whole
