@@ -4,7 +4,6 @@ import asyncio
 import math
 import ssl
 from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Final, Self, cast
@@ -47,6 +46,15 @@ class Timeouts:
     total: float = 120.0
 
 
+class _NoCookies(httpx.Cookies):
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """Read none. Otherwise httpx converts every request and response to urllib's, whatever the policy allows."""
+
+
+class _Client(httpx.AsyncClient):
+    cookies = _NoCookies()  # type: ignore[override]  # a property of httpx
+
+
 class ApiClient:
     """Sends each request once. Use it as an async context manager.
 
@@ -81,10 +89,9 @@ class ApiClient:
         self._timeout = timeout or Timeouts()
         secure = self._base_url.scheme == "https"
         self._proxy = proxy if secure else None
-        self._http = httpx.AsyncClient(
+        self._http = _Client(
             transport=transport
             or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy),
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
             event_hooks={"response": [_keep_redirect]},
             follow_redirects=False,
@@ -149,7 +156,7 @@ class ApiClient:
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
         # A gateway may repeat the request, with its key, in headers and error bodies.
-        headers = {name: self._redaction.of_text(answer.headers[name]) for name in _HEADERS if name in answer.headers}
+        headers = {name: self._redaction.of_text(text) for name, text in answer.headers.items() if name in _HEADERS}
         if answer.status_code != 200:
             body = self._redaction.of_bytes(body if len(body) <= _MAX_REFUSAL_BYTES else b"")
         return read_response(
