@@ -34,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # Files that take more than 15 seconds, the longest first: started last, one of them would delay the end of all tests.
 # Files that wait for processes alternate with files that compute.
 LONGEST = (
+    "test_e2e_foreign_pages",
     "test_e2e_up",
     "test_faults_matrix",
     "test_warehouse_migrations",
@@ -41,7 +42,6 @@ LONGEST = (
     "test_e2e_sync",
     "test_flows_partition_scan",
     "test_flows_status",
-    "test_security_prefect",
     "test_flows_json",
     "test_flows_incremental",
     "test_e2e_cluster",
@@ -50,7 +50,7 @@ LONGEST = (
     "test_e2e_kills",
     "test_flows_changing_fields",
 )
-ON_PREFECT = ("test_security_prefect", "test_flows_flow_run", "test_flows_serving")
+ON_PREFECT = ("test_e2e_foreign_pages", "test_e2e_up", "test_flows_flow_run", "test_flows_serving")
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
-    """Gives a worker whole files, and one worker all that use `prefect_url`: a server takes 10 s of CPU to start."""
+    """Gives a worker whole files, and one worker all that share a Prefect server, which takes 10 s of CPU to start."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))

@@ -1,10 +1,13 @@
 """Snapshots for reports: three days of the sandbox, and the same rows with other texts."""
 
+import fcntl
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.faults import Fault
@@ -26,6 +29,20 @@ def three_days(folder: Path) -> Path:
             sandbox.faults.append(Fault(surface="posts", times=2, code="api_forbidden"))
 
     return snapshot_of(folder, sandbox, range(DAYS), first=FIRST, before=deny_the_last)
+
+
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the snapshot of three days, created once for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "three-days"
+    shared.mkdir(exist_ok=True)
+    made = shared / "whole"
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            three_days(shared)
+            made.touch()
+    return shared / "analytics.duckdb"
 
 
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:

@@ -1,12 +1,14 @@
-"""A Prefect server that runs for all tests of a module."""
+"""Prefect servers that run for all tests of a module, or of all modules."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import Operator
-from tests.prefect_api import prefect_server
+from flows.orchestration.processes import free_port
+from tests.e2e.prefect.up import NIGHTLY, STORIES, ZONE, Up
+from tests.e2e.processes import KEY, PROXIES, Operator, start_sandboxes
+from tests.prefect_api import PUBLIC, prefect_server
 
 
 @pytest.fixture
@@ -26,3 +28,27 @@ def api(home: Path) -> Iterator[str]:
     """The API of a Prefect server that runs for all tests of a module."""
     with prefect_server(home) as api:
         yield api
+
+
+@pytest.fixture(scope="session")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """`gramhouse up`, for all modules: its server takes 10 s of CPU to start. The UI is configured to be PUBLIC."""
+    folder = tmp_path_factory.mktemp("up")
+    with start_sandboxes() as begin:
+        service = begin(accounts=4, posts=20, seed=11)
+        env = {
+            **PROXIES,
+            "GRAMHOUSE_BASE_URL": service.url,
+            "GRAMHOUSE_API_KEY": KEY,
+            "GRAMHOUSE_PREFECT_HOME": str(folder / "prefect"),
+            "GRAMHOUSE_TIME_ZONE": ZONE.key,
+            "GRAMHOUSE_NIGHTLY": NIGHTLY,
+            "GRAMHOUSE_STORIES": STORIES,
+            "PREFECT_SERVER_UI_API_URL": f"{PUBLIC}/api",
+        }
+        made = Up(Operator(folder, env), service, free_port())
+        try:
+            made.begin()
+            yield made
+        finally:
+            made.kill()

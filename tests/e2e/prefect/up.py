@@ -1,0 +1,135 @@
+"""`gramhouse up` as a process, and its Prefect server."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+from tests.e2e import processes
+from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess
+from tests.prefect_api import ask
+
+STOP = "Stop with Ctrl-C"
+SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
+
+# Scheduled runs would disturb the tests, so they are due at least six hours from now, not in an hour of a time change.
+ZONE = ZoneInfo("Europe/Berlin")
+HOUR = 4 if 10 <= datetime.now(ZONE).hour < 22 else 16
+NIGHTLY, STORIES = f"15 {HOUR} * * *", f"45 {HOUR},{HOUR + 4} * * *"
+
+# Prefect's server needs up to ten milliseconds for a response: polling without a pause would overload it.
+wait_until = partial(processes.wait_until, pause=0.2)
+
+
+@dataclass
+class Up:
+    """An operator, their port, and the process of `gramhouse up` if it runs."""
+
+    operator: Operator
+    service: SandboxProcess
+    port: int
+    process: subprocess.Popen[str] | None = None
+    shown: list[str] = field(default_factory=list)
+
+    @property
+    def home(self) -> Path:
+        return self.operator.folder / "prefect"
+
+    @property
+    def log(self) -> Path:
+        return self.operator.folder / "up.log"
+
+    def begin(self) -> None:
+        """Start `gramhouse up`; `shown` is its output up to the line that says how to stop it."""
+        with self.log.open("wb") as log:
+            self.process = process = subprocess.Popen(
+                [sys.executable, "-m", "flows.cli", "up", "--port", str(self.port)],
+                env=self.operator.environment(),
+                cwd=Path(__file__).parents[3],
+                stdout=log,
+                stderr=log,
+                text=True,
+            )
+        wait_until(lambda: process.poll() is not None or STOP in self.log.read_text(), "gramhouse up")
+        assert process.poll() is None, self.log.read_text()
+        self.shown = self.log.read_text().partition(STOP)[0].splitlines()
+
+    def end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        self.process.wait(TIMEOUT)
+        assert "Traceback" not in self.log.read_text()
+        return self.process.returncode
+
+    def ask(self, path: str, document: object = None, method: str = "POST") -> Any:  # noqa: ANN401 - any JSON
+        return ask(f"http://127.0.0.1:{self.port}/api", path, document, method)
+
+    def deployments(self) -> dict[str, Any]:
+        return {each["name"]: each for each in self.ask("/deployments/filter")}
+
+    def trigger(self, deployment: str, **document: object) -> str:
+        path = f"/deployments/{self.deployments()[deployment]['id']}/create_flow_run"
+        # The key makes the retries of `ask` create one run.
+        return str(self.ask(path, {"idempotency_key": str(uuid4()), **document})["id"])
+
+    def run(self, run: str) -> Any:  # noqa: ANN401 - any JSON
+        return self.ask(f"/flow_runs/{run}", method="GET")
+
+    def ended(self, run: str) -> Any:  # noqa: ANN401 - any JSON
+        over = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
+        wait_until(lambda: self.run(run)["state_type"] in over, "the run's end")
+        return self.run(run)
+
+    def flow_runs(self) -> list[int]:
+        """Return the processes of running flow runs."""
+        return [pid for pid in self.children() if b"prefect.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def kill_runs(self) -> None:
+        for pid in self.flow_runs():
+            os.kill(pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """Kill every process at the same time, as a power failure does."""
+        for pid in self.children():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait(TIMEOUT)
+
+    def under_way(self, deployment: str, **document: object) -> str:
+        """Start a run and wait until it scans media, which takes long; return its id."""
+        wait_until(lambda: not self.flow_runs(), "the last run's process to end")
+        self.service.faults(SLOW)
+        self.service.forget()
+        run = self.trigger(deployment, **document)
+        wait_until(lambda: self.service.stats()["total"] > 1, "a media scan")
+        return run
+
+    def runs_of(self, deployment: str) -> list[Any]:
+        wanted = {"deployments": {"name": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
+        return list(self.ask("/flow_runs/filter", wanted))
+
+    def states(self, run: str) -> list[str]:
+        """Return the names of a run's states, from the first one in which it was started."""
+        names = [state["name"] for state in self.ask(f"/flow_run_states/?flow_run_id={run}", method="GET")]
+        return names[names.index("Running") :] if "Running" in names else []
+
+    def children(self) -> list[int]:
+        """Return every process of this `up`, found by PREFECT_HOME in its environment."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                environment = (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if f"PREFECT_HOME={self.home}".encode() in environment.split(b"\0"):
+                found.append(int(folder.name))
+        return found
