@@ -25,6 +25,9 @@ _IDS = count(1)
 CORRELATION_ID = "0123456789ABCDEFGHJKMNPQRS"
 
 
+Records = list[dict[str, Any]]
+
+
 def uuid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
@@ -40,12 +43,17 @@ class Refusal:
 
 @dataclass
 class FakeApi:
-    """Accounts 1 to `accounts` with `posts` posts each and no stories; `failure` returns the error of a request."""
+    """Accounts 1 to `accounts` with `posts` posts each and no stories; `failure` returns the error of a request.
+
+    `change_accounts` and `change_posts` return what is listed instead of all accounts, and of the posts of an account.
+    """
 
     accounts: int = 3
     posts: int = 3
     expired: frozenset[int] = frozenset()
     failure: Callable[[ApiRequest], Refusal | BaseException | None] = lambda _: None
+    change_accounts: Callable[[Records], Records] = list
+    change_posts: Callable[[Records], Records] = list
     requests: list[ApiRequest] = field(default_factory=list)
     clock: VirtualClock = field(default_factory=VirtualClock)
 
@@ -71,9 +79,9 @@ class FakeApi:
         cursor = f"c{end}" if end < len(items) else None
         return json.dumps({"items": items[begin:end], "next_cursor": cursor}).encode()
 
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> Records:
         if request.operation == "accounts.list":
-            return [
+            accounts = [
                 {
                     "id": uuid(number),
                     "ig_username": f"user_{number}",
@@ -82,9 +90,11 @@ class FakeApi:
                 }
                 for number in range(1, self.accounts + 1)
             ]
+            return self.change_accounts(accounts)
         if params["surface"] == "stories":
             return []
-        return [{"id": f"{request.scope[-3:]}-{number}", "caption": "a post"} for number in range(self.posts)]
+        posts = range(self.posts)
+        return self.change_posts([{"id": f"{request.scope[-3:]}-{number}", "caption": "a post"} for number in posts])
 
 
 @dataclass

@@ -60,31 +60,30 @@ IDS = [f"{number} {text}" for number, text in enumerate(ODD)]
 STEERING = {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x00", "\x85", "\u2028"}
 
 
-class Hostile(FakeApi):
+def item(number: int) -> dict[str, Any]:
+    text = ODD[number]
+    return {
+        "id": IDS[number],
+        "caption": text,
+        "permalink": text,
+        "media_type": text,
+        "timestamp": text,
+        text: number,
+        "owner": {text: {text: text}},
+        f"list {text}": [{text: text, "id": text}],
+        "children": {"data": [{"id": text, text: text}]},
+    }
+
+
+def hostile() -> FakeApi:
     """An API with one account; every text, name, id and error it sends is unusual."""
-
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
-        if request.operation == "accounts.list":
-            good = super()._items(request, params)
-            return [*good, *({**good[0], "id": uuid(9), "ig_username": text, "public_id": text} for text in ODD)]
-        if params["surface"] == "stories":
-            return []
-        return [self.item(number) for number in range(len(ODD))]
-
-    @staticmethod
-    def item(number: int) -> dict[str, Any]:
-        text = ODD[number]
-        return {
-            "id": IDS[number],
-            "caption": text,
-            "permalink": text,
-            "media_type": text,
-            "timestamp": text,
-            text: number,
-            "owner": {text: {text: text}},
-            f"list {text}": [{text: text, "id": text}],
-            "children": {"data": [{"id": text, text: text}]},
-        }
+    return FakeApi(
+        accounts=1,
+        change_accounts=lambda good: [
+            *good, *({**good[0], "id": uuid(9), "ig_username": text, "public_id": text} for text in ODD)
+        ],
+        change_posts=lambda _: [item(number) for number in range(len(ODD))],
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +98,7 @@ async def _two_days(folder: Path) -> None:
     def refuse(request: ApiRequest) -> Refusal | None:
         return Refusal(403, ODD[9]) if request.operation == "accounts.media.list" else None
 
-    service = Hostile(accounts=1)
+    service = hostile()
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START, new_id=lambda: "w") as warehouse:
         resources = resources_with(service, warehouse)
         asked = replace(request(folder), page_size=50)
@@ -119,7 +118,7 @@ def test_every_payload_is_kept_as_it_came(snapshot: duckdb.DuckDBPyConnection) -
     items = raw.media(lambda query: snapshot.execute(query).fetchall())
     rows = snapshot.execute(f"SELECT media_id, caption, gh_payload FROM {items}").fetchall()
     assert {media_id: json.loads(payload) for media_id, _, payload in rows} == {
-        name: Hostile.item(number) for number, name in enumerate(IDS)
+        name: item(number) for number, name in enumerate(IDS)
     }
     assert {(media_id, caption) for media_id, caption, _ in rows} == set(zip(IDS, ODD, strict=True))
     assert snapshot.execute("SELECT count(*) FROM quarantine WHERE resource = 'accounts'").fetchone() == (len(ODD),)

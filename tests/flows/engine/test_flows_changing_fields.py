@@ -1,46 +1,42 @@
 """The warning about a field that alone changes most items in every sync."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.changing_fields import CODE
 from connectors.warehouse.merge.run_counts import MergeStats
 from flows.pipeline import run_sync
 from models.schema.mapping_built_in import BUILT_IN
-from tests.flows.fake_api import FakeApi, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Records, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
 Varies = Callable[[int, int], dict[str, Any]]
 
 
-@dataclass
-class _Changing(FakeApi):
-    """Posts with fields that depend on the day and the number of the post."""
-
-    varies: Varies = lambda _day, _post: {}
-    day: int = 0
-
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
-        items = super()._items(request, params)
-        is_media = request.operation != "accounts.list"
-        return [item | (self.varies(self.day, n) if is_media else {}) for n, item in enumerate(items)]
+def api() -> FakeApi:
+    return FakeApi(accounts=2, posts=4)
 
 
-async def _warnings(folder: Path, service: _Changing, days: int) -> list[list[str]]:
+async def _warnings(folder: Path, service: FakeApi, varies: Varies, days: int) -> list[list[str]]:
+    """Run a sync on each day; return its warnings. Fields of the posts depend on the day and the post's number."""
     found = []
-    for _ in range(days):
+    for day in range(days):
+        service.change_posts = partial(_changed, varies, day)
         async with open_run_resources(folder, service) as resources:
             report = await run_sync(request(folder), resources)
         found.append([f"{one.detail} {one.hint}" for one in report.warnings if one.code == CODE])
-        service.day += 1
         service.clock.passed += 86_400
     return found
+
+
+def _changed(varies: Varies, day: int, items: Records) -> Records:
+    return [item | varies(day, number) for number, item in enumerate(items)]
 
 
 # Fields of day `d` and post `p` of 4, and the name in the warning; None if there is none. Each takes four runs.
@@ -69,7 +65,7 @@ QUICK = {"of half of the items"}
 async def test_a_field_that_alone_changes_most_items_three_times_is_named(
     tmp_path: Path, varies: Varies, name: str | None
 ) -> None:
-    warned = await _warnings(tmp_path, _Changing(accounts=2, posts=4, varies=varies), 4)
+    warned = await _warnings(tmp_path, api(), varies, 4)
     assert warned[:3] == [[], [], []]
     if name is None:
         assert warned[3] == []
@@ -80,8 +76,12 @@ async def test_a_field_that_alone_changes_most_items_three_times_is_named(
 
 
 async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path) -> None:
-    service = _Changing(accounts=2, posts=4, varies=lambda d, _: {"meta": {"at": d}})
-    assert (await _warnings(tmp_path, service, 4))[3]
+    def varies(day: int, _: int) -> dict[str, Any]:
+        return {"meta": {"at": day}}
+
+    service = api()
+    assert (await _warnings(tmp_path, service, varies, 4))[3]
+    service.change_posts = partial(_changed, varies, 4)
     mapping = replace(BUILT_IN, ignore=("/meta/at",))
     async with open_run_resources(tmp_path, service, mapping=mapping) as resources:
         report = await run_sync(replace(request(tmp_path), mapping=mapping), resources)

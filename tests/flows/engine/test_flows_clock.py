@@ -155,23 +155,16 @@ STEPS = {
 }
 
 
-@dataclass
-class CountingApi(FakeApi):
+def counting(clock: WrongClock, sync: int) -> FakeApi:
     """In each sync, posts have other captions and likes, the first post is gone, and an account has another status."""
-
-    sync: int = 1
-
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
-        self.expired = frozenset({3} if self.sync % 2 else ())
-        items = super()._items(request, params)
-        if request.operation == "accounts.list":
-            return items
-        return [{**item, "caption": f"sync {self.sync}", "like_count": 10 * self.sync} for item in items[self.sync :]]
+    more = {"caption": f"sync {sync}", "like_count": 10 * sync}
+    expired = frozenset({3} if sync % 2 else ())
+    return service(clock, posts=12, expired=expired, change_posts=lambda items: [item | more for item in items[sync:]])
 
 
 async def stepped(folder: Path, clock: WrongClock, step: timedelta, *, during: bool) -> RunReport:
     """Run a sync before or during which the clock steps; a clock that is behind is refused, and then corrected."""
-    served = CountingApi(clock=clock, posts=12, sync=4)
+    served = counting(clock, 4)
 
     def changed(_: ApiRequest) -> None:
         clock.passed += 0.1
@@ -207,7 +200,7 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
     clock = WrongClock()
     for sync in (1, 2, 3):
         clock.passed += 86_400
-        await ran(tmp_path, CountingApi(clock=clock, posts=12, sync=sync))
+        await ran(tmp_path, counting(clock, sync))
     clock.passed += 60
     report = await stepped(tmp_path, clock, step, during=during)
     refused = not during and step < -timedelta(days=1)
@@ -216,7 +209,7 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
     assert (report.state, found) == ((RunState.COMPLETE, []) if refused else (state, warned))
     clock.off = timedelta(0)
     clock.passed += 86_400
-    await ran(tmp_path, CountingApi(clock=clock, posts=12, sync=5))
+    await ran(tmp_path, counting(clock, 5))
     with duckdb.connect(str(tmp_path / "analytics.duckdb"), read_only=True) as snapshot:
         for table, condition in IN_ORDER.items():
             wrong = snapshot.execute(f"FROM {table} WHERE NOT ({condition})").fetchall()

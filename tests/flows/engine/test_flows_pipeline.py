@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -112,16 +111,9 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
     assert (last.run_id, last.warnings, findings(last)) == (report.run_id, report.warnings, findings(report))
 
 
-class _WithoutTimes(FakeApi):
-    """A fake API whose media have an unreadable publication time."""
-
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
-        items = super()._items(request, params)
-        return items if request.operation == "accounts.list" else [{**item, "timestamp": "soon"} for item in items]
-
-
 async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:
-    async with open_run_resources(tmp_path, _WithoutTimes(accounts=2, posts=3)) as resources:
+    unreadable = FakeApi(accounts=2, change_posts=lambda items: [{**item, "timestamp": "soon"} for item in items])
+    async with open_run_resources(tmp_path, unreadable) as resources:
         for _ in range(2):
             report = await run_sync(request(tmp_path), resources)
             (warning,) = report.warnings

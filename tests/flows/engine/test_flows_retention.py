@@ -3,11 +3,9 @@
 from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
 from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
@@ -53,16 +51,10 @@ def test_deleting_most_runs_is_refused_unless_half_of_the_days_to_keep_remain(
     assert is_nearly_all(there, before=before, keep=keep) is refused
 
 
-class _WithoutId(FakeApi):
-    """A fake API in which one item of each account has no id."""
-
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
-        items = super()._items(request, params)
-        return items if request.operation == "accounts.list" else [*items[:1], *({"caption": "x"} for _ in items[:1])]
-
-
 async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: list[str]) -> None:
-    async with open_run_resources(tmp_path, _WithoutId()) as resources:
+    # One item of each account has no id.
+    service = FakeApi(change_posts=lambda items: [items[0], {"caption": "x"}])
+    async with open_run_resources(tmp_path, service) as resources:
         report = await run_sync(request(tmp_path), resources)
         assert report.media.quarantined == 3
         for days in (1, 0):

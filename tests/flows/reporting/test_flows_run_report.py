@@ -1,10 +1,9 @@
 """What the report of a run says about the data, read from real snapshots."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,22 +21,6 @@ from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, ope
 pytestmark = pytest.mark.anyio
 
 DAY = 86_400.0
-
-
-@dataclass
-class Named(FakeApi):
-    """A fake API with other account names, and with more fields in its items."""
-
-    names: dict[int, str] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
-        items = super()._items(request, params)
-        if request.operation != "accounts.list":
-            return [item | self.more for item in items]
-        for number, name in self.names.items():
-            items[number - 1]["ig_username"] = name
-        return items
 
 
 async def _syncs(folder: Path, service: FakeApi, *changes: Callable[[], None]) -> list[RunReport]:
@@ -152,14 +135,9 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
 
 
 async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -> None:
-    service = Named(accounts=2)
-    reports = await _syncs(
-        tmp_path,
-        service,
-        lambda: service.more.update(level=1),
-        lambda: service.more.update(level="high", mood="calm"),
-        _nothing,
-    )
+    more: dict[str, object] = {"level": 1}
+    service = FakeApi(accounts=2, change_posts=lambda items: [item | more for item in items])
+    reports = await _syncs(tmp_path, service, _nothing, lambda: more.update(level="high", mood="calm"), _nothing)
     assert reports[1].data["new_fields"] == [{"resource": "media", "path": "/mood", "type": "VARCHAR"}]
     assert [change["path"] for change in reports[1].data["retyped_fields"]] == ["/level"]
     assert reports[2].data["new_fields"] == reports[2].data["retyped_fields"] == []
