@@ -54,7 +54,3 @@ def test_requests_before_the_end_of_retry_after_are_counted(monkeypatch: pytest.
     assert status(server.respond(other)) == 200
     usage = json.loads(server.respond("/usage").partition(b"\r\n\r\n")[2])
     assert (usage["refused"], usage["too_early"]) == (2, 1)
-
-
-def test_an_invalid_cursor_gets_a_422() -> None:
-    assert status(BenchServer(SyntheticApi(2, 60), 0, None).respond(f"{PATH}?cursor=p999")) == 422

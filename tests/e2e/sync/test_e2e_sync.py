@@ -29,7 +29,7 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     rows = shell.ask("SELECT resource, account_id, surface, count(*) FROM run_outcomes GROUP BY ALL")
     assert len(rows) == 1 + 2 * accounts
     assert {row[-1] for row in rows} == {1}
-    answer = shell.run("query", "--json", "-- How many are there?\nSELECT count(*) AS accounts FROM accounts;")
+    answer = operator.run("query", "--json", "-- How many are there?\nSELECT count(*) AS accounts FROM accounts;")
     assert json.loads(answer.stdout)["rows"] == [{"accounts": accounts}]
     again = shell.run("sync")
     assert "PREFECT_API_URL is not set" in again.stderr

@@ -90,10 +90,19 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_writes_nothing(
 REQUIRED = {
     "explain": ["nobody"],
     "forget": ["nobody"],
-    "query": ["SELECT 1"],
+    "query": ["SELECT 1 AS a"],
     "export": ["out"],
     "backfill": ["--all"],
 }
+
+
+def answer_of(out: str) -> dict[str, object]:
+    """Return the JSON object of a command that ended without a report."""
+    (line,) = out.splitlines()
+    found: dict[str, object] = json.loads(line)
+    assert set(found) == {"state", "exit_code", "message", "hint"}
+    assert found["message"]
+    return found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -102,6 +111,10 @@ def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: py
     code, out, err = run_cli(command, *REQUIRED.get(command, ()))
     assert (code, out) == (2, "")
     assert err == "✖ GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
+    if command not in {"up", "sandbox", "demo"}:
+        code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
+        assert (code, answer_of(out)["exit_code"]) == (2, 2)
+        assert str(answer_of(out)["message"]).startswith("GRAMHOUSE_CONCURENCY: ")
     code, out, _ = run_cli(command, "--help")
     assert code == 0
     # Types are words, and the example has options that exist.

@@ -21,16 +21,10 @@ from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
 from tests import process_state
 from tests.cli_runner import Cli
+from tests.flows.cli.test_flows_cli import REQUIRED, answer_of
 
 ROOT = Path(__file__).parents[3]
 OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
-REQUIRED = {
-    "export": ["out"],
-    "backfill": ["--all"],
-    "query": ["SELECT 1 AS a"],
-    "explain": ["nobody"],
-    "forget": ["nobody"],
-}
 
 
 @pytest.fixture(scope="module")
@@ -48,32 +42,13 @@ def environment(address: str) -> dict[str, str]:
     }
 
 
-def failed(out: str) -> dict[str, object]:
-    """Return the JSON object of a command that ended without a report."""
-    (line,) = out.splitlines()
-    found: dict[str, object] = json.loads(line)
-    assert set(found) == {"state", "exit_code", "message", "hint"}
-    assert found["message"]
-    return found
-
-
 @pytest.mark.parametrize("command", OBJECTS)
 def test_every_command_answers_wrong_usage_with_one_object(run_cli: Cli, command: str) -> None:
     # A query may begin like an option.
     for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
         code, out, err = run_cli(command, "--json", *wrong)
-        assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "invalid_parameters")
+        assert (code, answer_of(out)["exit_code"], answer_of(out)["state"]) == (2, 2, "invalid_parameters")
         assert err
-
-
-@pytest.mark.parametrize("command", OBJECTS)
-def test_every_command_answers_a_wrong_setting_with_one_object(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "many")
-    code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
-    assert (code, failed(out)["exit_code"]) == (2, 2)
-    assert str(failed(out)["message"]).startswith("GRAMHOUSE_PAGE_SIZE: ")
 
 
 def test_every_report_is_one_object(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
@@ -95,7 +70,7 @@ def test_every_report_is_one_object(run_cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert json.loads(run_cli("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
     for style in (["--json"], ["-f", "json"]):
         code, out, _ = run_cli("query", "SELECT nope", *style)
-        assert (code, failed(out)["exit_code"]) == (2, 2)
+        assert (code, answer_of(out)["exit_code"]) == (2, 2)
 
 
 CRON_LINE = re.compile(r"^[\d*][\d*/,]*(?: +[\d*][\d*/,]*){4} +(.+)$", re.MULTILINE)
@@ -238,7 +213,7 @@ def test_a_bug_is_one_object_and_a_traceback(
     monkeypatch.setattr(sys, "argv", ["gramhouse", "status", "--json"])
     with pytest.raises(RuntimeError):
         command_line.main()
-    assert failed(capsys.readouterr().out)["exit_code"] == 1
+    assert answer_of(capsys.readouterr().out)["exit_code"] == 1
 
 
 @pytest.mark.parametrize(

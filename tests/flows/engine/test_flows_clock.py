@@ -15,7 +15,7 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import RunState, RunWarning
 from tests.clocks import VirtualClock
-from tests.flows.fake_api import FakeApi, Refusal, cursor_of, is_posts, open_run_resources, request, rows, uuid
+from tests.flows.fake_api import FakeApi, cursor_of, open_run_resources, request, rows
 
 pytestmark = pytest.mark.anyio
 
@@ -98,25 +98,6 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
     report = await ran(tmp_path, service(clock, posts=4))
     assert (report.state, report.media.removed) == (RunState.COMPLETE, 4)
     assert codes(report) == []
-
-
-async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> None:
-    limited = Refusal(429, "rate_limited", 7200)
-    clock = WrongClock(off=YEAR)
-    await ran(tmp_path, service(clock, failure=lambda r: limited if is_posts(r, 1) else None))
-    clock.off = timedelta(0)
-    clock.passed += 60
-    waiting, began = service(clock), clock.now()
-    await ran(tmp_path, waiting)
-    assert not [request for request in waiting.requests if uuid(1)[-12:] in request.scope]
-    until = "SELECT resume_after FROM ops.cooldowns UNION ALL SELECT max(resume_after) FROM core.run_outcomes"
-    # A little more than required, so that waiting scans do not all send requests at once.
-    (after,) = {row[0] for row in await asked(tmp_path, waiting, until)}
-    assert timedelta(hours=2) <= after - began < timedelta(hours=2, seconds=10)
-    clock.passed += 7210
-    healed = service(clock)
-    assert (await ran(tmp_path, healed)).state is RunState.COMPLETE
-    assert [request for request in healed.requests if is_posts(request, 1)]
 
 
 async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Path, said: list[str]) -> None:

@@ -68,18 +68,6 @@ def _posts(service: FakeApi, account: int) -> list[str | None]:
     return [cursor_of(request) for request in service.requests if is_posts(request, account)]
 
 
-async def test_a_run_scans_all_accounts_except_expired_ones(tmp_path: Path) -> None:
-    service = FakeApi(accounts=3, posts=3, expired=frozenset({2}))
-    report, outcomes = await _run(tmp_path, service)
-    assert report.state is RunState.COMPLETE
-    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5, OutcomeKind.SKIPPED: 2}
-    assert outcomes[uuid(1), "posts"][:3] == ("complete", 2, 3)
-    assert outcomes[uuid(2), "posts"][0] == "skipped"
-    assert account_of(service.requests[0]) is None
-    assert not _posts(service, 2)
-    assert (report.expired, report.media.added) == (1, 6)
-
-
 async def test_no_page_is_asked_for_before_the_one_before_it_has_landed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
