@@ -4,17 +4,21 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+import duckdb
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from flows.pipeline import run_sync
+from flows.reporting.run_report import RunReport
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import START, VirtualClock
@@ -165,3 +169,16 @@ async def open_run_resources(
 
 async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
     return await resources.warehouse.write(lambda c: c.db.execute(sql).fetchall())
+
+
+async def synced(folder: Path, service: FakeApi, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+    """Run a sync on the warehouse in a folder."""
+    async with open_run_resources(folder, service, mapping=changes.get("mapping", BUILT_IN)) as resources:
+        return await run_sync(replace(request(folder), **changes), resources)
+
+
+def stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """Query the warehouse in a folder, which no run has open."""
+    with duckdb.connect(folder / "warehouse.duckdb", read_only=True) as db:
+        db.execute("SET TimeZone = 'UTC'")
+        return db.execute(query).fetchall()

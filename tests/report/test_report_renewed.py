@@ -1,7 +1,6 @@
 """Each publish updates the configured report; its errors do not fail the run."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,28 +9,20 @@ from flows.cli.output.run import show
 from flows.config.settings import load
 from flows.engine.resources import build_request
 from flows.engine.upkeep import publish_now
-from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.page.page import MARK
 from flows.reporting.report import to_json
-from flows.reporting.run_report import RunReport
 from models.runs import RunState
-from tests.flows import fake_api
-from tests.flows.fake_api import FakeApi, open_run_resources
+from tests.flows.fake_api import FakeApi, synced
 from tests.flows.reports import report
 
 pytestmark = pytest.mark.anyio
 
 
-async def run(folder: Path, report: Path | None) -> RunReport:
-    async with open_run_resources(folder, FakeApi()) as resources:
-        return await run_sync(replace(fake_api.request(folder), report=report), resources)
-
-
 async def test_a_run_renews_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "page.html"
     target.write_text(MARK + "old")
-    found = await run(tmp_path, target)
+    found = await synced(tmp_path, FakeApi(), report=target)
     assert found.report == target
     page = target.read_text(encoding="utf-8")
     assert page.startswith(MARK)
@@ -47,7 +38,7 @@ async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
-    found = await run(tmp_path, tmp_path / name)
+    found = await synced(tmp_path, FakeApi(), report=tmp_path / name)
     assert (found.state, found.report) == (RunState.COMPLETE, None)
     assert found.snapshot_bytes
     [line] = said
@@ -59,7 +50,7 @@ async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
 async def test_publish_renews_it_by_the_setting(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await run(tmp_path, None)
+    await synced(tmp_path, FakeApi())
     for name, value in {
         "warehouse": "warehouse.duckdb",
         "snapshot": "analytics.duckdb",

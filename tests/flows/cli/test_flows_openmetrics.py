@@ -11,10 +11,9 @@ from connectors.source.endpoints import ApiRequest
 from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import metrics
 from flows.config.settings import load
-from flows.pipeline import run_sync
 from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -39,8 +38,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
         return Refusal(429, "rate_limited", 9000) if account_of(request) == 3 else None
 
     service = FakeApi(accounts=9, expired=frozenset({9}), failure=failure)
-    async with open_run_resources(tmp_path, service) as resources:
-        await run_sync(request(tmp_path), resources)
+    await synced(tmp_path, service)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
     assert report(settings, START + timedelta(hours=48), as_metrics=True) == 3
     found = parsed(capsys.readouterr().out)

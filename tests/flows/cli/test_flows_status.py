@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shutil
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,12 @@ from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.config.settings import Settings, load
 from flows.engine.resources import open_resources
-from flows.engine.run_request import RunRequest
 from flows.engine.upkeep import publish_now
-from flows.pipeline import run_sync
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.run_report import RunReport
 from models.runs import RunState
 from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
-from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, cursor_of, is_posts, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, cursor_of, is_posts, synced
 from tests.flows.feeds import FakeFeedApi, daily
 
 pytestmark = pytest.mark.anyio
@@ -37,12 +33,6 @@ HERE = ("--snapshot", "analytics.duckdb", "--warehouse", "warehouse.duckdb")
 
 def _settings() -> Settings:
     return load(snapshot=SNAPSHOT, warehouse=Path("warehouse.duckdb"))
-
-
-async def _run(service: FakeApi, folder: Path, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
-    asked = request(folder)
-    async with open_run_resources(folder, service) as resources:
-        return await run_sync(RunRequest(asked.snapshot, asked.within, "test", max_wait=100.0, **changes), resources)
 
 
 def _looked(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> tuple[ExitCode, dict[str, Any]]:
@@ -59,7 +49,7 @@ def _message(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta())
 async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await _run(FakeApi(accounts=9, expired=frozenset({9})), tmp_path)
+    await synced(tmp_path, FakeApi(accounts=9, expired=frozenset({9})))
     code, found = _looked(capsys, timedelta(hours=36))
     assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
     assert "posts refreshed within" in _message(capsys)
@@ -77,7 +67,7 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
 async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await _run(FakeApi(), tmp_path)
+    await synced(tmp_path, FakeApi())
     with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
         db.execute("UPDATE core.completed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
     await publish_now(_settings())
@@ -93,7 +83,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
 
 
 async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
-    await _run(FakeApi(), tmp_path)
+    await synced(tmp_path, FakeApi())
     (tmp_path / SNAPSHOT).unlink()
     code, out, err = run_cli("status", *HERE)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
@@ -104,7 +94,7 @@ async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -
 async def test_a_log_of_another_program_is_reported_and_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
-    await _run(FakeApi(), tmp_path)
+    await synced(tmp_path, FakeApi())
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
     code, found = _looked(capsys)
     assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
@@ -124,11 +114,11 @@ async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service = FakeApi(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
-    await _run(service, tmp_path)
+    await synced(tmp_path, service)
     assert _looked(capsys)[0] == 0
     service.failure = lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
     service.clock.passed = 86_400
-    await _run(service, tmp_path)
+    await synced(tmp_path, service)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
 
 
@@ -136,7 +126,7 @@ async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pyte
     service = FakeFeedApi(2, feeds={1: daily(200), 2: daily(200)})
     denied = Refusal(403, "api_forbidden")
     for _ in range(2):
-        await _run(service, tmp_path, mode="incremental", page_size=10, full_refresh_every=timedelta(days=300))
+        await synced(tmp_path, service, mode="incremental", page_size=10, full_refresh_every=timedelta(days=300))
         service.clock.days(1)
         service.failure = lambda each: denied if is_posts(each, 2) and cursor_of(each) == "c20" else None
     _, found = _looked(capsys, timedelta(days=1, hours=4))
@@ -154,7 +144,7 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
 ) -> None:
     service = RejectedApi(accounts=3, posts=4, rejected=lambda request: 4 * is_posts(request, 1))
     for _ in range(2):
-        await _run(service, tmp_path)
+        await synced(tmp_path, service)
         assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
         text = " ".join(_message(capsys).split())
         assert "2 of 3 accounts: posts refreshed within 1 d 12 h; 1 never scanned to the end" in text
@@ -167,7 +157,7 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
     for file in ("warehouse.duckdb", "analytics.duckdb"):
         (tmp_path / file).unlink()
     shutil.rmtree(tmp_path / "raw")
-    await _run(service, tmp_path)
+    await synced(tmp_path, service)
     assert "0 of 2 accounts: posts refreshed within 1 d 12 h; 2 never scanned to the end" in _message(capsys)
 
 
@@ -202,10 +192,10 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     # What publishes has the service's clock: this machine's is ahead of it, and a time in the future is a warning.
     for module in ("flows.engine.upkeep", "flows.engine.resources"):
         monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
-    await _run(first, tmp_path)
+    await synced(tmp_path, first)
     first.clock.passed = 86_400
     service = Stopping(first.clock)
-    task = asyncio.create_task(_run(service, tmp_path))
+    task = asyncio.create_task(synced(tmp_path, service))
     await service.waits.wait()
     status = read_status(tmp_path / SNAPSHOT)
     assert status is not None
@@ -228,18 +218,18 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     assert _looked(capsys, timedelta(days=1))[1]["attention"] == ["interrupted"]
     # Nor does a run of less make up for it.
     first.clock.passed += 60
-    await _run(first, tmp_path, surfaces=("stories",))
+    await synced(tmp_path, first, surfaces=("stories",))
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["last_run"]["state"], found["unresolved"][0]["state"]) == (3, "complete", "interrupted")
     first.clock.passed += 60
-    await _run(first, tmp_path)
+    await synced(tmp_path, first)
     assert _looked(capsys, timedelta(days=1))[0] == 0
 
 
 async def test_a_missing_or_damaged_file_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
-    await _run(FakeApi(), tmp_path)
+    await synced(tmp_path, FakeApi())
     path = status_path(tmp_path / SNAPSHOT)
     path.write_text("{")
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["status_file"])
@@ -274,16 +264,12 @@ CAUSES = {
 
 
 @pytest.fixture
-def synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A warehouse of SERVICE, and a configuration with which it can be synced."""
     for name, value in CONFIGURED.items():
         monkeypatch.setenv(name, value)
 
-    async def run() -> None:
-        async with open_run_resources(tmp_path, FakeApi()) as resources:
-            await run_sync(replace(request(tmp_path), base_url=SERVICE), resources)
-
-    asyncio.run(run())
+    asyncio.run(synced(tmp_path, FakeApi(), base_url=SERVICE))
 
 
 async def _begin() -> None:
@@ -291,7 +277,7 @@ async def _begin() -> None:
         pass
 
 
-@pytest.mark.usefixtures("synced")
+@pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize(
     ("command", "causes"), [(("sync",), [*CAUSES]), (("backfill", "--all"), ["no key"])], ids=["sync", "backfill"]
 )
@@ -341,7 +327,7 @@ def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
     assert (code, "Last run: sync: failed (folder" in out) == (3, True)
 
 
-@pytest.mark.usefixtures("synced")
+@pytest.mark.usefixtures("configured")
 def test_a_wrong_selection_and_another_writer_are_no_failed_runs(
     capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
@@ -363,8 +349,7 @@ async def test_before_anything_is_published_an_interrupted_run_is_shown(
 
 async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path, said: list[str]) -> None:
     status_path(tmp_path / SNAPSHOT).mkdir()
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
-        found = await run_sync(request(tmp_path), resources)
+    found = await synced(tmp_path, FakeApi())
     assert found.state is RunState.COMPLETE
     assert all("status.json: Is a directory" in line for line in said)
     assert len(said) == 2

@@ -1,7 +1,7 @@
 """Missing accounts, ids in another case, unknown statuses, and warehouses of another API."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,11 @@ from connectors.source.errors import ApiError, client_error
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.storage.errors import OtherService
-from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.forgotten import mark_of
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
-from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request, rows, uuid
+from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, stored, synced, uuid
 from tests.security.canary import holding
 
 pytestmark = pytest.mark.anyio
@@ -55,31 +54,25 @@ def hexed(number: int) -> int:
     return 0xA0000 + number
 
 
-async def synced(folder: Path, service: FakeApi, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
+async def on_day(folder: Path, service: FakeApi, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
     service.clock.passed = max(service.clock.passed, day * DAY)
-    async with open_run_resources(folder, service) as resources:
-        return await run_sync(replace(request(folder), page_size=50, base_url=url, **asked), resources)
-
-
-async def stored(folder: Path, service: FakeApi, query: str) -> list[tuple[Any, ...]]:
-    async with open_run_resources(folder, service) as resources:
-        return await rows(resources, query)
+    return await synced(folder, service, page_size=50, base_url=url, **asked)
 
 
 async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_partial(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
-    await synced(tmp_path, service, day=0)
+    await on_day(tmp_path, service, day=0)
     service.listed, service.statuses = range(1, 5), {2: "paused", 4: "paused"}
     asked = len(service.requests)
-    report = await synced(tmp_path, service, day=1)
+    report = await on_day(tmp_path, service, day=1)
     assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
     assert {account_of(request) for request in service.requests[asked:]} == {None, 1, 3}
     outcomes = f"SELECT account_id, outcome, error_code, detail FROM core.run_outcomes WHERE run_id = '{report.run_id}'"
     assert (
-        await stored(tmp_path, service, f"{outcomes} AND outcome <> 'complete'")
+        stored(tmp_path, f"{outcomes} AND outcome <> 'complete'")
         == [(uuid(2), "failed", "unknown_status", "The catalogue lists it with the status paused.")] * 2
     )
-    assert await stored(tmp_path, service, "SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
+    assert stored(tmp_path, "SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
 
 
 @pytest.mark.parametrize("is_resumed", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -87,15 +80,15 @@ async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their
     tmp_path: Path, *, is_resumed: bool
 ) -> None:
     service = Catalogue(posts=1, listed=range(1, 4), statuses={3: "token_expired"})
-    await synced(tmp_path, service, day=0)
+    await on_day(tmp_path, service, day=0)
     service.listed, service.malformed = range(1, 5), (2, 3, 4)
     if is_resumed:
         service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
         with pytest.raises(RuntimeError):
-            await synced(tmp_path, service, day=1)
+            await on_day(tmp_path, service, day=1)
         service.failure = lambda _: None
     asked = len(service.requests)
-    report = await synced(tmp_path, service, day=1.01)
+    report = await on_day(tmp_path, service, day=1.01)
     assert bool(report.resumed_runs) is is_resumed
     # Most records of the catalogue are rejected.
     assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
@@ -103,7 +96,7 @@ async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their
     outcomes = (
         f"SELECT account_id, outcome FROM core.run_outcomes WHERE run_id = '{report.run_id}' AND account_id <> ''"
     )
-    assert sorted(await stored(tmp_path, service, outcomes)) == [
+    assert sorted(stored(tmp_path, outcomes)) == [
         *[(uuid(number), "complete") for number in (1, 1, 2, 2)],
         *[(uuid(3), "skipped")] * 2,
     ]
@@ -112,15 +105,15 @@ async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their
 async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None:
     service = Catalogue(posts=2, listed=[hexed(1), hexed(2)])
     service.spell = lambda account_id: account_id.replace("4000", "4abc").replace("8000", "8def")
-    first = await synced(tmp_path, service, day=0)
+    first = await on_day(tmp_path, service, day=0)
     lower = service.spell
     service.spell = lambda account_id: lower(account_id).upper()
     service.listed = [hexed(1), hexed(2), hexed(1)]
     asked = len(service.requests)
-    report = await synced(tmp_path, service, day=1)
+    report = await on_day(tmp_path, service, day=1)
     assert (report.state, report.accounts, report.accounts_removed) == (RunState.COMPLETE, 2, 0)
     assert (first.media.added, report.media) == (4, MergeStats())
-    assert await stored(tmp_path, service, "SELECT DISTINCT account_id FROM core.media ORDER BY 1") == [
+    assert stored(tmp_path, "SELECT DISTINCT account_id FROM core.media ORDER BY 1") == [
         (lower(uuid(hexed(number))),) for number in (1, 2)
     ]
     # Requests use the API's spelling, because it may compare ids as text.
@@ -129,7 +122,7 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     assert all("4ABC" in path for path in media)
     asked = len(service.requests)
     chosen = Selection(accounts=(lower(uuid(hexed(1))).upper(),), surfaces=("posts",))
-    backfilled = await synced(tmp_path, service, day=1.1, selection=chosen)
+    backfilled = await on_day(tmp_path, service, day=1.1, selection=chosen)
     assert (backfilled.state, backfilled.media) == (RunState.COMPLETE, MergeStats())
     assert ["4ABC" in request.path for request in service.requests[asked:]] == [True]
 
@@ -142,17 +135,17 @@ async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace
     async with open_run_resources(tmp_path, service) as resources:
         await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
     mark = mark_of(uuid(2), "a salt")
-    report = await synced(tmp_path, service, day=0)
+    report = await on_day(tmp_path, service, day=0)
     assert (report.state, report.accounts, report.outcomes.kinds[OutcomeKind.SKIPPED]) == (RunState.COMPLETE, 3, 2)
     assert {account_of(request) for request in service.requests} == {None, 1, 3}
     skipped = "SELECT account_id, surface, detail FROM core.run_outcomes WHERE outcome = 'skipped' ORDER BY surface"
-    assert await stored(tmp_path, service, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
+    assert stored(tmp_path, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
     async with open_run_resources(tmp_path, service) as resources:
         assert await resources.warehouse.write(unmark_forgotten, uuid(2).upper())
         assert not await resources.warehouse.write(unmark_forgotten, uuid(2))
     service.malformed = ()
-    assert (await synced(tmp_path, service, day=1)).media.added == 1
+    assert (await on_day(tmp_path, service, day=1)).media.added == 1
 
 
 async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_path: Path) -> None:
@@ -165,8 +158,8 @@ async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_p
     service = FakeApi(failure=answer)
     async with open_run_resources(tmp_path, service) as resources:
         await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
-    assert (await synced(tmp_path, service, day=0)).state is RunState.FAILED
-    assert await stored(tmp_path, service, "FROM core.quarantine") == []
+    assert (await on_day(tmp_path, service, day=0)).state is RunState.FAILED
+    assert stored(tmp_path, "FROM core.quarantine") == []
     assert not holding(tmp_path, uuid(2))
 
 
@@ -174,29 +167,29 @@ async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_serv
     service = Catalogue(posts=5, listed=range(1, 4))
     service.failure = lambda request: RuntimeError("cut short") if account_of(request) == 2 else None
     with pytest.raises(RuntimeError):
-        await synced(tmp_path, service, day=0)
+        await on_day(tmp_path, service, day=0)
     service.failure = lambda _: None
-    report = await synced(tmp_path, service, day=0.01, url=THERE, rebind=True)
+    report = await on_day(tmp_path, service, day=0.01, url=THERE, rebind=True)
     assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
-    assert await stored(tmp_path, service, "FROM ops.service") == [(THERE,)]
-    assert (await synced(tmp_path, service, day=1, url=THERE)).state is RunState.COMPLETE
+    assert stored(tmp_path, "FROM ops.service") == [(THERE,)]
+    assert (await on_day(tmp_path, service, day=1, url=THERE)).state is RunState.COMPLETE
     with pytest.raises(OtherService):
-        await synced(tmp_path, service, day=1.01, url=HERE)
+        await on_day(tmp_path, service, day=1.01, url=HERE)
 
 
 async def test_a_first_run_that_landed_nothing_binds_to_nothing(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     service.failure = lambda _: Refusal(401, "api_unauthorized")
-    assert (await synced(tmp_path, service, day=0, url=THERE)).state is RunState.FAILED
+    assert (await on_day(tmp_path, service, day=0, url=THERE)).state is RunState.FAILED
     service.failure = lambda _: None
-    assert (await synced(tmp_path, service, day=0.01, url=HERE)).state is RunState.COMPLETE
+    assert (await on_day(tmp_path, service, day=0.01, url=HERE)).state is RunState.COMPLETE
 
 
 async def test_pages_landed_by_an_interrupted_first_run_bind_the_address(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
     with pytest.raises(RuntimeError):
-        await synced(tmp_path, service, day=0, url=THERE)
+        await on_day(tmp_path, service, day=0, url=THERE)
     service.failure = lambda _: None
     with pytest.raises(OtherService):
-        await synced(tmp_path, service, day=0.01, url=HERE)
+        await on_day(tmp_path, service, day=0.01, url=HERE)

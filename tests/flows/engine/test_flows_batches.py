@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from flows.engine.batches import AccountBatcher, ListedAccount
-from flows.pipeline import run_sync
-from tests.flows.fake_api import FakeApi, account_of, open_run_resources, request
+from tests.flows.fake_api import FakeApi, account_of, synced
 
 
 def _gather(accounts: int, page: int) -> list[int]:
@@ -51,7 +50,6 @@ def test_an_account_listed_twice_is_scanned_once() -> None:
 async def test_accounts_of_all_batches_are_scanned_in_the_order_of_the_catalogue(tmp_path: Path) -> None:
     # Pages of two accounts make 15 batches, which wait for four slots.
     service = FakeApi(accounts=30, posts=5)
-    async with open_run_resources(tmp_path, service) as resources:
-        await run_sync(request(tmp_path), resources)
+    await synced(tmp_path, service)
     begun = dict.fromkeys(number for one in service.requests if (number := account_of(one)) is not None)
     assert list(begun) == list(range(1, 31))

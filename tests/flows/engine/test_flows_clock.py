@@ -15,7 +15,7 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import RunState, RunWarning
 from tests.clocks import VirtualClock
-from tests.flows.fake_api import FakeApi, cursor_of, open_run_resources, request, rows
+from tests.flows.fake_api import FakeApi, cursor_of, open_run_resources, request, rows, stored, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -36,21 +36,10 @@ def service(clock: WrongClock, **changes: Any) -> FakeApi:  # noqa: ANN401 - fie
     return FakeApi(clock=clock, **({"accounts": 4, "posts": 5} | changes))
 
 
-async def ran(folder: Path, served: FakeApi) -> RunReport:
-    async with open_run_resources(folder, served) as resources:
-        return await run_sync(request(folder), resources)
-
-
 async def cut_short(folder: Path, served: FakeApi, after: int) -> None:
     served.failure = lambda _: RuntimeError("killed") if len(served.requests) > after else None
-    async with open_run_resources(folder, served) as resources:
-        with pytest.raises(RuntimeError, match="killed"):
-            await run_sync(request(folder), resources)
-
-
-async def asked(folder: Path, served: FakeApi, query: str) -> list[tuple[Any, ...]]:
-    async with open_run_resources(folder, served) as resources:
-        return await rows(resources, query)
+    with pytest.raises(RuntimeError, match="killed"):
+        await synced(folder, served)
 
 
 def codes(report: RunReport) -> list[str]:
@@ -63,7 +52,7 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     clock.off = timedelta(0)
     clock.passed += 60
     whole = service(clock)
-    report = await ran(tmp_path, whole)
+    report = await synced(tmp_path, whole)
     assert report.resumed_runs == ()
     # The first page of the catalogue, and of both surfaces of the four accounts; unfinished scans were resumed and then
     # repeated from their first page.
@@ -72,7 +61,7 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
     clock.passed += 86_400
     following = service(clock)
-    report = await ran(tmp_path, following)
+    report = await synced(tmp_path, following)
     assert (report.state, codes(report), report.resumed_runs) == (RunState.COMPLETE, [], ())
     assert len(following.requests) == 2 + 4 * 4
 
@@ -81,11 +70,11 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
     tmp_path: Path,
 ) -> None:
     clock = WrongClock(off=YEAR)
-    await ran(tmp_path, service(clock))
+    await synced(tmp_path, service(clock))
     clock.off = timedelta(0)
     clock.passed += 86_400
     fewer = service(clock, posts=4)
-    report = await ran(tmp_path, fewer)
+    report = await synced(tmp_path, fewer)
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
     (warning,) = report.warnings
     assert isinstance(warning, RunWarning)
@@ -93,9 +82,9 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
     now = clock.now().isoformat()
     for column in ("core.runs.started_at", "core.completed_scans.complete_at", "core.media.first_seen_at"):
         table, _, name = column.rpartition(".")
-        assert await asked(tmp_path, fewer, f"SELECT max({name}) <= '{now}' FROM {table}") == [(True,)]
+        assert stored(tmp_path, f"SELECT max({name}) <= '{now}' FROM {table}") == [(True,)]
     clock.passed += 86_400
-    report = await ran(tmp_path, service(clock, posts=4))
+    report = await synced(tmp_path, service(clock, posts=4))
     assert (report.state, report.media.removed) == (RunState.COMPLETE, 4)
     assert codes(report) == []
 
@@ -103,7 +92,7 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
 async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Path, said: list[str]) -> None:
     clock = WrongClock()
     for _ in range(3):
-        await ran(tmp_path, service(clock))
+        await synced(tmp_path, service(clock))
         clock.passed += 86_400
     clock.off = YEAR
     for number in range(2):
@@ -154,14 +143,14 @@ async def stepped(folder: Path, clock: WrongClock, step: timedelta, *, during: b
 
     if during:
         served.failure = changed
-        return await ran(folder, served)
+        return await synced(folder, served)
     clock.off = step
     try:
-        return await ran(folder, served)
+        return await synced(folder, served)
     except WarehouseUnusable:
         assert served.requests == []
         clock.off = timedelta(0)
-        return await ran(folder, served)
+        return await synced(folder, served)
 
 
 # `make long` tests each step at both times.
@@ -181,7 +170,7 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
     clock = WrongClock()
     for sync in (1, 2, 3):
         clock.passed += 86_400
-        await ran(tmp_path, counting(clock, sync))
+        await synced(tmp_path, counting(clock, sync))
     clock.passed += 60
     report = await stepped(tmp_path, clock, step, during=during)
     refused = not during and step < -timedelta(days=1)
@@ -190,7 +179,7 @@ async def test_whatever_a_clock_does_nothing_is_stamped_earlier_than_what_it_fol
     assert (report.state, found) == ((RunState.COMPLETE, []) if refused else (state, warned))
     clock.off = timedelta(0)
     clock.passed += 86_400
-    await ran(tmp_path, counting(clock, 5))
+    await synced(tmp_path, counting(clock, 5))
     with duckdb.connect(str(tmp_path / "analytics.duckdb"), read_only=True) as snapshot:
         for table, condition in IN_ORDER.items():
             wrong = snapshot.execute(f"FROM {table} WHERE NOT ({condition})").fetchall()

@@ -35,6 +35,8 @@ from tests.flows.fake_api import (
     open_run_resources,
     request,
     rows,
+    stored,
+    synced,
     uuid,
 )
 from tests.landed import unmerged
@@ -55,11 +57,9 @@ async def _run(
     service: FakeApi,
     **changes: Any,  # noqa: ANN401 - fields of RunRequest
 ) -> tuple[RunReport, dict[tuple[str, str], tuple[Any, ...]]]:
-    async with open_run_resources(folder, service, mapping=changes.get("mapping", BUILT_IN)) as resources:
-        report = await run_sync(replace(request(folder), **changes), resources)
-        outcomes = {row[:2]: row[2:] for row in await rows(resources, _OUTCOMES.format(run_id=report.run_id))}
-        (missing,) = await rows(resources, "SELECT count(*) FROM core.runs WHERE state = 'running'")
-    assert missing == (0,)
+    report = await synced(folder, service, **changes)
+    outcomes = {row[:2]: row[2:] for row in stored(folder, _OUTCOMES.format(run_id=report.run_id))}
+    assert stored(folder, "FROM core.runs WHERE state = 'running'") == []
     assert report.outcomes.total == 1 + 2 * report.accounts == len(outcomes)
     return report, outcomes
 
@@ -112,19 +112,14 @@ class _Spoiling(FakeApi):
         return self.spoil(page) if is_posts(request, 1) and cursor_of(request) == self.cursor else page
 
 
-def _in_warehouse(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    with duckdb.connect(folder / "warehouse.duckdb", read_only=True) as db:
-        return db.execute(query).fetchall()
-
-
 async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run(tmp_path: Path) -> None:
     service = _Spoiling(accounts=2, posts=3, spoil=lambda _: TWO_LISTS)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "malformed_page")
     kept = "SELECT reason, account_id, surface, page, position, payload, correlation_id FROM core.quarantine"
-    [(reason, *found)] = _in_warehouse(tmp_path, kept)
-    assert _in_warehouse(tmp_path, "SELECT sum(pages) FROM core.run_counts") == [(6,)]
+    [(reason, *found)] = stored(tmp_path, kept)
+    assert stored(tmp_path, "SELECT sum(pages) FROM core.run_counts") == [(6,)]
     assert reason.endswith("no list of items found")
     assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode(), CORRELATION_ID]
 
@@ -132,8 +127,8 @@ async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.COMPLETE
     # The resumed scan rejected nothing: it decides removals.
-    assert _in_warehouse(tmp_path, "SELECT count(*) FROM ops.seen") == [(0,)]
-    assert _in_warehouse(tmp_path, "SELECT count(*) FROM core.media") == [(6,)]
+    assert stored(tmp_path, "SELECT count(*) FROM ops.seen") == [(0,)]
+    assert stored(tmp_path, "SELECT count(*) FROM core.media") == [(6,)]
 
 
 _QUARANTINE = "SELECT reason, page, position, payload FROM core.quarantine"
@@ -152,16 +147,15 @@ async def test_a_scan_goes_on_after_an_item_that_is_not_json_and_removes_nothing
         assert (report.state, report.items) == (RunState.COMPLETE, 6)
         assert outcomes[uuid(1), "posts"][:3] == ("complete", 3, 5)
         broken = '{"id": "001-1", "caption": "caf\\xe9"}'
-        assert _in_warehouse(tmp_path, _QUARANTINE) == [("The record is not JSON.", 1, 1, broken)]
+        assert stored(tmp_path, _QUARANTINE) == [("The record is not JSON.", 1, 1, broken)]
     captions = ["a\nb", *["a post"] * 5]
-    stored = [(f"001-{number}", caption, True) for number, caption in enumerate(captions)]
-    assert _in_warehouse(tmp_path, _STORED) == stored
+    assert stored(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
 
     service.spoil = bytes
     for _ in range(2):
         service.clock.passed += 86_400
         await _run(tmp_path, service)
-    assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [*[True] * 5, False]
+    assert [is_there for _, _, is_there in stored(tmp_path, _STORED)] == [*[True] * 5, False]
 
 
 @pytest.mark.parametrize(
@@ -187,14 +181,14 @@ async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothi
         assert outcomes[uuid(1), "posts"][:4] == ("failed", pages, posts, code)
         assert _posts(service, 1) == requested
     captions = ["new"] * 4
-    assert _in_warehouse(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
+    assert stored(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
 
     service.spoil = bytes
     for _ in range(2):
         service.clock.passed += 86_400
         report, _ = await _run(tmp_path, service)
         assert report.state is RunState.COMPLETE
-    assert [is_there for _, _, is_there in _in_warehouse(tmp_path, _STORED)] == [True, True, False, False]
+    assert [is_there for _, _, is_there in stored(tmp_path, _STORED)] == [True, True, False, False]
 
 
 def _is(request: ApiRequest, surface: str | None, account: int | None = None) -> bool:
@@ -219,15 +213,11 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
     tmp_path: Path, rejected: Callable[[ApiRequest], int], failed: set[tuple[str, str]], readable: int
 ) -> None:
     service = RejectedApi(accounts=2, posts=4, rejected=rejected)
-    syncs = replace(request(tmp_path), mode="incremental")
-    requests = [syncs, syncs]
-    if ("", "") not in failed:
-        requests.append(replace(syncs, selection=Selection(everything=True)))
-    for each in requests:
+    selections = [None, None] if ("", "") in failed else [None, None, Selection(everything=True)]
+    for selection in selections:
         service.clock.days(1)
-        async with open_run_resources(tmp_path, service) as resources:
-            report = await run_sync(each, resources)
-            outcomes = {row[:2]: row[2:] for row in await rows(resources, _OUTCOMES.format(run_id=report.run_id))}
+        report = await synced(tmp_path, service, mode="incremental", selection=selection)
+        outcomes = {row[:2]: row[2:] for row in stored(tmp_path, _OUTCOMES.format(run_id=report.run_id))}
         assert report.state is RunState.PARTIAL
         assert {where for where, (kind, *_) in outcomes.items() if kind == "failed"} == failed
         for where in failed:
@@ -355,9 +345,8 @@ async def test_an_old_scan_whose_repetition_fails_has_one_outcome(tmp_path: Path
 
 async def test_a_warehouse_that_fails_in_a_batch_is_raised_as_itself(tmp_path: Path) -> None:
     service = FakeApi(accounts=9, failure=lambda r: WarehouseUnusable("disk full") if account_of(r) == 5 else None)
-    async with open_run_resources(tmp_path, service) as resources:
-        with pytest.raises(WarehouseUnusable, match="disk full"):
-            await run_sync(request(tmp_path), resources)
+    with pytest.raises(WarehouseUnusable, match="disk full"):
+        await synced(tmp_path, service)
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:

@@ -19,15 +19,14 @@ from flows.reporting.report import outcomes, sentence, state_name, to_json
 from flows.reporting.run_report import RunReport, last_report
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
-from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
+from tests.flows.fake_api import FakeApi, open_run_resources, request, rows, synced
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def report(tmp_path: Path) -> RunReport:
-    async with open_run_resources(tmp_path, FakeApi(accounts=2, posts=3, expired=frozenset({2}))) as resources:
-        return await run_sync(request(tmp_path), resources)
+    return await synced(tmp_path, FakeApi(accounts=2, posts=3, expired=frozenset({2})))
 
 
 async def test_a_report_in_words(report: RunReport) -> None:
@@ -113,11 +112,10 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
 
 async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:
     unreadable = FakeApi(accounts=2, change_posts=lambda items: [{**item, "timestamp": "soon"} for item in items])
-    async with open_run_resources(tmp_path, unreadable) as resources:
-        for _ in range(2):
-            report = await run_sync(request(tmp_path), resources)
-            (warning,) = report.warnings
-            assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
-            assert "published_at (6)" in sentence(report)
+    for _ in range(2):
+        report = await synced(tmp_path, unreadable)
+        (warning,) = report.warnings
+        assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
+        assert "published_at (6)" in sentence(report)
     with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
         assert snapshot.query("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").rows == [(2,)]

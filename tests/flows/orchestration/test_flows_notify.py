@@ -8,8 +8,7 @@ import pytest
 
 from flows.orchestration import notify as telling
 from flows.orchestration.notify import notify, notify_failure
-from flows.pipeline import run_sync
-from tests.flows.fake_api import FakeApi, open_run_resources, request
+from tests.flows.fake_api import FakeApi, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -47,9 +46,7 @@ class Server:
 
 async def test_a_run_is_reported_with_its_page_and_its_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch)
-    async with open_run_resources(tmp_path, FakeApi(expired=frozenset({1}))) as resources:
-        report = await run_sync(request(tmp_path), resources)
-    await notify(report)
+    await notify(await synced(tmp_path, FakeApi(expired=frozenset({1}))))
     assert server.emitted[:2] == ["gramhouse.run.complete", "gramhouse.tokens"]
     [page] = server.pages
     assert "`user_1`" in page
@@ -59,8 +56,7 @@ async def test_an_error_of_reporting_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(monkeypatch, 1)
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
-        report = await run_sync(request(tmp_path), resources)
+    report = await synced(tmp_path, FakeApi())
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
         await notify(report)
     [away] = caplog.messages

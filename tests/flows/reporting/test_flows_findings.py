@@ -15,7 +15,6 @@ from flows.cli.commands import status
 from flows.cli.output.run import show
 from flows.config.settings import load
 from flows.orchestration.flow_run import final_state
-from flows.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.findings import Finding, Severity, findings
@@ -24,7 +23,7 @@ from flows.reporting.report import sentence, to_json
 from flows.reporting.words import plain
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.clocks import START as NOW
-from tests.flows.fake_api import FakeApi, Refusal, is_posts, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Refusal, is_posts, synced
 from tests.flows.reports import START, failure, fields, report, stale, tokens
 
 ACTION, WARNING, INFORMATION = Severity
@@ -148,8 +147,7 @@ async def test_every_output_says_the_same(
     """The summary, its JSON, Prefect's message, page and event, the status and the HTML report."""
     monkeypatch.chdir(tmp_path)
     service = FakeApi(accounts=4, expired=frozenset({3}), failure=_trouble)
-    async with open_run_resources(tmp_path, service) as resources:
-        run = await run_sync(request(tmp_path), resources)
+    run = await synced(tmp_path, service)
     found = findings(run)
     assert [each.code for each in found] == ["denied", "token_expired", "deferred"]
     assert (run.state, final_state(run).type.value) == (RunState.PARTIAL, "COMPLETED")

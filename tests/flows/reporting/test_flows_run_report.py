@@ -10,13 +10,12 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from connectors.warehouse.storage.errors import SnapshotMissing
-from flows.pipeline import run_sync
 from flows.reporting.events import events
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState
 from tests.clocks import START
-from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, open_run_resources, request, uuid
+from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, synced, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -26,11 +25,10 @@ DAY = 86_400.0
 async def _syncs(folder: Path, service: FakeApi, *changes: Callable[[], None]) -> list[RunReport]:
     """Make each change and run a sync after it, 24 hours apart."""
     reports = []
-    async with open_run_resources(folder, service) as resources:
-        for day, change in enumerate(changes):
-            service.clock.passed = max(service.clock.passed, day * DAY)
-            change()
-            reports.append(await run_sync(replace(request(folder), page_size=50), resources))
+    for day, change in enumerate(changes):
+        service.clock.passed = max(service.clock.passed, day * DAY)
+        change()
+        reports.append(await synced(folder, service, page_size=50))
     return reports
 
 
@@ -151,7 +149,6 @@ async def test_a_snapshot_that_is_gone_since_costs_only_what_it_says(
         raise SnapshotMissing(message)
 
     monkeypatch.setattr("flows.engine.closing.read_data", gone)
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
-        report = await run_sync(request(tmp_path), resources)
+    report = await synced(tmp_path, FakeApi())
     assert (report.state, report.data) == (RunState.COMPLETE, NO_DATA)
     assert said == ["The snapshot that was published cannot be read: There is no snapshot"]
