@@ -112,3 +112,12 @@ def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, ser
         assert f"gramhouse sync (process {first.pid}" in second.stderr
         status = operator.run("status")
         assert "is running" in status.stdout
+
+
+def test_another_program_on_the_file_is_named(operator: Operator) -> None:
+    operator.sync()
+    program = "import duckdb, sys, time; db = duckdb.connect(sys.argv[1]); print('open', flush=True); time.sleep(999)"
+    with killed_on_exit(operator.start_python("-c", program, str(operator.warehouse), env={})) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert f"process {holder.pid}" in operator.run("sync", code=4).stderr
