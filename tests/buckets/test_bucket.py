@@ -64,19 +64,10 @@ async def test_a_large_file_is_uploaded_in_parts_and_downloaded(
     assert (tmp_path / "analytics.duckdb").read_bytes() == content
 
 
-async def test_an_error_of_the_bucket_is_reported_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]
-) -> None:
-    for name, value in s3.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(BucketError, match=r"^the bucket s3://none cannot be used: [^\n]+Fix: check the bucket's name"):
-        await open_snapshot_bucket("s3://none/s.duckdb").check()
-
-
 @pytest.mark.parametrize(
     ("url", "changes", "why"),
     [
-        ("s3://none", {}, r"404 Not Found \(NoSuchBucket\)\. Fix: .*AWS_ACCESS_KEY_ID"),
+        ("s3://none", {}, r"404 Not Found \(NoSuchBucket\)\. Fix: check the bucket's name.*AWS_ACCESS_KEY_ID"),
         ("s3://bucket", {"AWS_ENDPOINT_URL": "nowhere"}, "AWS_ENDPOINT_URL is not an address"),
         ("s3://bucket", {"AWS_ALLOW_HTTP": "false"}, "is not https://. Fix: use https://, or set AWS_ALLOW_HTTP=true"),
         ("s3://bucket", {"AWS_ACCESS_KEY_ID": "a\nb"}, "panicked"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.warehouse.storage.connection import Connection
-from models.api import MalformedPage, read_media_page
+from models.api import read_media_page
 from tests.fuzz.json_texts import page, records
 from tests.fuzz.profiles import looking
 from tests.warehouse.rig import POSTS, Rig, Scan, at, emptied
@@ -128,16 +128,3 @@ def test_hostile_payloads_are_kept(opened_rig: Connection) -> None:
 def test_ten_thousand_keys_stop_no_merge(opened_rig: Connection) -> None:
     rig = merge(opened_rig, [[f'{{"id":"1",{MANY}}}']], at_once=True)
     assert rig.value("SELECT count(*) FROM core.media") == 1
-
-
-def test_items_given_twice_are_not_lost_unseen(opened_rig: Connection) -> None:
-    text = '{"items":[{"id":"a"}],"items":[{"id":"b"},{"id":"c"}],"next_cursor":null}'
-    rig = emptied(opened_rig)
-    try:
-        read = read_media_page(text.encode())
-    except MalformedPage:
-        return
-    rig.land(Scan(POSTS, "scan", at(0)).page([None] * read.items, at(1), last=True, text=read.body))
-    rig.merge()
-    kept = rig.value("SELECT count(*) FROM core.media") + rig.value("SELECT count(*) FROM core.quarantine")
-    assert kept == read.items

@@ -256,14 +256,6 @@ def test_cursors_of_full_length_and_every_character_travel_unchanged(
         assert read(page(cursor=cursor)).next_cursor == cursor
 
 
-def test_an_unpaired_surrogate_is_repaired() -> None:
-    body = b'\xef\xbb\xbf{"items":[{"caption":"ab\\ud83d"},{"a":"\\ud83c\\udf73"}],"next_cursor":null}'
-    read = read_media_page(body)
-    assert json.loads(read.body)["items"] == [{"caption": "ab\ufffd"}, {"a": "\N{COOKING}"}]
-    accounts = read_account_page(page({**ACCOUNT, "bio": "\ud83d"}))
-    assert accounts.accounts[0].model_extra == {"bio": "\ufffd"}
-
-
 @pure
 @given(st.text(st.characters() | st.characters(categories=["Cs"])))
 def test_repair_recognizes_the_same_surrogate_pairs_as_python(text: str) -> None:

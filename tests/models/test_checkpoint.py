@@ -54,31 +54,20 @@ SCANNING = START.advance(run_id="run-1", next_cursor="c", items=1, at=T0)
 COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
 
 
-@pytest.mark.parametrize(
-    ("last", "resumed_runs", "expected"),
-    [
-        (None, (), FRESH),
-        (None, ("run-1",), FRESH),
-        (START, (), FRESH),
-        (SCANNING, (), SCANNING),
-        (SCANNING, ("run-1",), SCANNING),
-        (COMPLETE, (), FRESH),
-        (COMPLETE, ("run-0",), FRESH),
-        (COMPLETE, ("run-0", "run-1"), COMPLETE),
-        (SCANNING.abandon(run_id="run-1", at=T0), ("run-1",), FRESH),
-    ],
-    ids=[
-        "never scanned",
-        "never scanned, carrying on",
-        "no page landed",
-        "broken off",
-        "broken off by the run resumed",
-        "complete, of another day",
-        "complete, of a run not resumed",
-        "complete, of a run resumed",
-        "given up",
-    ],
-)
+PLANS: dict[str, tuple[Checkpoint | None, tuple[str, ...], Checkpoint]] = {
+    "never scanned": (None, (), FRESH),
+    "never scanned, carrying on": (None, ("run-1",), FRESH),
+    "no page landed": (START, (), FRESH),
+    "broken off": (SCANNING, (), SCANNING),
+    "broken off by the run resumed": (SCANNING, ("run-1",), SCANNING),
+    "complete, of another day": (COMPLETE, (), FRESH),
+    "complete, of a run not resumed": (COMPLETE, ("run-0",), FRESH),
+    "complete, of a run resumed": (COMPLETE, ("run-0", "run-1"), COMPLETE),
+    "given up": (SCANNING.abandon(run_id="run-1", at=T0), ("run-1",), FRESH),
+}
+
+
+@pytest.mark.parametrize(("last", "resumed_runs", "expected"), PLANS.values(), ids=PLANS)
 def test_a_scan_starts_resumes_or_is_done(
     last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Checkpoint
 ) -> None:
@@ -88,25 +77,17 @@ def test_a_scan_starts_resumes_or_is_done(
 RECENT = replace(COMPLETE, state=ScanState.RECENT, known_seq=5)
 
 
-@pytest.mark.parametrize(
-    ("last", "known_seq", "expected"),
-    [
-        (replace(SCANNING, known_seq=5), 5, replace(SCANNING, known_seq=5)),
-        (replace(SCANNING, known_seq=5), 7, SCANNING),
-        (replace(SCANNING, known_seq=5), None, SCANNING),
-        (SCANNING, 5, SCANNING),
-        (RECENT, 7, RECENT),
-        (RECENT, None, FRESH),
-    ],
-    ids=[
-        "goes on as it was",
-        "another scan was closed meanwhile",
-        "a full one is wanted now",
-        "it was full",
-        "a recent one is enough",
-        "a recent one is not enough",
-    ],
-)
+RECENT_PLANS = {
+    "goes on as it was": (replace(SCANNING, known_seq=5), 5, replace(SCANNING, known_seq=5)),
+    "another scan was closed meanwhile": (replace(SCANNING, known_seq=5), 7, SCANNING),
+    "a full one is wanted now": (replace(SCANNING, known_seq=5), None, SCANNING),
+    "it was full": (SCANNING, 5, SCANNING),
+    "a recent one is enough": (RECENT, 7, RECENT),
+    "a recent one is not enough": (RECENT, None, FRESH),
+}
+
+
+@pytest.mark.parametrize(("last", "known_seq", "expected"), RECENT_PLANS.values(), ids=RECENT_PLANS)
 def test_a_recent_scan_continues_as_recent_only_if_still_allowed(
     last: Checkpoint, known_seq: int | None, expected: Checkpoint
 ) -> None:

@@ -5,7 +5,9 @@ import json
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
+
+from starlette.types import ASGIApp
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
@@ -29,6 +31,39 @@ class Answer:
         return "" if self.status == 200 else str(self.json()["error"]["code"])
 
 
+async def call(
+    app: ASGIApp,
+    path: bytes,
+    query: bytes,
+    headers: Sequence[Header],
+    *,
+    body: Sequence[bytes] = (b"",),
+    method: str = "GET",
+) -> tuple[int, dict[str, str], bytes]:
+    """Send a request whose body comes in these pieces; return the status, the headers and the body of the response."""
+    incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
+    incoming[-1]["more_body"] = False
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return incoming.pop(0)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": unquote(path.decode()),
+        "raw_path": path,
+        "query_string": query,
+        "headers": headers,
+    }
+    await app(scope, receive, send)
+    fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
+
+
 @dataclass
 class Asker:
     sandbox: Sandbox
@@ -44,31 +79,9 @@ class Asker:
         method: str = "GET",
     ) -> Answer:
         """Send a request; `body` is sent in these pieces."""
-        incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
-        incoming[-1]["more_body"] = False
-        sent: list[MutableMapping[str, Any]] = []
-
-        async def receive() -> MutableMapping[str, Any]:
-            return incoming.pop(0)
-
-        async def send(message: MutableMapping[str, Any]) -> None:
-            sent.append(message)
-
         allowed = [] if key is None else [(b"authorization", f"Bearer {key}".encode())]
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query,
-            "headers": [*allowed, *headers],
-        }
-        asyncio.run(self._run(scope, receive, send))
-        fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        return Answer(sent[0]["status"], fields, b"".join(m.get("body", b"") for m in sent[1:]))
-
-    async def _run(self, *channel: Any) -> None:  # noqa: ANN401
-        await self.sandbox(*channel)
+        asked = call(self.sandbox, path.encode(), query, [*allowed, *headers], body=body, method=method)
+        return Answer(*asyncio.run(asked))
 
     def get(self, path: str = ACCOUNTS, *, key: str | None = DEMO_KEY, **query: object) -> Answer:
         asked = {name: value for name, value in query.items() if value is not None}

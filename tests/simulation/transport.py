@@ -10,6 +10,7 @@ import httpx
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.limits import RateLimiter
+from tests.sandbox.asgi_client import call
 from tests.simulation.events import CATALOGUE, Event, Partition, RequestCancelled, RequestSent, ResponseReceived
 from tests.simulation.scenario import Day
 
@@ -79,33 +80,9 @@ class SimulatedTransport(httpx.AsyncBaseTransport):
             until = {"retry-after": str(wait)} if self._gateway_status == 503 else {}
             return self._gateway_status, until, b"<html>Too many requests</html>", True
         path, _, query = request.url.raw_path.partition(b"?")
-        scope = {
-            "type": "http",
-            "method": request.method,
-            "path": unquote(path.decode()),
-            "raw_path": path,
-            "query_string": query,
-            "headers": [(name.lower(), value) for name, value in request.headers.raw],
-        }
-        status = 0
-        headers: dict[str, str] = {}
-        pieces: list[bytes] = []
-
-        async def receive() -> dict[str, object]:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: dict[str, object]) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = int(str(message["status"]))
-                found: list[tuple[bytes, bytes]] = message["headers"]  # type: ignore[assignment]
-                headers.update({name.decode(): value.decode() for name, value in found})
-            else:
-                pieces.append(bytes(message["body"]))  # type: ignore[call-overload]
-
+        named = [(name.lower(), value) for name, value in request.headers.raw]
         try:
-            await self._sandbox(scope, receive, send)  # type: ignore[arg-type]
+            status, headers, body = await call(self._sandbox, path, query, named)
         except ConnectionResetError:
             return 0, {}, b"", False
-        body = b"".join(pieces)
         return status, headers, body, len(body) == int(headers.get("content-length", len(body)))

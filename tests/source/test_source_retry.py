@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, feed_request, read_response
+from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, client_error
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import TRIES, fetch_with_retry
 from models.api import MediaPage
 from models.feeds import FEEDS
+from tests.source.test_source_endpoints import refused as refusal
 
 pytestmark = pytest.mark.anyio
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -86,13 +87,6 @@ class World:
 
     def sent_at(self) -> list[float]:
         return [at for what, at in self.book if what == "send"]
-
-
-def refusal(status: int, **headers: str) -> ApiError:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    with pytest.raises(ApiError) as caught:
-        read_response(REQUEST, status, named, b"", now=START)
-    return caught.value
 
 
 async def test_a_cooldown_lands_before_the_wait_and_the_retry() -> None:

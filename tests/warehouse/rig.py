@@ -58,6 +58,11 @@ def body(items: Sequence[object], cursor: str | None = None) -> str:
     return json.dumps({"items": items, "next_cursor": cursor}, ensure_ascii=False, separators=(",", ":"))
 
 
+def posts(*numbers: int) -> list[Item]:
+    """Items with these ids."""
+    return [{"id": str(number)} for number in numbers]
+
+
 def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active", **more: object) -> Item:
     return {"id": account_id, "ig_username": name, "public_id": "k3Xw9QbT5mZa", "status": status, **more}
 

@@ -21,7 +21,7 @@ from connectors.warehouse.runs import ledger, progress
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import RunState
-from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, refusal
+from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, minute, refusal
 
 YEAR = 365 * 24.0
 
@@ -30,10 +30,10 @@ def test_future_times_are_moved_after_trusted_ones_keeping_order_and_distances(r
     rig.scan(POSTS, "a", 0, [{"id": "1", "like_count": 1}])
     rig.scan(POSTS, "b", YEAR, [{"id": "1", "like_count": 2}])
     rig.scan(POSTS, "c", YEAR + 5, [{"id": "1", "like_count": 3}])
-    trusted = at(0) + timedelta(minutes=1)
+    trusted = minute(0)
     moved = rig.call(repair, now=at(24))
     assert moved is not None
-    assert moved.last == at(YEAR + 5) + timedelta(minutes=1)
+    assert moved.last == minute(YEAR + 5)
     after = trusted + timedelta(microseconds=1)
     assert rig.rows("SELECT value, observed_at FROM core.media_metrics ORDER BY 2") == [
         (1, trusted),

@@ -1,7 +1,6 @@
 """Rebuilding the tables from the raw store with another mapping."""
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import POSTS, Item, Rig, at
+from tests.warehouse.rig import POSTS, Item, Rig, minute
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
 TITLE = replace(
@@ -94,12 +93,12 @@ def test_a_field_that_becomes_a_count_gets_a_metric(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [item(1, kept=4), item(2)])
     assert rig.rows("SELECT DISTINCT metric FROM core.media_metrics") == [("like_count",)]
     rig.rebuild(BOOKMARKED)
-    when = at(0) + timedelta(minutes=1)
+    when = minute(0)
     kept = "SELECT media_id, value, observed_at FROM core.media_metrics WHERE metric = 'kept' ORDER BY ALL"
     assert rig.rows(kept) == [("1", 4, when)]
     # From then on, a change of it does not change the content.
     rig.scan(POSTS, "q", 24, [item(1, kept=5), item(2)])
-    assert rig.rows(kept) == [("1", 4, when), ("1", 5, at(24) + timedelta(minutes=1))]
+    assert rig.rows(kept) == [("1", 4, when), ("1", 5, minute(24))]
     assert rig.value("SELECT count(*) FROM core.media_superseded") == 0
 
 

@@ -1,7 +1,6 @@
 """Accounts that the catalogue no longer lists: they are removed once a second catalogue, or a person, confirms it."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 import pytest
 
@@ -9,7 +8,7 @@ from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.runs import ledger
 from models.partition import CATALOGUE
 from models.runs import RunWarning
-from tests.warehouse.rig import Item, Rig, Row, Scan, account, at
+from tests.warehouse.rig import Item, Rig, Row, Scan, account, at, minute
 
 HISTORY = (
     "SELECT status, valid_from, valid_to FROM core.account_status_history WHERE account_id = '{}' ORDER BY valid_from"
@@ -24,11 +23,6 @@ def accounts(*numbers: int) -> list[Item]:
     return [account(uuid(number), name=f"user_{number}") for number in numbers]
 
 
-def end(hour: float) -> object:
-    """The time at which a catalogue of one page that began at this hour was complete."""
-    return at(hour) + timedelta(minutes=1)
-
-
 def merged(rig: Rig) -> int:
     """Merge; return how many accounts were marked removed, by the counts of runs."""
     counted = "SELECT coalesce(sum(accounts_removed), 0) FROM core.run_counts"
@@ -39,7 +33,7 @@ def merged(rig: Rig) -> int:
 
 def listed(rig: Rig, hour: float, numbers: Sequence[int], *, run_id: str = "run-1") -> int:
     scan = Scan(CATALOGUE, f"c{hour}", at(hour), run_id)
-    rig.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
+    rig.land(scan.page(accounts(*numbers), minute(hour), last=True))
     return merged(rig)
 
 
@@ -61,7 +55,7 @@ def test_a_catalogue_twelve_hours_later_confirms_accounts_missing_in_both(rig: R
     assert listed(rig, 36, [*range(30), 30]) == 0
     assert missing(rig) == 29
     assert listed(rig, 36.1, range(31), run_id="late") == 29
-    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
+    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(minute(24),)]
     (message,) = warnings(rig, "late")
     assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 29, False)
     assert "at least 12 hours apart, the first of 2026-03-02 02:01 UTC" in message.detail
@@ -90,7 +84,7 @@ def test_an_empty_catalogue_confirms_nothing_and_nothing_is_confirmed_by_it(rig:
     assert listed(rig, 120, []) == 0
     assert missing(rig) == 3
     assert listed(rig, 144, [0]) == 3
-    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(96),)]
+    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(minute(96),)]
 
 
 def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig: Rig) -> None:
@@ -133,9 +127,13 @@ def history(rig: Rig, number: int) -> list[Row]:
 def test_an_account_that_leaves_and_returns_keeps_the_gap_in_its_history(rig: Rig) -> None:
     for hour, count in ((0, 20), (24, 19), (48, 19)):
         listed(rig, hour, range(count))
-    assert history(rig, 19) == [("active", end(0), end(24)), ("removed", end(24), None)]
+    assert history(rig, 19) == [("active", minute(0), minute(24)), ("removed", minute(24), None)]
     listed(rig, 72, range(20))
-    assert history(rig, 19) == [("active", end(0), end(24)), ("removed", end(24), end(72)), ("active", end(72), None)]
+    assert history(rig, 19) == [
+        ("active", minute(0), minute(24)),
+        ("removed", minute(24), minute(72)),
+        ("active", minute(72), None),
+    ]
     assert rig.row(f"SELECT status, status_since, removed_at FROM core.accounts WHERE account_id = '{uuid(19)}'") == (
-        "active", end(72), None,
+        "active", minute(72), None,
     )  # fmt: skip

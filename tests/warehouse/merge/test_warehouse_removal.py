@@ -1,69 +1,58 @@
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.snapshot.reader import open_snapshot
 from models.partition import Partition
-from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, at
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, ask, at, minute, posts
 
 GONE = "SELECT media_id, removed_at, removal FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 
 
-def end(hour: float) -> datetime:
-    """The time at which a scan of one page that `Rig.scan` begins at this hour is complete."""
-    return at(hour) + timedelta(minutes=1)
-
-
-def posts(*numbers: int) -> list[Item]:
-    return [{"id": str(number)} for number in numbers]
-
-
-def last_seen(rig: Rig, folder: Path) -> dict[str, Row]:
-    """The snapshot's last_seen_at and removed_at of each item."""
-    publish(rig.connection, folder / "s.duckdb", at=at(0), version="1")
-    with open_snapshot(folder / "s.duckdb") as snapshot:
-        return {row[0]: row[1:] for row in snapshot.query("SELECT media_id, last_seen_at, removed_at FROM media").rows}
-
-
-def test_the_second_scan_that_misses_an_item_removes_it_as_of_the_first(rig: Rig, tmp_path: Path) -> None:
+def test_the_second_scan_that_misses_an_item_removes_it_as_of_the_first(rig: Rig, snapshot: Path) -> None:
     rig.scan(POSTS, "a", 0, posts(1, 2), posts(3))
     assert rig.scan(POSTS, "b", 24, posts(1, 3)) == MergeStats()
-    assert rig.rows("SELECT media_id, missing_since, last_seen_at FROM ops.missing") == [("2", end(24), at(2 / 60))]
-    missed = last_seen(rig, tmp_path)
-    assert missed["2"] == (at(2 / 60), None)
+    assert rig.rows("SELECT media_id, missing_since, last_seen_at FROM ops.missing") == [
+        ("2", minute(24), minute(0, 2))
+    ]
+    missed = last_seen(rig, snapshot)
+    assert missed["2"] == (minute(0, 2), None)
     rig.scan(POSTS, "partial", 30, posts(1), last=False)
-    assert last_seen(rig, tmp_path) == missed
+    assert last_seen(rig, snapshot) == missed
     assert rig.scan(POSTS, "c", 48, posts(1, 3)).removed == 1
-    assert rig.rows(GONE) == [("2", end(24), "removed")]
+    assert rig.rows(GONE) == [("2", minute(24), "removed")]
     assert rig.value("SELECT count(*) FROM ops.missing") == 0
-    assert last_seen(rig, tmp_path)["2"] == (at(2 / 60), end(24))
+    assert last_seen(rig, snapshot)["2"] == (minute(0, 2), minute(24))
     assert rig.scan(POSTS, "d", 72, posts(1, 3)) == MergeStats()
-    assert rig.rows(GONE) == [("2", end(24), "removed")]
+    assert rig.rows(GONE) == [("2", minute(24), "removed")]
+
+
+def last_seen(rig: Rig, snapshot: Path) -> dict[str, Row]:
+    """The snapshot's last_seen_at and removed_at of each item."""
+    rig.publish(snapshot)
+    return {row[0]: row[1:] for row in ask(snapshot, "SELECT media_id, last_seen_at, removed_at FROM media")}
 
 
 def undecided(rig: Rig) -> list[Row]:
     return rig.rows("SELECT removals_undecided_since FROM core.completed_scans")
 
 
-def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_decides(rig: Rig, tmp_path: Path) -> None:
+def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_decides(rig: Rig, snapshot: Path) -> None:
     nameless: Item = {"id": None, "caption": "was it 2?"}
     rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     assert undecided(rig) == [(None,)]
     rig.scan(POSTS, "b", 24, [*posts(1, 3), nameless])
     rig.scan(POSTS, "c", 48, [*posts(1, 3), nameless])
     assert rig.rows(GONE) == []
-    assert undecided(rig) == [(end(24),)]
-    assert last_seen(rig, tmp_path)["2"] == (end(0), None)
+    assert undecided(rig) == [(minute(24),)]
+    assert last_seen(rig, snapshot)["2"] == (minute(0), None)
     rig.scan(POSTS, "d", 72, posts(1, 3))
     assert (rig.rows(GONE), undecided(rig)) == ([], [(None,)])
     rig.scan(POSTS, "e", 96, [*posts(1, 3), nameless])
-    assert (rig.rows(GONE), undecided(rig)) == ([], [(end(96),)])
+    assert (rig.rows(GONE), undecided(rig)) == ([], [(minute(96),)])
     rig.scan(POSTS, "f", 120, posts(1, 3))
-    assert rig.rows(GONE) == [("2", end(72), "removed")]
+    assert rig.rows(GONE) == [("2", minute(72), "removed")]
 
 
 def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(rig: Rig) -> None:
@@ -71,7 +60,7 @@ def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(rig: Rig) -
     rig.scan(STORIES, "b", 30, [{"id": None}])
     assert rig.rows(GONE) == []
     rig.scan(STORIES, "c", 54, [])
-    assert rig.rows(GONE) == [("1", end(54), "expired")]
+    assert rig.rows(GONE) == [("1", minute(54), "expired")]
 
 
 def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
@@ -127,9 +116,9 @@ def test_the_age_of_a_story_without_a_time_counts_from_its_first_sighting(rig: R
     rig.scan(STORIES, "a", 0, posts(1))
     rig.scan(STORIES, "b", 12, posts(1, 2, 3))
     rig.scan(STORIES, "c", 24, posts(3))
-    assert rig.rows(GONE) == [("1", end(24), "expired")]
+    assert rig.rows(GONE) == [("1", minute(24), "expired")]
     rig.scan(STORIES, "d", 48, posts(3))
-    assert rig.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
+    assert rig.rows(GONE) == [("1", minute(24), "expired"), ("2", minute(24), "removed")]
 
 
 @pytest.mark.parametrize("last", [True, False], ids=["closed", "interrupted"])
@@ -140,7 +129,7 @@ def test_an_item_that_any_scan_sees_again_must_be_missed_twice_again(rig: Rig, *
     assert rig.value("SELECT count(*) FROM ops.missing") == 0
     assert rig.scan(POSTS, "d", 72, posts(1)).removed == 0
     assert rig.scan(POSTS, "e", 96, posts(1)).removed == 3
-    assert rig.rows(GONE) == [(n, end(72), "removed") for n in "234"]
+    assert rig.rows(GONE) == [(n, minute(72), "removed") for n in "234"]
 
 
 @pytest.mark.parametrize("partition", [POSTS, STORIES], ids=str)
@@ -150,9 +139,9 @@ def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig, partition: Par
     rig.scan(partition, "b", 1, [])
     for number in range(3):
         assert rig.scan(partition, f"again-{number}", 1.1 + number / 100, []) == MergeStats()
-    assert rig.rows("SELECT DISTINCT missing_since FROM ops.missing") == [(end(1),)]
+    assert rig.rows("SELECT DISTINCT missing_since FROM ops.missing") == [(minute(1),)]
     assert rig.scan(partition, "c", 1 + 61 / 60, []).removed == 3
-    assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
+    assert rig.rows(GONE) == [(n, minute(1), "removed") for n in "123"]
 
 
 def test_the_second_scan_must_begin_an_hour_later(rig: Rig) -> None:
@@ -170,7 +159,7 @@ def test_a_second_scan_that_seems_earlier_confirms_nothing(rig: Rig) -> None:
     assert rig.scan(POSTS, "b", 1, []) == MergeStats()
     assert rig.scan(POSTS, "c", 1.5, []) == MergeStats()
     assert rig.scan(POSTS, "d", 3, []).removed == 2
-    assert rig.rows(GONE) == [("1", end(1), "removed"), ("2", end(1), "removed")]
+    assert rig.rows(GONE) == [("1", minute(1), "removed"), ("2", minute(1), "removed")]
 
 
 def test_removals_follow_the_order_of_scans_and_not_their_times(rig: Rig) -> None:

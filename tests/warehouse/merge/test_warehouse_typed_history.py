@@ -3,15 +3,11 @@
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import duckdb
-
-from connectors.warehouse.snapshot.publish import publish
 from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.views import views
-from tests.warehouse.rig import POSTS, Rig, Row, at
+from tests.warehouse.rig import POSTS, Rig, Row, ask, minute
 
 TITLE = replace(
     BUILT_IN,
@@ -36,13 +32,6 @@ def kinds(rig: Rig) -> dict[str, str]:
         " WHERE schema_name = 'core' AND table_name = 'media_superseded'"
     )
     return {str(name): str(kind) for name, kind in rows}
-
-
-def published(rig: Rig, path: Path, query: str) -> list[tuple[Any, ...]]:
-    publish(rig.connection, path, at=at(1000), version="1")
-    with duckdb.connect(str(path), read_only=True) as db:
-        db.execute("SET TimeZone = 'UTC'")
-        return db.execute(query).fetchall()
 
 
 def test_a_version_has_its_values_in_typed_columns(rig: Rig) -> None:
@@ -86,13 +75,14 @@ def test_a_column_with_media_addresses_is_no_longer_content(rig: Rig) -> None:
     assert versions(rig, "caption") == [("a",), ("b",)]
 
 
-def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, tmp_path: Path) -> None:
+def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, snapshot: Path) -> None:
     names = ("valid_from", "valid_to", "raw_landed", "overflow", "content_changed_at")
     rig.days({"caption": "a", **dict.fromkeys(names, 1)}, {"caption": "b", **dict.fromkeys(names, 2)})
     renamed = [f"{name}_2" for name in names]
     assert versions(rig, *renamed) == [(1,) * len(names)]
+    rig.publish(snapshot)
     asked = f"SELECT valid_to IS NULL, {', '.join(renamed)} FROM media_history ORDER BY 1"
-    assert published(rig, tmp_path / "s.duckdb", asked) == [(False, *(1,) * len(names)), (True, *(2,) * len(names))]
+    assert ask(snapshot, asked) == [(False, *(1,) * len(names)), (True, *(2,) * len(names))]
 
 
 def test_values_without_a_column_are_in_the_overflow_of_the_version(rig: Rig) -> None:
@@ -120,17 +110,15 @@ def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(rig:
     assert versions(rig, "caption", "title")[2:] == [("c", "C")]
 
 
-def test_the_history_in_the_snapshot_has_all_versions_and_column_comments(rig: Rig, tmp_path: Path) -> None:
+def test_the_history_in_the_snapshot_has_all_versions_and_column_comments(rig: Rig, snapshot: Path) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "mood": "good", "likes": 1}, {"id": "2", "likes": 1}])
     rig.scan(POSTS, "q", 24, [{"id": "1", "caption": "b", "likes": 2}, {"id": "2", "likes": 3}])
-    path = tmp_path / "s.duckdb"
-    since, until = at(1 / 60), at(24 + 1 / 60)
-    asked = "SELECT media_id, valid_from, valid_to, caption, mood FROM media_history ORDER BY 1, 2"
-    assert published(rig, path, asked) == [
+    rig.publish(snapshot)
+    since, until = minute(0), minute(24)
+    assert ask(snapshot, "SELECT media_id, valid_from, valid_to, caption, mood FROM media_history ORDER BY 1, 2") == [
         ("1", since, until, "a", "good"), ("1", until, None, "b", None), ("2", since, None, None, None),
     ]  # fmt: skip
     described = "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = '{}'"
-    with duckdb.connect(str(path), read_only=True) as db:
-        for table in ("media_history", "media_superseded"):
-            found = dict(db.execute(described.format(table)).fetchall())
-            assert found == {**views()[table].columns, "mood": "Inferred from /mood (text)."}
+    for table in ("media_history", "media_superseded"):
+        found: dict[str, str] = dict(ask(snapshot, described.format(table)))
+        assert found == {**views()[table].columns, "mood": "Inferred from /mood (text)."}

@@ -1,21 +1,17 @@
 """A backfill during a sync's scan of the same partition: neither disturbs the other, and no item is lost."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 
 from connectors.warehouse.runs import progress
 from models.checkpoint import RunKind
 from models.partition import CATALOGUE
-from tests.warehouse.rig import ANNA, BEN, POSTS, Item, Rig, Scan, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, Rig, Scan, account, at, minute, posts
 
 MISSING = "SELECT media_id, missing_since FROM ops.missing ORDER BY 1"
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 ENDED = "SELECT scan_id, complete_at FROM core.completed_scans"
-
-
-def posts(*numbers: int) -> list[Item]:
-    return [{"id": str(number)} for number in numbers]
 
 
 class RunKinds:
@@ -33,13 +29,11 @@ class RunKinds:
     def begun(self, scan_id: str, hour: float, *numbers: int, run_kind: RunKind = "sync") -> Scan:
         """A scan that has landed its first page."""
         scan = Scan(POSTS, scan_id, at(hour), run_kind=run_kind)
-        self.page(scan, at(hour) + timedelta(minutes=1), *numbers)
+        self.page(scan, minute(hour), *numbers)
         return scan
 
     def whole(self, scan_id: str, hour: float, *numbers: int, run_kind: RunKind = "backfill") -> None:
-        self.page(
-            Scan(POSTS, scan_id, at(hour), run_kind=run_kind), at(hour) + timedelta(minutes=1), *numbers, last=True
-        )
+        self.page(Scan(POSTS, scan_id, at(hour), run_kind=run_kind), minute(hour), *numbers, last=True)
 
 
 @pytest.fixture(params=[True, False], ids=["merged page by page", "merged at once"])
@@ -70,7 +64,7 @@ def test_an_overtaken_scan_does_not_remove_items_added_since_it_began(run_kinds:
     run_kinds.whole("next", 48, 9, 1, 2, 3, run_kind="sync")
     run_kinds.whole("confirms", 72, 9, 1, 2, 3, run_kind="sync")
     run_kinds.rig.merge()
-    assert run_kinds.rig.rows(GONE) == [("4", at(48) + timedelta(minutes=1))]
+    assert run_kinds.rig.rows(GONE) == [("4", minute(48))]
 
 
 def test_an_overtaken_scan_is_not_recorded_as_the_last_complete_scan(run_kinds: RunKinds) -> None:
@@ -99,7 +93,7 @@ def test_a_backfill_misses_items_known_at_its_start_despite_an_unfinished_sync(r
     run_kinds.begun("sync", 24, 9, 1)
     run_kinds.whole("backfill", 25, 1, 2)
     run_kinds.rig.merge()
-    assert run_kinds.rig.rows(MISSING) == [(n, at(25) + timedelta(minutes=1)) for n in ("3", "9")]
+    assert run_kinds.rig.rows(MISSING) == [(n, minute(25)) for n in ("3", "9")]
 
 
 def test_an_account_listed_by_a_later_catalogue_scan_is_not_removed(rig: Rig) -> None:
