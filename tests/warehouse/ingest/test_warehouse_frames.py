@@ -47,8 +47,7 @@ def test_frames_come_back_from_their_bytes_unchanged() -> None:
 
 
 def test_a_merge_stores_checkpoints_outcomes_and_cooldowns(rig: Rig) -> None:
-    rig.land(*commits())
-    rig.merge()
+    rig.record(*commits())
     assert rig.rows(
         "SELECT seq, began_seq, scan_id, pages, items, state, cursor FROM ops.checkpoints ORDER BY seq"
     ) == [

@@ -73,8 +73,7 @@ def test_a_removal_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(ri
 
 def test_an_unfinished_scan_does_not_look_newer_than_it_is(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}])
-    rig.land(Scan(POSTS, "b", at(YEAR)).page([{"id": "1"}], at(YEAR)))
-    rig.merge()
+    rig.record(Scan(POSTS, "b", at(YEAR)).page([{"id": "1"}], at(YEAR)))
     rig.call(repair, now=at(1))
     # The scan may have begun right after the scan before it.
     after = at(0) + timedelta(minutes=1, microseconds=1)

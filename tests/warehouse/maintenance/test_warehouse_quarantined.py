@@ -148,8 +148,7 @@ def test_an_unfinished_scan_does_not_remove_items_imported_from_quarantine(
     rig: Rig, *, merge_before_the_end: bool
 ) -> None:
     scan = Scan(POSTS, "p", at(0))
-    rig.land(scan.page([post("a"), {"id": "1"}], at(1)))
-    rig.merge()
+    rig.record(scan.page([post("a"), {"id": "1"}], at(1)))
     again_mapped(rig)
     rig.land(scan.page([{"id": "2"}], at(2)))
     if merge_before_the_end:

@@ -49,8 +49,7 @@ def test_unknown_fields_are_recorded_once_with_their_first_sight(rig: Rig) -> No
         scan = Scan(CATALOGUE, f"c{day}", at(day))
         rig.land(scan.page([account()], at(day), unknown_fields=("items[].tier", "items[].a'b", "total")))
         media_scan = Scan(POSTS, f"p{day}", at(day))
-        rig.land(media_scan.page([], at(day), unknown_fields=("total",)), media_scan.page([], at(9)))
-        rig.merge()
+        rig.record(media_scan.page([], at(day), unknown_fields=("total",)), media_scan.page([], at(9)))
     assert rig.rows("SELECT resource, path, first_seen_at FROM core.fields ORDER BY ALL") == [
         ("account", "a'b", T0),
         ("account", "tier", T0),
@@ -117,8 +116,7 @@ def test_an_unknown_status_is_kept_until_a_known_one_follows(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account()])
     paused = account(ANNA.upper(), status="paused")
     aside = RejectedRecord(0, "status: of no known kind", json.dumps(paused), unknown_status="paused")
-    rig.land(Scan(CATALOGUE, "c2", at(24)).page([paused], at(25), last=True, rejected=(aside,)))
-    rig.merge()
+    rig.record(Scan(CATALOGUE, "c2", at(24)).page([paused], at(25), last=True, rejected=(aside,)))
     known = "SELECT account_id, status, unknown_status FROM core.accounts"
     assert rig.row(known) == (ANNA, "active", "paused")
     rig.catalogue("c3", 48, [account()])

@@ -36,8 +36,7 @@ def test_other_content_another_surface_and_another_reason_are_other_records(rig:
     rig.scan(STORIES, "s", 1, [item(1)])
     text = '{"caption":"no id","like_count":1,"media_url":"https://x/a.jpg?oe=1&x=1"}'
     scan = Scan(CATALOGUE, "c", at(2))
-    rig.land(scan.page([account()], at(2), last=True, rejected=(RejectedRecord(0, "broken", text),)))
-    rig.merge()
+    rig.record(scan.page([account()], at(2), last=True, rejected=(RejectedRecord(0, "broken", text),)))
     assert len(held(rig)) == 4
 
 

@@ -38,8 +38,7 @@ def scan(
     assert landing.checkpoint is not None
     state = ScanState.COMPLETE if down_to is None else ScanState.RECENT
     message = replace(landing.checkpoint, state=state, read_to=read_to, order_broken_by=broken_by, cursor=None)
-    rig.land(replace(landing, checkpoint=message))
-    rig.merge()
+    rig.record(replace(landing, checkpoint=message))
 
 
 def scan_of(rig: Rig) -> Row:

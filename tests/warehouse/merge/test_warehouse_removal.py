@@ -68,8 +68,7 @@ def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
     scan = Scan(POSTS, "b", at(24))
     landing = scan.page(posts(1), at(24))
     assert landing.page is not None
-    rig.land(replace(landing, page=replace(landing.page, body="{")), scan.page(posts(2), at(25), last=True))
-    rig.merge()
+    rig.record(replace(landing, page=replace(landing.page, body="{")), scan.page(posts(2), at(25), last=True))
     assert rig.rows(GONE) == []
     assert undecided(rig) == [(at(25),)]
 

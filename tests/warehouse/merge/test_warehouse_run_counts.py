@@ -35,13 +35,11 @@ def test_a_removal_belongs_to_the_run_that_confirmed_it(rig: Rig) -> None:
     scan = Scan(POSTS, "x", at(24), run_id="cut short")
     rig.land(scan.page(items(1), at(24)))
     scan.run_id = "completes"
-    rig.land(scan.page(items(2), at(25), last=True))
-    rig.merge()
+    rig.record(scan.page(items(2), at(25), last=True))
     assert counted(rig)["cut short"] == {"pages": 1, "items": 1}
     assert counted(rig)["completes"] == {"pages": 1, "items": 1}
     confirms = Scan(POSTS, "y", at(48), run_id="confirms")
-    rig.land(confirms.page(items(1, 2), at(48), last=True))
-    rig.merge()
+    rig.record(confirms.page(items(1, 2), at(48), last=True))
     assert counted(rig)["confirms"] == {"pages": 1, "items": 2, "removed": 1}
 
 
@@ -49,8 +47,7 @@ def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:
     for number in range(3):
         rig.run(f"run-{number}", 24 * number)
         scan = Scan(POSTS, f"w{number}", at(24 * number), run_id=f"run-{number}")
-        rig.land(scan.page(items(*range(number + 1)), at(24 * number), last=True))
-        rig.merge()
+        rig.record(scan.page(items(*range(number + 1)), at(24 * number), last=True))
     before = rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})")
     assert rig.call(delete_runs, before=at(100)) == 2
     assert rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})") == before

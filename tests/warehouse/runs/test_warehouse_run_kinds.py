@@ -101,13 +101,11 @@ def test_an_account_listed_by_a_later_catalogue_scan_is_not_removed(rig: Rig) ->
     sync = Scan(CATALOGUE, "sync", at(24))
     backfill = Scan(CATALOGUE, "backfill", at(25), run_kind="backfill")
     rig.land(sync.page([account(ANNA)], at(24)), backfill.page([account(ANNA), account(BEN)], at(25)))
-    rig.land(sync.page([], at(26), last=True))
-    rig.merge()
+    rig.record(sync.page([], at(26), last=True))
     assert rig.rows("SELECT account_id, removed_at FROM core.accounts ORDER BY 1") == [
         (ANNA, None), (BEN, None), ("c", None),
     ]  # fmt: skip
     assert rig.rows("SELECT account_id, missing_since FROM ops.missing_accounts") == [("c", at(26))]
-    rig.land(backfill.page([], at(27), last=True))
-    rig.merge()
+    rig.record(backfill.page([], at(27), last=True))
     assert rig.rows("SELECT scan_id FROM core.completed_scans") == [("sync",)]
     assert rig.rows("SELECT account_id FROM ops.missing_accounts") == [("c",)]

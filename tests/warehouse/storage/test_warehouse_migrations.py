@@ -235,8 +235,7 @@ def test_items_and_rejected_records_of_0_2_0_are_recognized(released: Path) -> N
         stored = rig.rows(f"SELECT media_id, gh_payload FROM {rig.kept()} WHERE account_id = '{ANNA}'")
         rows = rig.row(changed)
         page = ",".join(payload for media_id, payload in stored if "s" not in media_id)
-        rig.land(Scan(POSTS, "again", at(500)).page([], at(500), text=f'{{"items":[{page},{{"nothing":"here"}}]}}'))
-        rig.merge()
+        rig.record(Scan(POSTS, "again", at(500)).page([], at(500), text=f'{{"items":[{page},{{"nothing":"here"}}]}}'))
         assert (rig.row(counts), rig.row(changed)) == (before, rows)
 
 
