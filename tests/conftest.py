@@ -46,7 +46,7 @@ LONGEST = (
     "test_flows_incremental",
     "test_e2e_cluster",
     "test_flows_clock",
-    "test_raw_media",
+    "test_simulation",
     "test_e2e_kills",
     "test_flows_changing_fields",
 )

@@ -53,6 +53,12 @@ def exported(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def before(exported: Path, folder: Path) -> None:
+    """An earlier export in the folder."""
+    shutil.copytree(exported, folder)
+
+
 def manifest(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
 
@@ -127,8 +133,8 @@ def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path,
     assert {group.column(place).compression for place in range(group.num_columns)} == {"ZSTD"}
 
 
+@pytest.mark.usefixtures("before")
 def test_an_earlier_export_is_replaced_whole(snapshot: Path, folder: Path) -> None:
-    put(snapshot, folder)
     with duckdb.connect(str(snapshot)) as db:
         db.execute("DROP TABLE media_hand")
         db.execute("DELETE FROM core.media")
@@ -147,8 +153,8 @@ def test_a_folder_with_other_files_is_refused(snapshot: Path, folder: Path, text
     check_refused(snapshot, folder, "is not a gramhouse export")
 
 
+@pytest.mark.usefixtures("before")
 def test_an_export_folder_with_other_files_is_refused(snapshot: Path, folder: Path, tmp_path: Path) -> None:
-    put(snapshot, folder)
     for name in ("notes.txt", "media/notes.txt", "media/surface=reels/data.parquet"):
         stranger = folder / name
         stranger.parent.mkdir(exist_ok=True)
@@ -162,8 +168,8 @@ def test_an_export_folder_with_other_files_is_refused(snapshot: Path, folder: Pa
         (folder / name).unlink()
 
 
+@pytest.mark.usefixtures("before")
 def test_files_added_meanwhile_are_kept(snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(snapshot, folder)
     write = json.dumps
 
     def slowly(*given: Any, **named: Any) -> str:  # noqa: ANN401
@@ -194,15 +200,15 @@ def no_file_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.usefixtures("before")
 def test_a_full_disk_is_reported_and_the_old_export_stays(snapshot: Path, folder: Path) -> None:
-    put(snapshot, folder)
     with no_file_longer_than(3000):
         check_refused(snapshot, folder, "The previous export is unchanged.")
     put(snapshot, folder)
 
 
+@pytest.mark.usefixtures("before")
 def test_a_second_concurrent_export_is_refused(snapshot: Path, folder: Path) -> None:
-    put(snapshot, folder)
     workshop = folder.with_name(".export.exporting")
     workshop.mkdir()
     handle = os.open(workshop, os.O_RDONLY)
@@ -218,8 +224,8 @@ def test_a_second_concurrent_export_is_refused(snapshot: Path, folder: Path) -> 
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
 
 
+@pytest.mark.usefixtures("before")
 def test_the_remains_of_a_killed_export_are_repaired(snapshot: Path, folder: Path) -> None:
-    put(snapshot, folder)
     workshop = folder.with_name(".export.exporting")
     (workshop / "files").mkdir(parents=True)
     (workshop / "files" / "half.parquet").write_text("half")
