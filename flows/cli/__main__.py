@@ -17,6 +17,9 @@ from flows.cli.output.streams import keep_usable
 _LEFT_OUT = ("pandas", "numpy", "httpx._main")
 
 
+# The new objects after which Python looks for cycles. With its default, 700, that takes a twentieth of a sync.
+_OBJECTS = 10_000
+
 # glibc's parameter for the size in bytes from which an allocation has its own mapping, and the size that is set.
 _MMAP_THRESHOLD, _LARGE = -3, 1024 * 1024
 
@@ -38,10 +41,14 @@ def _return_large_allocations() -> None:
 
 
 def prepare_process() -> None:
-    """Prevent imports of optional modules, and return freed memory to the system. Call it before importing pyarrow."""
+    """Prevent imports of optional modules and frequent searches for cycles, and return freed memory to the system.
+
+    Call it before importing pyarrow.
+    """
     # Arrow's own allocator does not return freed memory to the system, 60 MB in a first sync.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     _return_large_allocations()
+    gc.set_threshold(_OBJECTS)
     for name in _LEFT_OUT:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
