@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from flows.reporting.notices import notices
+from flows.reporting.progress import notices
 from tests.prefect_api import prefect_server
 
 # No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.

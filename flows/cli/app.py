@@ -15,7 +15,7 @@ from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.notices import notices
+from flows.reporting.progress import notices
 from models.selection import SelectionError
 
 app = typer.Typer(

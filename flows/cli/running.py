@@ -23,8 +23,7 @@ from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import Retry, retried
 from flows.engine.run_request import RunRequest
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.notices import notices
-from flows.reporting.progress import Progress
+from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import recorded_start
 from flows.reporting.report import sentence, to_json
 from flows.reporting.run_report import RunReport

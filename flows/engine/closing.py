@@ -16,7 +16,7 @@ from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.storage.errors import QueryError, WarehouseError, first_line
 from flows.engine.run import Run
 from flows.engine.upkeep import Published, delete_old, upload_refusal
-from flows.reporting.notices import notices
+from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, NOT_REPLACED, Data, RunReport, read_data
 from flows.reporting.words import count, per_second, span
 from models.runs import OutcomeKind, RunState, RunWarning, Tally, run_state

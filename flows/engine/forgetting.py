@@ -19,8 +19,8 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings
 from flows.engine.resources import check_writable
 from flows.engine.upkeep import open_existing, publish_opened
-from flows.reporting.notices import notices
 from flows.reporting.page.write import is_report
+from flows.reporting.progress import notices
 from flows.reporting.recording import recorded_start
 
 NOT_REACHED = (

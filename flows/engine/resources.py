@@ -27,7 +27,7 @@ from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, set_by
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RunRequest
-from flows.reporting.notices import notices
+from flows.reporting.progress import notices
 from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
 from models.clock import CLOCK_STEP, Clock

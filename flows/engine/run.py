@@ -29,8 +29,7 @@ from flows.engine.paging import ScanAccount, scan_account
 from flows.engine.resources import steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, RequestsSpent, ScanContext
-from flows.reporting.notices import notices
-from flows.reporting.progress import Progress
+from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import STOPPED, Recording, recorded, short
 from flows.reporting.words import count
 from models.checkpoint import Checkpoint, ScanState

@@ -28,7 +28,7 @@ from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
 from flows.engine.resources import build_request, check_writable, steady_clock, writing
 from flows.engine.run_request import RunRequest
-from flows.reporting.notices import notices
+from flows.reporting.progress import notices
 from flows.reporting.recording import command, recorded, recorded_start
 from flows.reporting.words import count
 from models.clock import Clock

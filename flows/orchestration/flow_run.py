@@ -31,8 +31,7 @@ from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure
 from flows.orchestration.tracker import tracked
 from flows.pipeline import run_sync
-from flows.reporting.notices import notices
-from flows.reporting.progress import Progress
+from flows.reporting.progress import Progress, notices
 from flows.reporting.recording import recorded_start
 from flows.reporting.report import sentence, state_name
 from flows.reporting.run_report import RunReport

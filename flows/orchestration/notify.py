@@ -11,8 +11,7 @@ from prefect.exceptions import MissingContextError
 from prefect.logging import get_run_logger
 
 from flows.engine.retrying import Retry
-from flows.reporting.artifact import markdown
-from flows.reporting.events import Event, events, failure_event
+from flows.reporting.for_prefect import Event, events, failure_event, markdown
 from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
 

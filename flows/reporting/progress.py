@@ -1,12 +1,16 @@
-"""The live counts of a run, which its scans update and its displays read."""
+"""What is told of a run while it goes on: its live counts, and lines for the person who started it."""
 
+import logging
 from dataclasses import dataclass, field
 from datetime import datetime
+
+notices = logging.getLogger("gramhouse")
+"""Lines for the person who started a command: on the terminal, and in the log of a flow run."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a run has done so far.
+    """What a run has done so far: its scans update it, and displays read it.
 
     `accounts_done` are the accounts whose scans have ended, `waiting` the scans that sleep before their next request,
     `restarted` the scans that began again because their cursor was refused. `requests` includes `retries`. `cooldowns`

@@ -13,8 +13,7 @@ from connectors.warehouse.storage.errors import WarehouseBusy, first_line
 from connectors.warehouse.storage.holder import look
 from flows.clock import SystemClock
 from flows.config.settings import Settings, load_files
-from flows.reporting.notices import notices
-from flows.reporting.progress import Progress
+from flows.reporting.progress import Progress, notices
 from models.runs import RunState
 from models.selection import NothingChosen, SelectionError
 

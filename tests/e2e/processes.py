@@ -23,7 +23,7 @@ from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mentions_raw_media
 from connectors.warehouse.storage.connection import connect
 from flows.cli.app import main
-from flows.reporting.notices import notices
+from flows.reporting.progress import notices
 from tests.landed import unmerged
 from tests.odd_api.api import OddApi
 

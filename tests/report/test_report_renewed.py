@@ -9,7 +9,7 @@ from flows.cli.output.run import show
 from flows.config.settings import load
 from flows.engine.resources import build_request
 from flows.engine.upkeep import publish_now
-from flows.reporting.artifact import markdown
+from flows.reporting.for_prefect import markdown
 from flows.reporting.page.page import MARK
 from flows.reporting.report import to_json
 from models.runs import RunState

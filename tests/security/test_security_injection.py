@@ -17,8 +17,7 @@ from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.warehouse import open_warehouse
 from flows.pipeline import run_sync
-from flows.reporting.artifact import markdown
-from flows.reporting.events import events
+from flows.reporting.for_prefect import events, markdown
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from tests import raw

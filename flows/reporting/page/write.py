@@ -11,8 +11,8 @@ from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from flows.config.errors import SettingsError
 from flows.config.release import release
-from flows.reporting.notices import notices
 from flows.reporting.page.page import MARK, Report, make
+from flows.reporting.progress import notices
 from flows.reporting.reader import WEEKS
 from models.feeds import SURFACES
 

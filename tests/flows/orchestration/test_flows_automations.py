@@ -25,8 +25,8 @@ from flows.orchestration.flow_run import LEFT, check_tracker
 from flows.orchestration.processes import local_prefect
 from flows.orchestration.serving import deployments
 from flows.publish import publish
-from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.reporting.exit_code import EXIT_OF
+from flows.reporting.for_prefect import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from tests.flows.reports import fields, report, stale, tokens
 from tests.http_server import http_server, send
 

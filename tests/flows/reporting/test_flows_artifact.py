@@ -4,7 +4,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token as Part
 
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
-from flows.reporting.artifact import markdown
+from flows.reporting.for_prefect import markdown
 from models.runs import OutcomeKind, RunState
 from tests.flows.reports import START, failure, hostile, report, stale, tokens
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
-from flows.reporting.events import events, failure_event
+from flows.reporting.for_prefect import events, failure_event
 from flows.reporting.words import code, plain
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.flows.reports import HOSTILE, START, failure, fields, hostile, report, stale, tokens

@@ -15,9 +15,8 @@ from flows.cli.commands import status
 from flows.cli.output.run import show
 from flows.config.settings import load
 from flows.orchestration.flow_run import final_state
-from flows.reporting.artifact import markdown
-from flows.reporting.events import events
 from flows.reporting.findings import Finding, Severity, findings
+from flows.reporting.for_prefect import events, markdown
 from flows.reporting.page.write import write
 from flows.reporting.report import sentence, to_json
 from flows.reporting.words import plain

@@ -10,7 +10,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from connectors.warehouse.storage.errors import SnapshotMissing
-from flows.reporting.events import events
+from flows.reporting.for_prefect import events
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState

@@ -1,14 +1,17 @@
-"""The events of a run: at most one of each name, with labels that automations match."""
+"""What Prefect gets of a run: its page in the UI, as Markdown, and its events: at most one of each name."""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from flows.reporting.findings import findings
-from flows.reporting.report import sentence, title, to_json
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from flows.reporting.findings import Severity, findings
+from flows.reporting.report import landed, numbers, sentence, title, to_json
 from flows.reporting.run_report import RunReport
-from flows.reporting.words import plain
+from flows.reporting.words import code, count, moment, plain
+from models.runs import OutcomeKind
 
 TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"
@@ -32,9 +35,34 @@ _LISTED = 50
 _LONGEST = 500
 
 
+def markdown(report: RunReport, report_url: str | None = None) -> str:
+    """Return the page: the findings first, then the state of the data.
+
+    Text from outside is only in code spans. `report_url` is the address of the HTML report.
+    """
+    # Not escaped as HTML: code spans show any text literally.
+    environment = Environment(  # noqa: S701
+        loader=PackageLoader("flows.reporting"), lstrip_blocks=True, trim_blocks=True, undefined=StrictUndefined
+    )
+    environment.filters |= {"code": code, "count": count, "landed": landed, "moment": moment}
+    outcomes: dict[str, dict[str, int]] = {}
+    for each in report.data["outcomes"]:
+        outcomes.setdefault(each["surface"], {})[each["outcome"]] = each["scans"]
+    found = findings(report)
+    return environment.get_template("artifact.md.j2").render(
+        findings=found,
+        kinds=[kind.value for kind in OutcomeKind if any(kind in scans for scans in outcomes.values())],
+        numbers=numbers(report),
+        outcomes=outcomes,
+        quiet=all(finding.severity is Severity.INFORMATION for finding in found),
+        report=report,
+        report_url=report_url,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: its name, the labels of its resource, and a payload with a `sentence` for users."""
+    """One event: its name, the labels of its resource that automations match, and a payload with a `sentence` for users."""
 
     name: str
     labels: Mapping[str, str]
