@@ -26,7 +26,7 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.warehouse.warehouse import open_warehouse
 from flows.clock import SystemClock, new_id
-from flows.engine.dask_task import Scanned, Task, scan_task
+from flows.engine.dask.task import Scanned, Task, scan_task
 from flows.engine.paging import AccountScan
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, Start

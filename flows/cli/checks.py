@@ -204,7 +204,7 @@ def _prefect(_: Settings) -> Finding:
 def _workers(settings: Settings) -> Iterator[Finding]:
     if settings.engine == "local":
         return
-    from flows.engine.dask import count_workers
+    from flows.engine.dask.cluster import count_workers
 
     if (scheduler := settings.scheduler) is None:
         found = f"a run starts {count(settings.workers, 'process', 'processes')} on this machine"

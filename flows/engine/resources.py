@@ -190,7 +190,7 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
         workers = None
         if settings.engine != "local":
             # Before the warehouse: without workers, an empty warehouse would be created.
-            from flows.engine.dask import open_workers  # noqa: PLC0415 - not for a run in one process
+            from flows.engine.dask.scans import open_workers  # noqa: PLC0415 - not for a run in one process
 
             workers = await stack.enter_async_context(open_workers(settings))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock))

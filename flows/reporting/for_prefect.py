@@ -62,7 +62,7 @@ def markdown(report: RunReport, report_url: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: its name, the labels of its resource that automations match, and a payload with a `sentence` for users."""
+    """One event: its name, labels of its resource that automations match, and a payload with a `sentence` for users."""
 
     name: str
     labels: Mapping[str, str]

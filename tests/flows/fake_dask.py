@@ -11,8 +11,8 @@ from typing import Any
 from flows.clock import ContinuedClock
 from flows.config.settings import Settings
 from flows.engine.concurrency import Slots
-from flows.engine.dask import DaskScans
-from flows.engine.dask_task import WORKER_DIED, Task, scan_task
+from flows.engine.dask.scans import DaskScans
+from flows.engine.dask.task import WORKER_DIED, Task, scan_task
 from flows.engine.paging import AccountScan, Ended
 from flows.engine.run import RunResources
 from flows.engine.scan import ScanContext

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine import dask_task
+from flows.engine.dask import task
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
 from flows.pipeline import run_sync
@@ -38,7 +38,7 @@ def test_the_snapshot_is_correct_under_any_faults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, recent: int
 ) -> None:
     monkeypatch.setattr(incremental, "KNOWN_RUN", RUN)
-    monkeypatch.setattr(dask_task, "MOST_BYTES", 1)
+    monkeypatch.setattr(task, "MOST_BYTES", 1)
     simulator = WorkersSimulator(generate_scenario(seed, 4), Disk(tmp_path))
     simulator.run()
     assert simulator.ended >= 3

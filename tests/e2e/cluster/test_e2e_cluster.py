@@ -28,7 +28,7 @@ from tests.e2e.processes import (
 pytestmark = pytest.mark.e2e
 
 # Tasks of a few pages, so that a run has many of them, and a run that does not wait for a minute.
-_SMALL = "from flows.engine import dask, dask_task as task; task.MOST_BYTES = 30_000; dask.NO_WORKERS = 3.0"
+_SMALL = "from flows.engine.dask import scans, task; task.MOST_BYTES = 30_000; scans.NO_WORKERS = 3.0"
 _SMALL_RUN = ("-c", f"from flows.cli.__main__ import prepare_process, run; prepare_process(); {_SMALL}; run()")
 
 

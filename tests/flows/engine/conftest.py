@@ -3,7 +3,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from flows.engine import dask_task
+from flows.engine.dask import task
 from flows.engine.run import RunResources
 from tests.flows import fake_api, fake_dask
 
@@ -13,7 +13,7 @@ from tests.flows import fake_api, fake_dask
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test twice: scans in this process, and in tasks of a Dask cluster that end after one page."""
     if request.param == "in tasks":
-        monkeypatch.setattr(dask_task, "MOST_BYTES", 1)
+        monkeypatch.setattr(task, "MOST_BYTES", 1)
 
         @asynccontextmanager
         async def scanning(resources: RunResources) -> AsyncIterator[RunResources]:

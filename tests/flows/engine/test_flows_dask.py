@@ -14,8 +14,9 @@ from distributed.client import AllExit
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.request_rate import RequestRate
 from flows.config.errors import ClusterLost, SettingsError
-from flows.engine import dask, dask_task
-from flows.engine.dask_task import Scanned, Task
+from flows.engine.dask import cluster
+from flows.engine.dask import task as dask_task
+from flows.engine.dask.task import Scanned, Task
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
@@ -238,5 +239,5 @@ async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(
 async def test_only_an_error_of_dask_itself_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.get_running_loop()
     for error in (AllExit(), ValueError("ours")):
-        dask._report_unless(AllExit, loop, {"message": "never retrieved", "exception": error})  # noqa: SLF001
+        cluster._report_unless(AllExit, loop, {"message": "never retrieved", "exception": error})  # noqa: SLF001
     assert [record.exc_info and record.exc_info[0] for record in caplog.records] == [ValueError]

@@ -1,4 +1,4 @@
-"""Scans on a Dask cluster: workers fetch pages in bounded tasks, and this process lands what they return.
+"""Puts the accounts of a run into tasks for workers, and lands what they return.
 
 A task scans some accounts until it has 16 MB of pages, for at most a minute, and returns the pages and the accounts
 that are left. A task that is lost with its worker is submitted again with what the run has learned since.
@@ -7,10 +7,8 @@ that are left. A task that is lost with its worker is submitted again with what 
 import asyncio
 import logging
 import pickle
-import signal
-import threading
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count as counting
@@ -20,10 +18,10 @@ from connectors.source.endpoints import account_scope
 from flows.clock import SystemClock, new_id
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.release import release
-from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.concurrency import Slots
-from flows.engine.dask_task import WORKER_DIED, Scanned, Task, run_task, terms_of
+from flows.engine.dask.cluster import ANSWER, connected
+from flows.engine.dask.task import WORKER_DIED, Scanned, Task, run_task, terms_of
 from flows.engine.paging import AccountScan, Ended, scan_account, sleep_without_slot
 from flows.engine.scan import ScanContext
 from flows.reporting.words import count
@@ -43,7 +41,7 @@ _MOST_LOST = 3
 # A wait for a cooldown lasts this many seconds longer: no rest of it may be left, which its budget would not cover.
 _MARGIN = 0.01
 
-_CHECK_EVERY, _ANSWER = 1.0, 10.0
+_CHECK_EVERY = 1.0
 
 _RESUME = "Saved pages are kept. Fix: start the scheduler and its workers, and run the same command to resume."
 _NO_WORKER = f"no Dask worker was available for {NO_WORKERS:.0f} s. {_RESUME}"
@@ -274,7 +272,7 @@ class DaskScans:
         while True:
             # Not `wait_for`: in Python 3.11 it may swallow the cancellation of its task.
             with suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_ANSWER):
+                async with asyncio.timeout(ANSWER):
                     if threads := sum((await self._client.nthreads()).values()):
                         self._threads, seen_at = threads, clock.monotonic()
             if clock.monotonic() - seen_at >= NO_WORKERS:
@@ -306,87 +304,10 @@ async def _result(future: Any) -> bytes | str:  # noqa: ANN401
         raise ClusterLost(_NO_SCHEDULER) from error
 
 
-@contextmanager
-def _ignoring_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C in this process and in those started in the block, to which a terminal sends it, too.
-
-    Does nothing outside the main thread.
-    """
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
-    try:
-        yield
-    finally:
-        if in_main_thread:
-            signal.signal(signal.SIGINT, before)
-
-
-def _report_unless(ignored: type[BaseException], loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report an error that no task awaits, except one with which Dask ends its own tasks when a result is given up."""
-    if not isinstance(context.get("exception"), ignored):
-        loop.default_exception_handler(context)
-
-
-@asynccontextmanager
-async def _connected(settings: Settings) -> AsyncIterator[Any]:
-    """Connect to the scheduler of the settings, or start workers on this machine. Raises SettingsError."""
-    try:
-        from distributed import Client, LocalCluster  # noqa: PLC0415 - a part of an extra
-        from distributed.client import AllExit  # noqa: PLC0415
-    except ImportError as error:
-        what = "GRAMHOUSE_ENGINE=dask needs a library that is not installed"
-        raise SettingsError(f"{what}. Fix: install gramhouse with its extra 'dask' (docs/scale.md).") from error
-    # Each has a level of its own.
-    for name in ("distributed", "distributed.client", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    asyncio.get_running_loop().set_exception_handler(partial(_report_unless, AllExit))
-    async with AsyncExitStack() as stack:
-        target: Any = settings.scheduler
-        if target is None:
-            environment = {
-                # They may have come from the command line, or from Prefect.
-                f"{PREFIX}BASE_URL": settings.address(),
-                f"{PREFIX}API_KEY": settings.key().get_secret_value(),
-                # Dask's statistical profiler takes 2 % of the time of a worker.
-                "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
-            }
-            cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=settings.workers,
-                threads_per_worker=1,
-                env=environment,
-                asynchronous=True,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-                # A worker that hangs is replaced after this time.
-                scheduler_kwargs={"worker_ttl": "60 s"},
-            )
-            try:
-                with _ignoring_interrupts():
-                    target = await stack.enter_async_context(cluster)
-            except (OSError, RuntimeError, TimeoutError) as error:
-                raise SettingsError(
-                    f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS."
-                ) from error
-        try:
-            connecting = Client(target, asynchronous=True, set_as_default=False, timeout=_ANSWER)  # type: ignore[no-untyped-call]
-            client = await stack.enter_async_context(connecting)
-        except (OSError, TimeoutError) as error:
-            raise SettingsError(
-                f"the Dask scheduler {target} does not answer. Fix: start it, or correct GRAMHOUSE_SCHEDULER."
-            ) from error
-        yield client
-
-
-async def count_workers(settings: Settings) -> int:
-    """Return the number of the scheduler's workers. Raises SettingsError."""
-    async with _connected(settings) as client:
-        return len(await client.nthreads())
-
-
 @asynccontextmanager
 async def open_workers(settings: Settings) -> AsyncIterator[DaskScans]:
     """Connect to workers, or start some on this machine. Raises SettingsError and ClusterLost."""
-    async with _connected(settings) as client:
+    async with connected(settings) as client:
         try:
             await client.wait_for_workers(1, timeout=NO_WORKERS)
         except TimeoutError as error:
