@@ -61,11 +61,6 @@ def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
 
 
 @pytest.mark.usefixtures("nightly")
-def test_a_scheduled_run_lands_pages(up: Up) -> None:
-    assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
-
-
-@pytest.mark.usefixtures("nightly")
 def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up) -> None:
     address = f"http://127.0.0.1:{up.port}/gramhouse/report"
     wanted = {"artifacts": {"key": {"any_": ["gramhouse-run"]}}}
@@ -76,7 +71,8 @@ def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up) -> Non
         assert answer.read() == next(up.operator.folder.rglob("report.html")).read_bytes()
 
 
-def test_a_run_can_be_read(up: Up, nightly: str) -> None:
+def test_a_scheduled_run_lands_pages_and_can_be_read(up: Up, nightly: str) -> None:
+    assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
     run = up.run(nightly)
     assert run["name"].startswith("nightly ")
     assert "4 accounts listed" in run["state"]["message"]

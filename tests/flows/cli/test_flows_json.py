@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -148,19 +149,9 @@ ENDLESS = "SELECT count(*) AS a FROM range(100000000) AS a, range(100000000) AS 
 UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"
 
 
-@pytest.mark.parametrize(
-    ("question", "rows", "number"),
-    [
-        (ENDLESS, 0, signal.SIGINT),
-        (UNINTERRUPTED, 0, signal.SIGTERM),
-        pytest.param("FROM range(10000000000)", 2, signal.SIGINT, marks=pytest.mark.long),
-        ("FROM range(10000000000)", 2, signal.SIGTERM),
-    ],
-)
-def test_a_query_that_a_signal_ends_is_one_object_at_once(
-    snapshot: Path, question: str, rows: int, number: signal.Signals
-) -> None:
-    code = 128 + number
+@contextmanager
+def queried(question: str, snapshot: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start a query in a process, whose output is not buffered; kill it at the end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "flows.cli", "query", "--json", question, "--snapshot", str(snapshot)],
         cwd=ROOT,
@@ -170,15 +161,35 @@ def test_a_query_that_a_signal_ends_is_one_object_at_once(
         bufsize=0,
     )
     try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+ROWS = "FROM range(10000000000)"
+
+
+@pytest.mark.parametrize(
+    ("question", "rows", "number"),
+    [
+        (ENDLESS, 0, signal.SIGINT),
+        (UNINTERRUPTED, 0, signal.SIGTERM),
+        pytest.param(ROWS, 2, signal.SIGINT, marks=pytest.mark.long),
+        (ROWS, 2, signal.SIGTERM),
+    ],
+)
+def test_a_query_that_a_signal_ends_is_one_object_at_once(
+    snapshot: Path, question: str, rows: int, number: signal.Signals
+) -> None:
+    code = 128 + number
+    with queried(question, snapshot) as process:
         assert process.stdout is not None
         begun = b"".join(process.stdout.read(1) for _ in range(200)) if rows else b""
         if not rows:
             process_state.wait_for_cpu_use(process.pid)
         process.send_signal(number)
         out, err = process.communicate(timeout=5)
-    finally:
-        process.kill()
-        process.communicate()
     found = json.loads(begun + out)
     assert (process.returncode, found["exit_code"], found["state"]) == (code, code, "stopped")
     assert found.get("rows", [])[:rows] == [{"range": row} for row in range(rows)]
@@ -186,20 +197,12 @@ def test_a_query_that_a_signal_ends_is_one_object_at_once(
 
 
 def test_a_query_whose_output_is_not_read_is_ended_by_a_signal(snapshot: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "query", "--json", "FROM range(10000000000)", "--snapshot", str(snapshot)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-    )
-    try:
+    with queried(ROWS, snapshot) as process:
         assert process.stdout is not None
         process.stdout.read(1)
         process_state.wait_for_full_pipe(process.stdout.fileno())
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == 130
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_bug_is_one_object_and_a_traceback(

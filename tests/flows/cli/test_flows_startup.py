@@ -56,7 +56,7 @@ def heavy(modules: set[str]) -> set[str]:
     return {name for name in HEAVY if name in modules}
 
 
-def test_the_help_imports_no_command() -> None:
+def test_the_help_and_the_version_import_no_command() -> None:
     modules = imported(["-h"])
     assert heavy(modules) == set()
     assert {name for name in modules if name.startswith("connectors.")} <= {
@@ -66,15 +66,12 @@ def test_the_help_imports_no_command() -> None:
         "connectors.warehouse.storage",
         "connectors.warehouse.storage.errors",
     }
+    assert heavy(imported(["--version"])) <= {"importlib.metadata"}
 
 
 @pytest.mark.parametrize("command", ["report", "up"])
 def test_the_help_of_a_command_imports_none_of_its_libraries(command: str) -> None:
     assert imported([command, "--help"]).isdisjoint({"httpx", "jinja2", "prefect", "sqlalchemy"})
-
-
-def test_the_version_imports_no_command() -> None:
-    assert heavy(imported(["--version"])) <= {"importlib.metadata"}
 
 
 def test_little_is_imported_before_signals_are_handled() -> None:
