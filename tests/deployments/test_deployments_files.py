@@ -91,10 +91,17 @@ def _named(deployment: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
-def test_every_setting_that_is_named_exists(path: Path) -> None:
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    named = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+\b", path.read_text(encoding="utf-8")))
-    assert named <= known
+def test_settings_and_commands_that_are_named_exist_and_images_are_our_own_or_one_pinned_postgres(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    settings = {PREFIX + name.upper() for name in Settings.model_fields}
+    assert set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+\b", text)) <= settings
+    # In backticks or after the service's name; elsewhere the word is ordinary text.
+    assert set(re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", text)) <= COMMANDS
+    assert set(re.findall(r"\bgramhouse:\d[\w.-]*", text)) <= {IMAGE}
+    assert set(re.findall(r"\bpostgres:[\w.-]+", text)) <= {"postgres:17"}
+    pinned = re.search(r"^prefect==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned
+    assert all(tag.startswith(pinned[1]) for tag in re.findall(r"\bprefecthq/prefect:([\w.-]+)", text))
 
 
 @pytest.mark.parametrize("path", YAMLS, ids=_name)
@@ -105,16 +112,6 @@ def test_no_secret_has_a_value(path: Path) -> None:
                 assert NO_VALUE.fullmatch(value), f"{name}: {value}"
         if SECRET.search(str(mapping.get("name", ""))) and "value" in mapping:
             assert NO_VALUE.fullmatch(str(mapping["value"])), mapping
-
-
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_images_are_our_own_at_this_version_and_one_pinned_postgres(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert set(re.findall(r"\bgramhouse:\d[\w.-]*", text)) <= {IMAGE}
-    assert set(re.findall(r"\bpostgres:[\w.-]+", text)) <= {"postgres:17"}
-    pinned = re.search(r"^prefect==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    assert pinned
-    assert all(tag.startswith(pinned[1]) for tag in re.findall(r"\bprefecthq/prefect:([\w.-]+)", text))
 
 
 # prefect.yaml
@@ -185,16 +182,6 @@ def test_the_image_has_a_supported_python_and_runs_as_an_unprivileged_user() -> 
     assert {words[0] for words in _instructions("FROM")} == {"python:${PYTHON}-slim"}
     assert _instructions("USER") == [["10001:10001"]]
     assert not re.search(r"(?i)^(ARG|ENV).*(key|password|token)\b", DOCKERFILE, re.MULTILINE)
-
-
-# Commands, wherever they occur
-
-
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_every_command_in_the_documents_exists(path: Path) -> None:
-    # In backticks or after the service's name; elsewhere the word is ordinary text.
-    message = re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", path.read_text(encoding="utf-8"))
-    assert set(message) <= COMMANDS
 
 
 # compose.yaml

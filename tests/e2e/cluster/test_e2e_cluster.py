@@ -172,42 +172,32 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: SandboxProcess, 
     assert_matches_api(there, many)
 
 
+# Code that a worker runs first, its environment, and why the run refuses it.
+REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
+    "another version": ("task.release = lambda: '0.1.0'", {}, "has gramhouse 0.1.0, and the run"),
+    "another Python": (
+        "import types; task.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
+        {},
+        "has Python 3.10, and the run has 3.",
+    ),
+    "another key": ("", {"GRAMHOUSE_API_KEY": "another-key"}, "has an API key with the fingerprint"),
+    "another address": (
+        "",
+        {"GRAMHOUSE_BASE_URL": "http://127.0.0.1:9"},
+        "has the address http://127.0.0.1:9, and",
+    ),
+    "no key": ("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: "),
+    "without the function": ("vars(task).pop('run_task', None)", {}, "cannot run the tasks of gramhouse"),
+}
+
+
 # tests/flows/engine/test_flows_dask.py has the end of a run that a worker refuses.
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("patch", "env", "why"),
-    [
-        pytest.param(
-            "task.release = lambda: '0.1.0'",
-            {},
-            "has gramhouse 0.1.0, and the run",
-            id="another version",
-        ),
-        pytest.param(
-            "import types; task.sys = types.SimpleNamespace(version_info=types.SimpleNamespace(major=3, minor=10))",
-            {},
-            "has Python 3.10, and the run has 3.",
-            id="another Python",
-        ),
-        pytest.param("", {"GRAMHOUSE_API_KEY": "another-key"}, "has an API key with the fingerprint", id="another key"),
-        pytest.param(
-            "",
-            {"GRAMHOUSE_BASE_URL": "http://127.0.0.1:9"},
-            "has the address http://127.0.0.1:9, and the run has",
-            id="another address",
-        ),
-        pytest.param("", {"GRAMHOUSE_API_KEY": ""}, "No API key. Fix: ", id="no key"),
-        pytest.param(
-            "vars(task).pop('run_task', None)",
-            {},
-            "cannot run the tasks of gramhouse",
-            id="without the function",
-        ),
-    ],
-)
+@pytest.mark.parametrize("reason", REFUSED)
 def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
-    there: Operator, many: SandboxProcess, cluster: Cluster, patch: str, env: dict[str, str], why: str
+    there: Operator, many: SandboxProcess, cluster: Cluster, reason: str
 ) -> None:
+    patch, env, why = REFUSED[reason]
     cluster.start_worker(patch, **env)
     refused = there.run("sync", code=2).stderr
     [line] = [line for line in refused.splitlines() if line.startswith("✖")]
