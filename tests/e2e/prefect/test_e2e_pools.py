@@ -1,9 +1,5 @@
 """deployments/prefect.yaml on a work pool: deployed to a real server and executed by a real worker."""
 
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +7,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess
+from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
-
-ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
@@ -31,32 +25,18 @@ class Pool:
         return ask(self.api, path)
 
     def type(self, *arguments: str) -> str:
-        """Run a `prefect` command without a terminal for prompts."""
+        """Run a `prefect` command without prompts."""
         folder = self.operator.folder
         folder.mkdir(exist_ok=True)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", *arguments],
-            env=self.operator.environment(
-                PREFECT_API_URL=self.api,
-                PREFECT_HOME=str(folder / "prefect"),
-                DO_NOT_TRACK="1",
-                # The shell's PWD, from which Prefect takes the folder.
-                PWD=str(folder),
-            ),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            message, _ = process.communicate(timeout=2 * TIMEOUT)
-        finally:
-            # A worker that hangs has children.
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+        # PWD is the shell's, from which Prefect takes the folder.
+        env = {
+            "PREFECT_API_URL": self.api,
+            "PREFECT_HOME": str(folder / "prefect"),
+            "DO_NOT_TRACK": "1",
+            "PWD": str(folder),
+        }
+        with killed_on_exit(self.operator.start_python("-m", "prefect", "--no-prompt", *arguments, env=env)) as process:
+            message = "\n".join(process.communicate(timeout=2 * TIMEOUT))
         assert process.returncode == 0, message
         return message
 
