@@ -1,21 +1,17 @@
 """Notifications: a run's events reach a local webhook through automations created by `apply`."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, wait_until
+from tests.e2e.processes import KEY, ROOT, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
 from tests.http_server import http_server, send
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
-
-ROOT = Path(__file__).parents[3]
 
 MAKE_BLOCK_AND_APPLY = """
 import asyncio, sys
@@ -53,20 +49,13 @@ def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
 @pytest.fixture
 def python(operator: Operator, api: str, home: Path) -> Callable[..., str]:
     operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
-    environment = operator.environment(PYTHONPATH=str(ROOT), PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30")
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *arguments],
-            check=False,
-            env=environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        env = {"PYTHONPATH": str(ROOT), "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+        with killed_on_exit(operator.start_python(*arguments, env=env)) as process:
+            out, err = process.communicate(timeout=TIMEOUT)
+        assert process.returncode == 0, out + err
+        return out
 
     return run
 

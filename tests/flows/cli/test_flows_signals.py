@@ -1,10 +1,8 @@
 """SIGINT and SIGTERM end every command with 130 and 143, whatever it is doing."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +13,9 @@ import pytest
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
 from tests import process_state
+from tests.e2e.processes import ROOT, Operator
 from tests.handoff.days import snapshot_of
 
-ROOT = Path(__file__).parents[3]
 SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 ENDLESS = "(SELECT count(*) FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1) = 0"
 
@@ -36,18 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def started(folder: Path, arguments: list[str]) -> subprocess.Popen[str]:
-    files = {
-        "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
-        "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
-    }
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **files},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return Operator(folder).start_python(*arguments, cwd=folder, env={"PYTHONPATH": str(ROOT)})
 
 
 def files(folder: Path) -> set[Path]:

@@ -13,7 +13,6 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import hint_for
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
 from flows.pipeline import run_sync
@@ -341,12 +340,6 @@ async def test_an_old_scan_whose_repetition_fails_has_one_outcome(tmp_path: Path
     report, outcomes = await _run(tmp_path, ended)
     assert report.state is RunState.PARTIAL
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "rate_limiter_unavailable")
-
-
-async def test_a_warehouse_that_fails_in_a_batch_is_raised_as_itself(tmp_path: Path) -> None:
-    service = FakeApi(accounts=9, failure=lambda r: WarehouseUnusable("disk full") if account_of(r) == 5 else None)
-    with pytest.raises(WarehouseUnusable, match="disk full"):
-        await synced(tmp_path, service)
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,9 +9,9 @@ import pytest
 from prefect.settings import Settings
 
 from connectors.warehouse.storage.holder import lock
-from flows.cli.app import main
 from flows.config.settings import load
 from flows.orchestration.processes import HISTORY, free_port, local_prefect, port_is_free
+from tests.cli_runner import Cli
 
 
 @pytest.fixture
@@ -21,44 +20,36 @@ def _ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
 
 
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    monkeypatch.setattr(sys, "argv", ["gramhouse", "up", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    message = capsys.readouterr()
-    assert message.out == ""
-    assert len(message.err.splitlines()) == 1, message.err
-    return int(ended.value.code or 0), message.err
+def refused(run_cli: Cli, *arguments: str, code: int = 2) -> str:
+    """Return the line with which `gramhouse up` is refused."""
+    found, out, err = run_cli("up", *arguments)
+    [line] = err.splitlines()
+    assert (found, out) == (code, "")
+    return line
 
 
-def test_up_requires_an_address_and_a_key(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, message = typed(monkeypatch, capsys)
-    assert (code, "GRAMHOUSE_BASE_URL" in message) == (2, True)
+def test_up_requires_an_address_and_a_key(monkeypatch: pytest.MonkeyPatch, run_cli: Cli) -> None:
+    assert "GRAMHOUSE_BASE_URL" in refused(run_cli)
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
-    code, message = typed(monkeypatch, capsys)
-    assert (code, "GRAMHOUSE_API_KEY" in message) == (2, True)
+    assert "GRAMHOUSE_API_KEY" in refused(run_cli)
 
 
 @pytest.mark.usefixtures("_ready")
-def test_a_port_in_use_is_reported_with_the_fix(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_in_use_is_reported_with_the_fix(run_cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert not port_is_free(port)
-        code, message = typed(monkeypatch, capsys, "--port", str(port))
-    assert code == 2
+        message = refused(run_cli, "--port", str(port))
     assert f"Port {port} is in use. Fix: choose another port with --port" in message
     assert port_is_free(free_port())
 
 
 @pytest.mark.usefixtures("_ready")
-def test_a_second_up_names_the_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_up_names_the_first(run_cli: Cli) -> None:
     held = load().prefect_home / "up.lock"
     since = "2026-03-01T02:00:00+00:00"
     with lock(held, "gramhouse up at http://127.0.0.1:4200", since=since, pause=lambda _: None):
-        code, message = typed(monkeypatch, capsys)
-    assert code == 4
+        message = refused(run_cli, code=4)
     assert f"gramhouse up at http://127.0.0.1:4200 (process {os.getpid()}, since {since})" in message
     assert f"kill {os.getpid()}" in message
 
