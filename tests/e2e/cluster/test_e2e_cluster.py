@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli_runner import Cli
 from tests.e2e.cluster.dask_cluster import Cluster
 from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import (
@@ -19,6 +18,7 @@ from tests.e2e.processes import (
     ROOT,
     TIMEOUT,
     Operator,
+    OperatorHere,
     SandboxProcess,
     killed_on_exit,
     start_sandboxes,
@@ -226,18 +226,11 @@ def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: SandboxProc
     ("scheduler", "why"),
     [("tcp://10.0.0.1:8786", "needs TLS"), ("scheduler:8786", "not the address of a Dask scheduler")],
 )
-def test_invalid_options_are_reported_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, scheduler: str, why: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_invalid_options_are_reported_in_one_line(tmp_path: Path, scheduler: str, why: str) -> None:
     environment = {"BASE_URL": "http://127.0.0.1:9", "API_KEY": KEY, "ENGINE": "dask", "SCHEDULER": scheduler}
-    for name, value in environment.items():
-        monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    code, out, err = Cli(monkeypatch, capsys)("sync")
-    assert (code, out) == (2, "")
-    assert why in err
-    assert "Fix:" in err
+    operator = OperatorHere(tmp_path, {f"GRAMHOUSE_{name}": value for name, value in environment.items()})
+    refused = operator.run("sync", code=2)
+    assert (refused.stdout, why in refused.stderr, "Fix:" in refused.stderr) == ("", True, True)
 
 
 @pytest.mark.long
