@@ -1,4 +1,7 @@
-"""The main job: list the accounts, scan their media, merge, publish. flows/sync.py and backfill.py are its flows."""
+"""The main job: list the accounts and scan their feeds meanwhile, merge, publish.
+
+flows/sync.py and backfill.py are its flows.
+"""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
@@ -34,14 +37,18 @@ async def run_sync(
 ) -> RunReport:
     """Run one sync of everything that the key gives access to, or one backfill, and publish the result.
 
-    Errors of the API become outcomes, never exceptions. Raises WarehouseUnusable, before the first request also because
-    the clock is behind, and then OtherService; for a backfill also SelectionError and NothingChosen. A run that is
-    cancelled or fails is marked as interrupted; the next one resumes it.
+    Errors of the API become outcomes, never exceptions. A run that is cancelled or fails is marked as interrupted; the
+    next one resumes it.
+
+    Raises WarehouseUnusable if the disk or DuckDB fails, or this machine's clock is behind; OtherService if the
+    warehouse belongs to another address; for a backfill also SelectionError and NothingChosen.
     """
     async with open_run(request, resources, progress or Progress()) as run:
         async with fail_fast_group() as scans:
+            # A backfill's accounts are in the batcher since the run was opened; a sync's are listed into it.
             if request.selection is None:
                 listing = scans.create_task(track(list_accounts, run))
+                # One after the other, if the number of requests is limited.
                 if run.batcher.in_turn:
                     await listing
             async for batch in run.batcher.batches():

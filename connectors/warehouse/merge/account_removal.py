@@ -1,4 +1,7 @@
-"""Decides which accounts are removed: those that two complete catalogues did not list, or a person confirms."""
+"""Runs the steps that decide which accounts are removed, and warns.
+
+They are those that two complete catalogues did not list, or that a person confirms.
+"""
 
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.runs import ledger

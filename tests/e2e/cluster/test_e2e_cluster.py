@@ -94,7 +94,8 @@ def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
     assert_matches_api(there, many)
     # At most a task: 30,000 bytes are about 8 pages, and those in flight.
     assert _repeated(many) <= 8 + 2 * 2
-    assert many.stats()["early_requests"] == 0
+    # Only after a 429 whose report had not left the worker when it died, once for each of its accounts.
+    assert many.stats()["early_requests"] <= 8 * 2
     packed = [path for path in there.folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert packed == []
 

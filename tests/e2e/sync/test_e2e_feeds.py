@@ -21,44 +21,44 @@ pytestmark = pytest.mark.e2e
 
 ACCOUNT = "11111111-1111-4111-8111-111111111111"
 
-COMMENTS = {
+ANSWERS = {
     "models/feeds.py": (
-        'Feed("comments", "comment", "comments.list", "/api/v1/accounts/{account_id}/comments", table="comments"),\n',
+        'Feed("answers", "answer", "answers.list", "/api/v1/accounts/{account_id}/answers", table="answers"),\n',
         'Feed("stories"',
     ),
-    "models/tables.py": ('item_tables("comments", "comments")\n\n', "core_children = "),
-    "models/views/comments.sql": """-- Comments as last seen, one row each.
--- key: account_id, comment_id
+    "models/tables.py": ('item_tables("answers", "answers")\n\n', "core_children = "),
+    "models/views/answers.sql": """-- Answers as last seen, one row each.
+-- key: account_id, answer_id
 -- join: accounts by account_id
 SELECT
     gh_row.account_id,  -- The account's id.
-    gh_row.media_id AS comment_id,  -- The comment's id.
+    gh_row.media_id AS answer_id,  -- The answer's id.
     gh_row.published_at,  -- When it was published.
     gh_row.removal  -- removed, or NULL.
     {inferred}
-FROM core.comments AS gh_row
+FROM core.answers AS gh_row
 """,
-    "models/views/comments_superseded.sql": """-- Earlier versions of comments, one row each.
--- key, not unique: account_id, comment_id, valid_from
--- join: comments by account_id, comment_id
+    "models/views/answers_superseded.sql": """-- Earlier versions of answers, one row each.
+-- key, not unique: account_id, answer_id, valid_from
+-- join: answers by account_id, answer_id
 SELECT
     gh_row.account_id,  -- The account's id.
-    gh_row.media_id AS comment_id,  -- The comment's id.
+    gh_row.media_id AS answer_id,  -- The answer's id.
     gh_row.valid_from,  -- When a sync first saw this version.
     gh_row.valid_to  -- When a sync first saw the next version.
     {inferred}
-FROM core.comments_superseded AS gh_row
+FROM core.answers_superseded AS gh_row
 """,
-    "models/views/comments_metrics.sql": """-- Counts of comments over time, one row for each change.
--- key, not unique: account_id, comment_id, metric, observed_at
--- join: comments by account_id, comment_id
+    "models/views/answers_metrics.sql": """-- Counts of answers over time, one row for each change.
+-- key, not unique: account_id, answer_id, metric, observed_at
+-- join: answers by account_id, answer_id
 SELECT
     gh_row.account_id,  -- The account's id.
-    gh_row.media_id AS comment_id,  -- The comment's id.
+    gh_row.media_id AS answer_id,  -- The answer's id.
     gh_row.metric,  -- Name of the count.
     gh_row.value,  -- The count from observed_at on.
     gh_row.observed_at  -- When a sync first saw this value.
-FROM core.comments_metrics AS gh_row
+FROM core.answers_metrics AS gh_row
 """,
 }
 # Commands in one process, each at a time that is some hours ahead; it prints their outputs.
@@ -172,11 +172,11 @@ def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
     assert service.asked == ["", "2", "2"]
 
 
-@pytest.mark.parametrize(("feed", "added"), [("comments", COMMENTS)])
+@pytest.mark.parametrize(("feed", "added"), [("answers", ANSWERS)])
 def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuilt_and_published(
     there: Operator, code: Path, service: Service
 ) -> None:
-    assert len(COMMENTS) == 5
+    assert len(ANSWERS) == 5
     # The warehouse has items before the feed is added.
     _run(there, ROOT, "0 sync")
     _killed_and_resumed(there, code, service)
@@ -188,17 +188,17 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
     kept, status, accounts, explained, removal, _ = outputs[2:]
 
     def check() -> None:
-        query = "SELECT comment_id, removal, text, likes, user__name FROM comments ORDER BY comment_id"
+        query = "SELECT answer_id, removal, text, likes, user__name FROM answers ORDER BY answer_id"
         assert there.ask(query) == [
             (one, "removed", "Nice", 1, "ben") if one == "2" else (one, None, "Very nice", 2, "ben") for one in "1234"
         ]
-        assert there.ask("SELECT comment_id, text FROM comments_superseded ORDER BY ALL") == [
+        assert there.ask("SELECT answer_id, text FROM answers_superseded ORDER BY ALL") == [
             (one, "Nice") for one in "134"
         ]
-        assert there.ask("SELECT comment_id, value FROM comments_metrics WHERE metric = 'likes' ORDER BY ALL") == [
+        assert there.ask("SELECT answer_id, value FROM answers_metrics WHERE metric = 'likes' ORDER BY ALL") == [
             (one, likes) for one in "1234" for likes in (1, 2) if (one, likes) != ("2", 2)
         ]
-        assert there.ask("SELECT media_id, text FROM comments_replies ORDER BY ALL") == [
+        assert there.ask("SELECT media_id, text FROM answers_replies ORDER BY ALL") == [
             (one, "Thanks") for one in "1234"
         ]
         # Items of one table add nothing to the other.
@@ -208,14 +208,14 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
         assert there.ask("SELECT path, column_name FROM fields WHERE resource = 'media' ORDER BY ALL") == [
             ("/caption", "caption"), ("/id", "media_id")
         ]  # fmt: skip
-        assert there.ask("SELECT items FROM fields WHERE resource = 'comments' AND path = '/text'") == [(4,)]
+        assert there.ask("SELECT items FROM fields WHERE resource = 'answers' AND path = '/text'") == [(4,)]
 
     check()
-    assert kept.split() == ["surface,items", "comments,4", "posts,2", "stories,2"]
-    assert json.loads(status)["totals"]["comments"] == 3
-    assert json.loads(accounts)["accounts"][0]["comments"] == 3
-    [*_, comment] = json.loads(explained)["found"]
-    events = [(each["event"], each.get("changes"), each.get("counts")) for each in comment["events"]]
+    assert kept.split() == ["surface,items", "answers,4", "posts,2", "stories,2"]
+    assert json.loads(status)["totals"]["answers"] == 3
+    assert json.loads(accounts)["accounts"][0]["answers"] == 3
+    [*_, answer] = json.loads(explained)["found"]
+    events = [(each["event"], each.get("changes"), each.get("counts")) for each in answer["events"]]
     assert events[1:3] == [("new", None, None), ("counted", None, {"likes": {"old": None, "new": 1}})]
     assert events[-2:] == [
         ("changed", {"text": {"old": "Nice", "new": "Very nice"}}, None),
@@ -223,13 +223,13 @@ def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuil
     ]
     assert "Removed: two complete scans" in removal
     page = html.unescape((code / "page.html").read_text(encoding="utf-8"))
-    assert "<b>5</b><span>3 comments, 1 posts, 1 stories</span>" in page
-    assert "<title>comments: 1\nposts: 1\nstories: 1</title>" in re.sub(r"<title>\w+ [\d-]+\n", "<title>", page)
+    assert "<b>5</b><span>3 answers, 1 posts, 1 stories</span>" in page
+    assert "<title>answers: 1\nposts: 1\nstories: 1</title>" in re.sub(r"<title>\w+ [\d-]+\n", "<title>", page)
     removed = re.findall(r'gramhouse query "(FROM [^"]+ BY NAME [^"]+)"', page)[-1]
     assert len(there.ask(removed)) == 3
-    assert page.count("<td>comments</td><td><bdi>2</bdi></td>") == 1
+    assert page.count("<td>answers</td><td><bdi>2</bdi></td>") == 1
     fresh = "SELECT surface, complete_at IS NOT NULL FROM freshness ORDER BY ALL"
-    assert there.ask(fresh) == [("comments", True), ("posts", True), ("stories", True)]
+    assert there.ask(fresh) == [("answers", True), ("posts", True), ("stories", True)]
     _run(there, code, "6 rebuild", "6 compact")
     check()
 

@@ -166,5 +166,5 @@ def test_rows_have_the_number_of_the_run_that_wrote_them(rig: Rig) -> None:
 
 
 def test_items_of_a_table_that_is_not_declared_are_refused(rig: Rig) -> None:
-    with pytest.raises(WarehouseUnusable, match="its table comments is not declared"):
-        rig.scan(Partition("comments", ANNA, "comments"), "first", 0, [{"id": "1"}])
+    with pytest.raises(WarehouseUnusable, match="its table undeclared is not declared"):
+        rig.scan(Partition("undeclared", ANNA, "undeclared"), "first", 0, [{"id": "1"}])

@@ -93,7 +93,7 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
                     removals_undecided_since=ago(4),
                 ),
                 scan("anna", "stories", ago(6), full_share=1.0, items_missing=0),
-                scan("anna", "comments", ago()),
+                scan("anna", "undeclared", ago()),
                 scan("gone", "posts", ago()),
             ],
             # The clock was ahead during the first run.
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
                     ("second", "posts", "deferred", ago(2)),
                     ("first", "posts", "failed", ago(1)),
                     ("first", "stories", "failed", ago(3)),
-                    ("first", "comments", "failed", ago(3)),
+                    ("first", "undeclared", "failed", ago(3)),
                 )
             ],
             "gaps": [{"account_id": "anna", "surface": "posts", "since": ago(5)}],
@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             "completed_scans": [
                 scan("anna", "posts", ago(9), recent_at=ago(5)),
                 scan("anna", "stories", ago(7)),
-                scan("anna", "comments", ago(8)),
+                scan("anna", "undeclared", ago(8)),
             ],
         },
         [("anna", "ANNA", ago(3), ago(7)), ("ben", "BEN", None, None)],

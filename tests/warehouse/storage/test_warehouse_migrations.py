@@ -260,16 +260,16 @@ def test_a_later_revision_may_alter_a_table_that_an_earlier_one_fills(
     shutil.copytree(upgrade.FOLDER, folder)
     (folder / "versions/r9999_next.py").write_text(
         f"from alembic import op\nrevision, down_revision = '9999', '{revisions.HEAD}'\n"
-        "def upgrade(): op.execute('ALTER TABLE core.accounts ADD COLUMN category VARCHAR')\n"
-        """def fill(connection): connection.exec_driver_sql("UPDATE core.accounts SET category = 'pets'")\n"""
+        "def upgrade(): op.execute('ALTER TABLE core.accounts ADD COLUMN later VARCHAR')\n"
+        """def fill(connection): connection.exec_driver_sql("UPDATE core.accounts SET later = 'filled'")\n"""
     )
     monkeypatch.setattr(upgrade, "FOLDER", folder)
     with duckdb.connect(str(released)) as db:
         db.begin()
         upgrade.upgrade(db, "9999")
         db.commit()
-        query = "SELECT category, bool_or(run_seq IS NOT NULL) FROM core.accounts GROUP BY ALL"
-        assert db.execute(query).fetchall() == [("pets", True)]
+        query = "SELECT later, bool_or(run_seq IS NOT NULL) FROM core.accounts GROUP BY ALL"
+        assert db.execute(query).fetchall() == [("filled", True)]
 
 
 SET, COPY = f"UPDATE {revisions.TABLE} SET version_num =", f"INSERT INTO {revisions.TABLE} FROM {revisions.TABLE}"
