@@ -66,8 +66,8 @@ MUTANTS = (
     ),
     Mutant(
         "a widened column loses what earlier versions held",
-        "connectors/warehouse/merge/decoding_again.py",
-        '    _, known = _decode_table(connection, mapping, registry, known, versions, "valid_from", _PERIOD)\n',
+        "connectors/warehouse/merge/schema_evolution.py",
+        "    _fill(connection, mapping, registry, superseded(mapping.table), of_versions)\n",
         "",
         ("tests/warehouse/merge/test_warehouse_typed_history.py",),
     ),
@@ -592,7 +592,7 @@ MUTANTS = (
     ),
     Mutant(
         "a rebuild writes rows although a field is missing in the registry",
-        "connectors/warehouse/merge/decoding_again.py",
+        "connectors/warehouse/maintenance/rebuild.py",
         "        if _types(known) != _types(registry):\n",
         "        if known.keys() < registry.keys():\n",
         ("tests/warehouse/maintenance/test_warehouse_rebuild.py",),

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from connectors.warehouse.ingest.columns import counts_of, names_of
-from connectors.warehouse.merge.decoding_again import decode_again
+from sqlalchemy import Table
+
+from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
+from connectors.warehouse.merge.schema_evolution import create_children, insert_children
+from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, present, superseded
 from connectors.warehouse.raw.parts import check_parts, live_parts
 from connectors.warehouse.runs.closed_scans import forget_order
 from connectors.warehouse.schema.field_registry import (
@@ -15,22 +18,28 @@ from connectors.warehouse.schema.field_registry import (
     write_registry,
 )
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.declared import create_table
 from connectors.warehouse.storage.limits import on_all_cores
 from connectors.warehouse.storage.quoting import quoted
-from connectors.warehouse.storage.statements import statements
 from models.schema.fields import Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.naming import unique
-from models.schema.table_schemas import Metric, TableSchema, table_schemas
-from models.tables import ITEM_TABLES
-
-_SQL = statements(__name__)
+from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
+from models.tables import ITEM_TABLES, METADATA
 
 # The most items that can be joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
 
 _OF_A_MAPPING = {JsonType.SHADOWED, JsonType.UNREADABLE}
+
+# Columns that are not decoded from the payload: they are kept, or computed from the whole payload.
+_KEY = "m.account_id, m.surface, m.media_id, m.raw_landed"
+_LIFE = (
+    f"{_KEY}, h.payload_hash, m.first_seen_at, m.written_at, m.written_seq, m.changed_at, m.content_changed_at,"
+    " m.removed_at, m.removal, m.run_seq, m.first_run_seq"
+)
+_PERIOD = f"{_KEY}, m.valid_from, m.valid_to, m.run_seq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +67,104 @@ def _renamed(registry: Registry, own: OwnNames) -> Registry:
     return fields
 
 
-def _recount(connection: Connection, table: str, metrics: tuple[Metric, ...]) -> None:
+def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
+    """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
+    before = f"{table.name}_before"
+    connection.db.execute(f"ALTER TABLE {table.fullname} RENAME TO {before}")
+    connection.db.execute(create_table(table))
+    for column in schema.columns:
+        if column.name not in table.c:
+            connection.db.execute(f"ALTER TABLE {table.fullname} ADD COLUMN {quoted(column.name)} {column.type}")
+    return f"{table.schema}.{before}"
+
+
+def _decode_again(
+    connection: Connection,
+    mapping: Mapping,
+    registry: Registry,
+    known: Registry,
+    stored: StoredItems,
+    schema: TableSchema,
+    kept: str,
+    children: Sequence[TableSchema] = (),
+) -> tuple[int, Registry]:
+    """Decode the payloads of a table into a new table, and its children.
+
+    `schema` follows from `registry`, `kept` are the columns that are copied from the old table. Return the number of
+    rows, and the registry `known` with all fields and types of the payloads. If it has one that `registry` lacks, the
+    table is left as it was, and its children are incomplete.
+    """
+    table = METADATA.tables[stored.table]
+    before = _new_table(connection, table, schema)
+    rows = 0
+    for batch in decode_stored(connection, replace(stored, table=before), mapping, known, own_names(mapping)):
+        cells = batch.cells
+        known = cells.registry
+        if _types(known) != _types(registry):
+            continue
+        columns = columns_select(schema, cells.layout.media.cells)
+        ((written,),) = connection.db.execute(
+            f"""
+INSERT INTO {table.fullname} BY NAME
+SELECT {kept}, c.* EXCLUDE (_order_key)
+FROM (SELECT order_key AS _order_key, overflow{columns} FROM {cells.media}) AS c
+JOIN {before} AS m ON m.rowid = c._order_key JOIN {batch.hashes} AS h ON h.order_key = c._order_key
+ORDER BY c._order_key
+"""  # noqa: S608 - quoted names
+        ).fetchall()
+        rows += written
+        insert_children(connection, children, cells, before)
+    if _types(known) == _types(registry):
+        connection.db.execute(f"DROP TABLE {before}")
+    else:
+        connection.db.execute(f"DROP TABLE {table.fullname}")
+        connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name}")
+    return rows, known
+
+
+def _metrics(connection: Connection, table: str, metrics: tuple[Metric, ...]) -> None:
     """Append the counts as they are decoded now, if they differ from the last observed ones."""
-    names = {"items": f"core.{table}", "metrics": f"core.{table}_metrics"}
-    lists = {"metric_names": names_of(metrics), "metric_values": counts_of(metrics, "m")}
-    items = int(value(connection.db, f"SELECT count(*) FROM {names['items']}"))  # noqa: S608 - a declared name
-    parts = 1 + items // _JOINED_AT_ONCE
-    connection.db.execute(_SQL["recounted"].format(**names))
-    for part in range(parts):
-        some = f"hash(account_id) % {parts} = {part}"
-        connection.db.execute(_SQL["recount"].format(**names, **lists, some=some))
-    connection.db.execute(_SQL["append"].format(**names))
+    items, counted = f"core.{table}", f"core.{table}_metrics"
+    counts = counts_of(metrics, "m")
+    names = names_of(metrics)
+    run = connection.db.execute
+    run(f"CREATE OR REPLACE TEMP TABLE recounted AS FROM {counted} LIMIT 0")
+    parts = 1 + int(value(connection.db, f"SELECT count(*) FROM {items}")) // _JOINED_AT_ONCE  # noqa: S608
+    for some in (f"hash(account_id) % {parts} = {part}" for part in range(parts)):
+        run(
+            f"""
+INSERT INTO recounted BY NAME
+WITH present AS (
+    SELECT
+        account_id, surface, media_id, run_seq, changed_at AS observed_at, unnest({names}) AS metric,
+        unnest(counts) AS value
+    FROM (SELECT *, {counts} AS counts FROM {items} AS m WHERE {some})
+),
+observed AS (FROM {counted} WHERE {some}),
+-- Two rows for an item that occurs twice on a page.
+last AS (
+    SELECT account_id, surface, media_id, metric, value FROM observed
+    SEMI JOIN (
+        SELECT account_id, surface, media_id, metric, max(observed_at) AS observed_at FROM observed GROUP BY ALL
+    ) AS latest USING (account_id, surface, media_id, metric, observed_at)
+)
+SELECT p.* FROM present AS p
+ANTI JOIN last AS l
+    ON l.account_id = p.account_id AND l.surface = p.surface AND l.media_id = p.media_id AND l.metric = p.metric
+   AND l.value IS NOT DISTINCT FROM p.value
+WHERE p.value IS NOT NULL
+   OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
+"""  # noqa: S608 - quoted names
+        )
+    run(
+        f"""
+DELETE FROM {counted} AS c USING recounted AS r
+WHERE c.account_id = r.account_id AND c.surface = r.surface AND c.media_id = r.media_id AND c.metric = r.metric
+  AND c.observed_at = r.observed_at
+"""  # noqa: S608 - declared names
+    )
+    run(f"INSERT INTO {counted} BY NAME SELECT * FROM recounted ORDER BY ALL")  # noqa: S608 - declared names
+    run("DROP TABLE temp.recounted")
 
 
 def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
@@ -83,13 +179,15 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     registry = known
     for each in mappings:
         registry = _renamed(registry, own_names(each))
-    schemas = list[Sequence[TableSchema]]()
+    schemas: list[Sequence[TableSchema]] = []
     items = 0
     for each in mappings:
-        rows, registry = decode_again(connection, each, registry)
+        rows, found = _rebuild(connection, each, registry)
+        # Usually the registry has all fields and types, and one pass over the payloads is enough.
+        if _types(found) != _types(registry):
+            registry = found
+            rows, found = _rebuild(connection, each, registry)
         schemas.append(table_schemas(each, registry))
-        with on_all_cores(connection.db):
-            _recount(connection, each.table, schemas[-1][0].metrics)
         items += rows
     children = {schema.table for _, *children in schemas for schema in children}
     before = {field.table for field in known.values() if field.table is not None and field.resource in ITEM_TABLES}
@@ -100,6 +198,30 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     write_registry(connection, registry, mapping)
     write_mapping(connection, mapping)
     return RebuildResult(items, sum(len(found[0].columns) for found in schemas), len(children))
+
+
+def _types(registry: Registry) -> dict[tuple[str, str], tuple[object, ...]]:
+    """Return what determines the tables. Times are left out: they depend on which items were rewritten."""
+    return {key: (field.name, field.table, frozenset(field.json_types)) for key, field in registry.items()}
+
+
+def _rebuild(connection: Connection, mapping: Mapping, registry: Registry) -> tuple[int, Registry]:
+    """Rebuild a table of items with this registry; return the number of its items, and a registry.
+
+    The tables are complete if the returned registry has the same fields and types as this one. Otherwise it has those
+    of all payloads.
+    """
+    schema, *children = table_schemas(mapping, registry)
+    for child in children:
+        create_children(connection, child)
+    stored, versions = present(mapping.table), superseded(mapping.table)
+    items, known = _decode_again(connection, mapping, registry, registry, stored, schema, _LIFE, children)
+    of_versions = history(schema, mapping)
+    _, known = _decode_again(connection, mapping, registry, known, versions, of_versions, _PERIOD)
+    if _types(known) == _types(registry):
+        with on_all_cores(connection.db):
+            _metrics(connection, mapping.table, schema.metrics)
+    return items, known
 
 
 def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:

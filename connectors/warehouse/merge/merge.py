@@ -166,9 +166,9 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     # Frees the bodies, of which the items are views.
     landed.items.raw.clear()
     if prepared.registry != registry:
-        registry = alter(connection, mapping, prepared.schemas, registry, prepared.registry)
-        write_registry(connection, registry, of_media)
-        # Decoding stored items again changes rowids.
+        alter(connection, mapping, prepared.schemas, registry, prepared.registry)
+        write_registry(connection, prepared.registry, of_media)
+        # Filling columns may have changed rowids.
         steps.run("stored")
     lists = prepared.lists
     steps.arrow.put("media_cells", prepared.cells)

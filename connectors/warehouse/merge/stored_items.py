@@ -1,4 +1,4 @@
-"""Decodes stored items again, in batches of a few thousand."""
+"""Decodes stored items again, in batches of a few thousand: for new or widened columns, and for a rebuild."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -19,6 +19,24 @@ from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.storage.connection import Connection
 from models.schema.fields import OwnNames, Registry, register
 from models.schema.mapping import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItems:
+    """A table whose rows were decoded from the raw store; `at` is the column with the time of the observation."""
+
+    table: str
+    at: str
+
+
+def present(table: str) -> StoredItems:
+    """Return the items of a table of schema `core`."""
+    return StoredItems(f"core.{table}", "changed_at")
+
+
+def superseded(table: str) -> StoredItems:
+    """Return the earlier versions of the items of a table of schema `core`."""
+    return StoredItems(f"core.{table}_superseded", "valid_from")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +75,15 @@ def _decode(rows: Any, mapping: Mapping, registry: Registry, own: OwnNames) -> _
 
 
 def decode_stored(
-    connection: Connection, table: str, at: str, mapping: Mapping, registry: Registry, own: OwnNames
+    connection: Connection, stored: StoredItems, mapping: Mapping, registry: Registry, own: OwnNames
 ) -> Iterator[StoredBatch]:
     """Decode the payloads of a table in batches; a batch replaces the relations of the one before it.
 
-    `at` is the column with the time when an item was observed. Fields found in one batch are in the registry of the
-    next ones. The next batch is decoded on a thread while the caller uses a batch.
+    Rows without `raw_landed` are left out. Fields found in one batch are in the registry of the next ones. The next
+    batch is decoded on a thread while the caller uses a batch.
     """
     tables = ArrowTables(connection.db)
-    payloads = stored_payloads(connection, table, at)
+    payloads = stored_payloads(connection, stored.table, stored.at)
     with ThreadPoolExecutor(1, thread_name_prefix="decoding") as thread:
 
         def decode_next() -> Future[_Batch] | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.merge.stored_items import decode_stored
+from connectors.warehouse.merge.stored_items import StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -55,11 +55,11 @@ def test_one_pass_over_the_payloads_changes_nothing_if_the_mapping_is_the_same(
     before = rig.everything("schema_name = 'core'")
     decoded: list[str] = []
 
-    def counted(connection: Connection, table: str, *given: Any) -> Any:  # noqa: ANN401
-        decoded.append(table)
-        return decode_stored(connection, table, *given)
+    def counted(connection: Connection, stored: StoredItems, *given: Any) -> Any:  # noqa: ANN401
+        decoded.append(stored.table)
+        return decode_stored(connection, stored, *given)
 
-    monkeypatch.setattr("connectors.warehouse.merge.decoding_again.decode_stored", counted)
+    monkeypatch.setattr("connectors.warehouse.maintenance.rebuild.decode_stored", counted)
     rig.rebuild()
     assert rig.everything("schema_name = 'core'") == before
     assert decoded == ["core.media_before", "core.media_superseded_before"]

@@ -30,7 +30,7 @@ def child_urls(rig: Rig) -> list[str]:
 
 
 def hashes(rig: Rig) -> Sequence[object]:
-    return rig.rows("SELECT hex(payload_hash) FROM core.media")
+    return rig.rows("SELECT hex(payload_hash) FROM core.media ORDER BY media_id")
 
 
 def test_the_newest_address_is_kept_without_a_new_version(rig: Rig) -> None:
@@ -43,6 +43,19 @@ def test_the_newest_address_is_kept_without_a_new_version(rig: Rig) -> None:
     assert hashes(rig) != before
     assert rig.rows("SELECT * FROM core.media_superseded") == []
     assert rig.value("SELECT sum(rows) FROM ops.raw_parts") == 1
+
+
+def test_a_column_that_widens_leaves_the_newest_address_of_other_items(rig: Rig) -> None:
+    other = {"id": "2", "size": 1}
+    rig.scan(POSTS, "first", 0, [item("a", size=1), other])
+    rig.scan(POSTS, "second", 24, [item("b", size=1), other])
+    before = hashes(rig)
+    rig.scan(POSTS, "third", 48, [item("b", size=1), {"id": "2", "size": "large"}])
+    # The raw store has the item with its first address only.
+    assert rig.row(f"{SHOWN} WHERE media_id = '1'") == (*urls("b"), "Brot")
+    assert rig.rows("SELECT size FROM core.media ORDER BY media_id") == [("1",), ("large",)]
+    assert hashes(rig)[:1] == before[:1]
+    assert rig.rows("FROM core.quarantine") == []
 
 
 def test_an_item_with_unchanged_bytes_is_not_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
