@@ -1,4 +1,4 @@
-"""What is told of a run while it goes on: its live counts, and lines for the person who started it."""
+"""A run in progress: its live counts, and lines for the person who started it."""
 
 import logging
 from dataclasses import dataclass, field
