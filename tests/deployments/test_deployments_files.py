@@ -184,6 +184,16 @@ def test_the_image_has_a_supported_python_and_runs_as_an_unprivileged_user() -> 
     assert not re.search(r"(?i)^(ARG|ENV).*(key|password|token)\b", DOCKERFILE, re.MULTILINE)
 
 
+def test_the_image_can_publish_to_a_bucket_and_use_workers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    [script] = [words[words.index("-c") + 1] for words in _instructions("RUN") if "-c" in words]
+    exec(script)
+    extras = PROJECT["optional-dependencies"]
+    assert capsys.readouterr().out.split() == [*PROJECT["dependencies"], *extras["bucket"], *extras["dask"]]
+
+
 # compose.yaml
 
 
@@ -304,6 +314,12 @@ def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
         }
         assert {"cpu", "memory"} <= set(container["resources"]["requests"])
         assert "memory" in container["resources"]["limits"]
+
+
+def test_automations_know_whom_to_notify() -> None:
+    containers = [container for pod in PODS.values() for container in pod.get("initContainers", [])]
+    [deploy] = [container for container in containers if "flows.orchestration.automations" in str(container)]
+    assert deploy["envFrom"] == [{"configMapRef": {"name": "gramhouse-settings"}}]
 
 
 @pytest.mark.parametrize("name", sorted(PODS))
