@@ -152,20 +152,25 @@ class SnapshotBucket:
 
         Raises BucketError also if nothing was published, and OSError.
         """
+        if _is_current(file, await self._newest()):
+            return
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Only one process downloads the same file.
+        with file.with_name(f".{file.name}.lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Again, because another process may have downloaded a newer one since.
+            pointer = await self._newest()
+            if not _is_current(file, pointer):
+                await self._download(pointer, file)
+
+    async def _newest(self) -> Pointer:
         pointer = await self.pointer()
         if pointer is None:
             raise BucketError(
                 f"There is no snapshot at {self.url}. Fix: run `gramhouse sync` where the warehouse is, or correct"
                 " GRAMHOUSE_SNAPSHOT."
             )
-        if _is_current(file, pointer):
-            return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # Only one process downloads the same file.
-        with file.with_name(f".{file.name}.lock").open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not _is_current(file, pointer):
-                await self._download(pointer, file)
+        return pointer
 
     async def _download(self, pointer: Pointer, file: Path) -> None:
         draft = file.with_name(f".{file.name}.download")

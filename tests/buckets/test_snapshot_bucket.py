@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -63,10 +64,14 @@ def _snapshot(store: MemoryBucket) -> SnapshotBucket:
     return bucket
 
 
-@pytest.fixture(autouse=True)
-def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def _use_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     # obstore's functions take the store first, as these methods do.
     monkeypatch.setattr(snapshot_bucket, "obstore", MemoryBucket)
+
+
+@pytest.fixture(autouse=True)
+def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    _use_memory(monkeypatch)
 
 
 async def _publish(store: MemoryBucket, folder: Path, content: bytes, at: datetime = AT) -> None:
@@ -99,6 +104,26 @@ async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path) ->
     store.failure = lambda _, key: asked.append(key)
     assert await _read(store, tmp_path) == b"one"
     assert asked == ["analytics.duckdb.json"]
+
+
+async def test_a_newer_copy_that_another_command_downloads_meanwhile_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryBucket()
+    await _publish(store, tmp_path, b"one")
+
+    async def meanwhile() -> None:
+        await _publish(store, tmp_path, b"two", AT + timedelta(hours=1))
+        await _read(store, tmp_path)
+
+    def taken_later(*_: object) -> None:
+        monkeypatch.undo()
+        _use_memory(monkeypatch)
+        with ThreadPoolExecutor(1) as other:
+            other.submit(asyncio.run, meanwhile()).result()
+
+    monkeypatch.setattr("fcntl.flock", taken_later)
+    assert await _read(store, tmp_path) == b"two"
 
 
 @pytest.mark.parametrize("content", [b"two", b"another size"])
