@@ -105,12 +105,18 @@ class RunArguments:
     def settings(self, command: str) -> Settings:
         """Return the settings of this run of `command`. Raises SettingsError, which `gramhouse status` then shows."""
         try:
-            return load(**self.chosen, **self.command_line_only)
+            return self._load()
         except SettingsError:
             from flows.reporting.recording import recorded_start
 
             with recorded_start(command, self.chosen):
                 raise
+
+    def _load(self) -> Settings:
+        settings = load(**self.chosen, **self.command_line_only)
+        if self.scheduler is not None and settings.engine == "local":
+            raise SettingsError("--scheduler is for runs on workers. Fix: add --engine dask, or leave it out.")
+        return settings
 
 
 def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:

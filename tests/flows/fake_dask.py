@@ -45,10 +45,11 @@ class FakeClient:
     clock: Clock | None = None
     tasks: list[Task] = field(default_factory=list)
     handlers: dict[str, Handler] = field(default_factory=dict)
+    threads: int = 2
     is_stopped: bool = False
 
     async def nthreads(self) -> dict[str, int]:
-        return {"first": 1, "second": 1}
+        return {"first": self.threads - 1, "second": 1}
 
     def subscribe_topic(self, topic: str, handler: Handler) -> None:
         self.handlers[topic] = handler

@@ -80,10 +80,21 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
                 ) from error
         try:
             connecting = Client(target, asynchronous=True, set_as_default=False, timeout=ANSWER)  # type: ignore[no-untyped-call]
-            client = await stack.enter_async_context(connecting)
-        except (OSError, TimeoutError) as error:
+            # Also one that cannot connect.
+            stack.push_async_callback(connecting.close)
+            client = await connecting
+        except (TypeError, RuntimeError) as error:
+            # What Dask raises if an address and its own settings for TLS do not agree.
             raise SettingsError(
-                f"the Dask scheduler {target} does not answer. Fix: start it, or correct GRAMHOUSE_SCHEDULER."
+                f"the Dask scheduler {target} cannot be reached: {error}. Fix: set the certificates of"
+                " DASK_DISTRIBUTED__COMM__TLS (docs/scale.md)."
+            ) from error
+        except (OSError, TimeoutError) as error:
+            # Dask begins the reason with the object of its own that could not connect.
+            reason = str(error.__cause__ or error).rpartition(">: ")[2]
+            raise SettingsError(
+                f"the Dask scheduler {target} does not answer ({reason}). Fix: start it, or correct GRAMHOUSE_SCHEDULER"
+                " or the certificates of DASK_DISTRIBUTED__COMM__TLS (docs/scale.md)."
             ) from error
         yield client
 

@@ -14,7 +14,8 @@ from distributed.client import AllExit
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.request_rate import RequestRate
 from flows.config.errors import ClusterLost, SettingsError
-from flows.engine.dask import cluster
+from flows.config.settings import load
+from flows.engine.dask import cluster, scans
 from flows.engine.dask import task as dask_task
 from flows.engine.dask.task import Scanned, Task
 from flows.pipeline import run_sync
@@ -92,6 +93,28 @@ async def test_tasks_share_the_rate_of_the_run_and_return_what_they_were_refused
     assert {task.rate.fixed for task in client.tasks} == {fixed and fixed / 2}
     # Later tasks know what earlier ones were refused.
     assert max(task.rate.limited_at for task in client.tasks) > client.tasks[0].rate.limited_at
+
+
+async def test_workers_that_join_share_the_rate_of_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_task, "MOST_BYTES", 1)
+    monkeypatch.setattr(scans, "_CHECK_EVERY", 0.0)
+    client: FakeClient
+
+    def fate(_: Task, result: bytes) -> bytes:
+        client.threads = 8
+        return result
+
+    async with (
+        open_run_resources(tmp_path, FakeApi(accounts=20, posts=5), rate=RequestRate(8.0)) as resources,
+        in_tasks(resources, fate) as (there, client),
+    ):
+        assert (await run_sync(request(tmp_path), there)).state is RunState.COMPLETE
+    assert {task.rate.fixed for task in client.tasks} == {4.0, 1.0}
+
+
+async def test_a_scheduler_with_tls_needs_certificates() -> None:
+    with pytest.raises(SettingsError, match="certificates of DASK_DISTRIBUTED__COMM__TLS"):
+        await cluster.count_workers(load(engine="dask", scheduler="tls://127.0.0.1:9"))
 
 
 async def test_a_task_of_a_worker_that_dies_is_repeated_and_nothing_is_requested_in_a_cooldown(tmp_path: Path) -> None:
