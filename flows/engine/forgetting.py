@@ -17,7 +17,7 @@ from connectors.warehouse.storage.holder import hold
 from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
-from flows.engine.resources import check_writable
+from flows.engine.resources import check_writable, wait_for_turn
 from flows.engine.upkeep import open_existing, publish_opened
 from flows.reporting.page.write import is_report
 from flows.reporting.progress import notices
@@ -77,6 +77,7 @@ async def _forget(settings: Settings, text: str) -> Receipt:
     now = SystemClock().now()
     with recorded_start(ACTIVITY, {"warehouse": warehouse, "snapshot": settings.snapshot}):
         check_writable(settings)
+        await wait_for_turn(settings, ACTIVITY)
         erased, raw_folder = await asyncio.to_thread(
             erase,
             warehouse,

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -14,10 +15,12 @@ from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.warehouse.maintenance.future_times import check_clock
+from connectors.warehouse.maintenance.opening import check_exists
 from connectors.warehouse.maintenance.pending import ACTIVITY, unfinished
 from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
@@ -124,14 +127,38 @@ def check_writable(settings: Settings) -> None:
         raise WarehouseUnusable(message)
 
 
+class _Patience:
+    """How long a command still waits for a warehouse that another process holds: `settings.busy_wait` seconds."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        """Begin to wait."""
+        self._seconds, self._clock = settings.busy_wait, clock
+        self._until = clock.monotonic() + settings.busy_wait
+        self._waits = False
+
+    def pause(self, busy: WarehouseBusy) -> float:
+        """Return the seconds until the next attempt; raise `busy` if the time is over. One line names the holder."""
+        if (left := self._until - self._clock.monotonic()) <= 0:
+            raise busy
+        if not self._waits:
+            notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(self._seconds)} for the lock.")
+        self._waits = True
+        return min(_LOOK_EVERY, left)
+
+    def end(self) -> None:
+        """Report that the wait is over."""
+        if self._waits:
+            notices.warning("The warehouse is free; continuing.")
+
+
 @asynccontextmanager
 async def writing(settings: Settings, activity: str, *, clock: Clock | None = None) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing; wait up to `settings.busy_wait` seconds for another writer.
 
     One line reports the wait and names the holder. Raises WarehouseBusy after this time, and WarehouseUnusable.
     """
-    clock, mapping, patience = clock or SystemClock(), settings.media_mapping(), settings.busy_wait
-    until, waits = clock.monotonic() + patience, False
+    clock, mapping = clock or SystemClock(), settings.media_mapping()
+    patience = _Patience(settings, clock)
     async with AsyncExitStack() as stack:
         warehouse: Warehouse | None = None
         while warehouse is None:
@@ -141,17 +168,28 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
             try:
                 warehouse = await stack.enter_async_context(opening)
             except WarehouseBusy as busy:
-                if (left := until - clock.monotonic()) <= 0:
-                    raise
-                if not waits:
-                    notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
-                waits = True
-                await clock.sleep(min(_LOOK_EVERY, left))
-        if waits:
-            notices.warning("The warehouse is free; continuing.")
+                await clock.sleep(patience.pause(busy))
+        patience.end()
         if activity != ACTIVITY and (warning := unfinished(settings.warehouse)):
             notices.warning(warning)
         yield warehouse
+
+
+async def wait_for_turn(settings: Settings, activity: str, *, clock: Clock | None = None) -> None:
+    """Wait up to `settings.busy_wait` seconds until no other process holds the warehouse, for what locks it by itself.
+
+    Raises WarehouseBusy after this time, and WarehouseUnusable also if there is no warehouse.
+    """
+    check_exists(settings.warehouse)
+    clock = clock or SystemClock()
+    patience = _Patience(settings, clock)
+    while True:
+        try:
+            with hold(settings.warehouse, activity, since=clock.now().isoformat(timespec="seconds"), pause=time.sleep):
+                break
+        except WarehouseBusy as busy:
+            await clock.sleep(patience.pause(busy))
+    patience.end()
 
 
 async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:

@@ -52,8 +52,10 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
 
     from connectors.warehouse.maintenance.compact import compact as rewrite
     from flows.clock import SystemClock
+    from flows.engine.resources import wait_for_turn
 
     settings = load(warehouse=warehouse)
+    run_until_signalled(lambda _: wait_for_turn(settings, "gramhouse compact"))
     sizes = rewrite(
         settings.warehouse,
         now=SystemClock().now(),
@@ -105,10 +107,13 @@ def rebuild(
 
 def _confirmed(settings: Settings, account: str) -> str:
     """Ask on the terminal whether to erase an account; return its id. Raises typer.Exit if the answer is no."""
+    from connectors.warehouse.maintenance.pending import ACTIVITY
     from flows.engine.forgetting import find_now
+    from flows.engine.resources import wait_for_turn
 
     if not sys.stdin.isatty():
         raise SettingsError("Nothing was erased: there is no terminal to ask for confirmation. Fix: add --yes.")
+    run_until_signalled(lambda _: wait_for_turn(settings, ACTIVITY))
     found, items = find_now(settings, account)
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
     if not agreed(f"Erase {what} everywhere? This cannot be undone."):

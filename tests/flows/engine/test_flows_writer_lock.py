@@ -2,13 +2,16 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 
+from connectors.warehouse.storage import holder
 from connectors.warehouse.storage.errors import WarehouseBusy
+from connectors.warehouse.storage.holder import hold
 from flows.config.settings import load
 from flows.engine import resources
-from flows.engine.resources import writing
+from flows.engine.resources import wait_for_turn, writing
 from tests.clocks import VirtualClock
 
 pytestmark = pytest.mark.anyio
@@ -48,3 +51,17 @@ async def test_a_run_waits_for_the_warehouse_for_a_limited_time_and_names_the_ho
         async with writing(load(busy_wait=patience), "gramhouse sync", clock=clock):
             pass
     assert (clock.slept, said) == (slept, lines)
+
+
+@pytest.mark.parametrize("patience", [0, 2.5])
+async def test_a_command_that_rewrites_the_file_waits_for_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str], patience: float
+) -> None:
+    monkeypatch.setattr(holder, "_PAUSE", 0.0)
+    warehouse, clock = tmp_path / "w.duckdb", VirtualClock()
+    warehouse.touch()
+    settings = load(busy_wait=patience, warehouse=warehouse)
+    await wait_for_turn(settings, "gramhouse compact", clock=clock)
+    with hold(warehouse, "gramhouse sync", since="02:15", pause=lambda _: None), pytest.raises(WarehouseBusy):
+        await wait_for_turn(settings, "gramhouse compact", clock=clock)
+    assert (sum(clock.slept), len(said)) == (patience, 1 if patience else 0)
