@@ -29,7 +29,13 @@ SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = getv
 GROUP BY ALL ORDER BY surface, outcome
 
 -- name: warnings
-SELECT code, count, detail, hint, makes_partial FROM run_warnings WHERE run_id = getvariable('runs')[1]
+-- Only a sync looks for missing accounts and for a field that changes in most items: a backfill must not hide them.
+SELECT code, count, detail, hint, makes_partial FROM run_warnings
+WHERE run_id = getvariable('runs')[1]
+   OR (
+    code IN ('accounts_missing', 'items_changed_by_one_field')
+    AND run_id = (FROM runs SELECT max_by(run_id, seq) WHERE kind = 'sync' AND state IN ('complete', 'partial'))
+)
 ORDER BY makes_partial DESC, code
 
 -- name: expired

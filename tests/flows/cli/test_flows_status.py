@@ -20,9 +20,10 @@ from flows.engine.resources import open_resources
 from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
 from models.runs import RunState
+from models.selection import Selection
 from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
-from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, cursor_of, is_posts, synced
+from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, cursor_of, is_posts, synced, uuid
 from tests.flows.feeds import FakeFeedApi, daily
 
 pytestmark = pytest.mark.anyio
@@ -120,6 +121,19 @@ async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
     service.clock.passed = 86_400
     await synced(tmp_path, service)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
+
+
+async def test_a_backfill_does_not_hide_that_accounts_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = FakeApi(accounts=9)
+    await synced(tmp_path, service)
+    service.accounts = 7
+    service.clock.days(1)
+    await synced(tmp_path, service)
+    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["warning"])
+    await synced(tmp_path, service, selection=Selection((uuid(1),)))
+    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["warning"])
 
 
 async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
