@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from connectors.buckets.address import BucketError
-from connectors.warehouse.storage.errors import OtherService, QueryError, WarehouseBusy, WarehouseError, first_line
+from connectors.warehouse.storage.errors import OtherService, WarehouseBusy, WarehouseError
 from flows.cli.command_table import COMMANDS, Commands
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
@@ -39,18 +39,12 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     TrackerUnreachable: ExitCode.FAILED,
     ClusterLost: ExitCode.FAILED,
     BucketError: ExitCode.FAILED,
-    QueryError: ExitCode.FAILED,
     # For example, missing permissions or a full disk: an error of the environment, not a bug.
     OSError: ExitCode.FAILED,
 }
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, QueryError):
-        return (
-            "This version of gramhouse cannot read the snapshot."
-            f" DuckDB says: {first_line(error)}. Fix: publish a new one with `gramhouse publish`."
-        )
     if isinstance(error, OSError):
         return f"{error.filename or 'Standard output'}: {error.strerror or error}. Fix: correct this and retry."
     return str(error)

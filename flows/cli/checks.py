@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from humanize import naturalsize
 from pydantic import SecretStr
@@ -18,7 +19,7 @@ from connectors.source.network import Network
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.runs.service import service_refusal
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.errors import QueryError, WarehouseError
+from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseError
 from connectors.warehouse.storage.holder import holder
 from flows.cli.current import current_snapshot
 from flows.clock import SystemClock
@@ -34,6 +35,9 @@ from models.checkpoint import mostly_rejected
 from models.feeds import FEEDS
 from models.runs import LONG_COOLDOWN
 
+if TYPE_CHECKING:
+    from connectors.source.errors import ApiError
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -44,7 +48,20 @@ class Finding:
     message: str
 
 
+def _address(settings: Settings) -> Finding:
+    if settings.base_url is None and settings.credentials is not None:
+        return _in_block("address", settings)
+    return Finding("address", "ok", settings.address())
+
+
+def _in_block(check: str, settings: Settings) -> Finding:
+    return Finding(check, "note", f"not checked: it is that of the Prefect block {settings.credentials}.")
+
+
 def _key(settings: Settings) -> Iterator[Finding]:
+    if settings.api_key is None and settings.api_key_file is None and settings.credentials is not None:
+        yield _in_block("key", settings)
+        return
     settings.key()
     file = settings.api_key_file
     yield Finding("key", "ok", f"from {file if settings.api_key is None else set_by('api_key')}")
@@ -70,8 +87,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
 
 def _inspected(settings: Settings, now: datetime, raw: Path | None = None) -> Inspection:
     since = now.isoformat(timespec="seconds")
-    found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
-    return found or Inspection()
+    return inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
 
 
 def _long(cooldowns: Mapping[str, datetime], now: datetime) -> tuple[datetime, str] | None:
@@ -85,7 +101,7 @@ def _api(settings: Settings) -> Iterator[Finding]:
     """Request one page of accounts and one of media, once each, except during a cooldown."""
     now = datetime.now(UTC)
     try:
-        cooldowns = _inspected(settings, now).cooldowns
+        inspected = _inspected(settings, now)
         address, key, network = settings.address(), settings.key(), settings.network()
     except WarehouseError:
         yield Finding("API", "note", "not checked: cooldowns are in the warehouse, which cannot be read; see below.")
@@ -93,6 +109,7 @@ def _api(settings: Settings) -> Iterator[Finding]:
     except SettingsError:
         yield Finding("API", "note", "not checked: see address, key and network above.")
         return
+    cooldowns = inspected.cooldowns
     if (long := _long(cooldowns, now)) is not None:
         text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
         yield Finding("cooldown", "bad", f"{text}. Fix: {LONG_COOLDOWN_FIX}.")
@@ -100,20 +117,34 @@ def _api(settings: Settings) -> Iterator[Finding]:
         text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC."
         yield Finding("API", "note", text)
     else:
-        yield from asyncio.run(_asked(address, key, network, cooldowns))
+        keeps = settings if inspected.is_current else None
+        yield from asyncio.run(_asked(address, key, network, cooldowns, keeps))
 
 
-async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Mapping[str, datetime]) -> list[Finding]:
+async def _rate_limited(error: "ApiError", scope: str, settings: Settings | None) -> str:
+    """Store the wait that an answer asks for; return the message. `settings` are None if there is no place for it."""
+    from flows.engine.upkeep import keep_cooldown
+
+    if (seconds := error.retry_after) is None:
+        return f"{error}. Rate-limited; not retried."
+    kept = settings is not None and await keep_cooldown(settings, scope, seconds)
+    advice = "Syncs wait as long." if kept else "Fix: wait as long before the next sync, which does not know of it."
+    return f"{error}. Rate-limited for {span(seconds)}; not retried. {advice}"
+
+
+async def _asked(
+    address: str, key: SecretStr, network: Network, cooldowns: Mapping[str, datetime], settings: Settings | None
+) -> list[Finding]:
     from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, feed_request
     from connectors.source.errors import ApiError, Disposition
 
     found: list[Finding] = []
-    check = "API"
+    check, request = "API", accounts_request(None, 50)
     client = ApiClient(address, key, clock=SystemClock(), certificates=network.certificates, proxy=network.proxy)
     try:
         async with client:
-            response = await client.send(accounts_request(None, 50))
+            response = await client.send(request)
             page = response.page
             accounts = page.accounts if isinstance(page, AccountPage) else ()
             some = f"{count(len(accounts), 'account')}{' or more' if page.next_cursor else ''}"
@@ -129,12 +160,12 @@ async def _asked(address: str, key: SecretStr, network: Network, cooldowns: Mapp
             if (account := next((each for each in free if each.status == "active"), None)) is None:
                 text = "not checked: no account on the first page has a valid token and no cooldown."
                 return [*found, Finding(check, "note", text)]
-            await client.send(feed_request(next(iter(FEEDS.values())), account.id, None, 1))
+            request = feed_request(next(iter(FEEDS.values())), account.id, None, 1)
+            await client.send(request)
             found.append(Finding(check, "ok", f"the key can list media (checked with {account.ig_username})"))
     except ApiError as error:
         if error.disposition is Disposition.WAIT:
-            wait = f" for {span(error.retry_after)}" if error.retry_after else ""
-            found.append(Finding(check, "note", f"{error}. Rate-limited{wait}; not retried."))
+            found.append(Finding(check, "note", await _rate_limited(error, request.scope, settings)))
         else:
             # An account that no longer exists is not a problem of the key.
             verdict = "note" if error.outcome == "not_found" else "bad"
@@ -181,7 +212,7 @@ def _snapshot(settings: Settings) -> Finding:
     at, place = None, settings.snapshot
     if not settings.snapshot_file().exists():
         return Finding("snapshot", "note", f"{place} does not exist yet: the first sync publishes it.")
-    with suppress(QueryError), open_snapshot(settings.snapshot_file()) as snapshot:
+    with suppress(SnapshotUnreadable), open_snapshot(settings.snapshot_file()) as snapshot:
         ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
     if not isinstance(at, datetime):
         return Finding("snapshot", "bad", f"{place} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT.")
@@ -203,6 +234,9 @@ def _prefect(_: Settings) -> Finding:
 
 def _workers(settings: Settings) -> Iterator[Finding]:
     if settings.engine == "local":
+        if settings.scheduler is not None:
+            fix = "set GRAMHOUSE_ENGINE=dask as well, or remove it"
+            yield Finding("workers", "note", f"{set_by('scheduler')}: not used, as runs are local. Fix: {fix}.")
         return
     from flows.engine.dask.cluster import count_workers
 
@@ -227,7 +261,7 @@ def _schedules(settings: Settings) -> Finding:
 
 # In the order in which they are shown. An error that a check raises is its finding.
 _CHECKS: Mapping[str, Callable[[Settings], Finding | Iterable[Finding]]] = {
-    "address": lambda settings: Finding("address", "ok", settings.address()),
+    "address": _address,
     "key": _key,
     "network": _network,
     "API": _api,

@@ -13,7 +13,7 @@ from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
 from connectors.warehouse.runs.service import bind_service
 from connectors.warehouse.schema.not_cast import values_not_cast
-from connectors.warehouse.storage.errors import QueryError, WarehouseError, first_line
+from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.run import Run
 from flows.engine.upkeep import Published, delete_old, upload_refusal
 from flows.reporting.progress import notices
@@ -103,7 +103,7 @@ async def _data(run: Run, report: RunReport) -> Data:
     runs = [report.run_id, *report.resumed_runs]
     try:
         return await asyncio.to_thread(read_data, report.snapshot, runs, now=run.clock.now())
-    except (WarehouseError, QueryError) as error:
+    except WarehouseError as error:
         # For example, another program has opened it for writing since.
         notices.warning(f"The snapshot that was published cannot be read: {first_line(error)}")
         return NO_DATA

@@ -32,6 +32,7 @@ from flows.reporting.progress import notices
 from flows.reporting.recording import command, recorded, recorded_start
 from flows.reporting.words import count
 from models.clock import Clock
+from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import LONG_COOLDOWN, RunState
 
 if TYPE_CHECKING:
@@ -161,6 +162,17 @@ async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> Non
     async with open_existing(settings, "gramhouse doctor --repair") as opened:
         await opened.warehouse.write(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
         await publish_opened(opened, settings)
+
+
+async def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
+    """Store how long a rate-limit scope must wait, so that runs do; return whether the warehouse could be written."""
+    try:
+        async with writing(settings.model_copy(update={"busy_wait": 0}), "gramhouse doctor") as warehouse:
+            now = (await steady_clock(warehouse, SystemClock())).now()
+            await warehouse.land(PageCommit(cooldown=ScopeCooldown(scope, now + timedelta(seconds=seconds), now)))
+    except WarehouseError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

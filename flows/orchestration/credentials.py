@@ -5,6 +5,7 @@ from typing import cast
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
+from connectors.source.base_url import check_api_key
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 
@@ -37,9 +38,12 @@ async def load_with_credentials(chosen: dict[str, object]) -> Settings:
             f" {ApiCredentials.get_block_type_slug()}. Fix:"
             " create it in the Prefect UI (Blocks), or remove the setting."
         ) from error
+    where = f"GRAMHOUSE_CREDENTIALS: the block {name!r}"
     try:
-        return load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
+        settings = load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
+        check_api_key(settings.api_key or block.api_key)
     except SettingsError as error:
-        raise SettingsError(
-            f"GRAMHOUSE_CREDENTIALS: the block {name!r} has an invalid {str(error).removeprefix('--')}"
-        ) from None
+        raise SettingsError(f"{where} has an invalid {str(error).removeprefix('--')}") from None
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}. Fix: set it to the key alone, as the service displayed it.") from None
+    return settings

@@ -21,7 +21,13 @@ from prefect.runtime import deployment, flow_run
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
 from connectors.buckets.address import BucketError
-from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import (
+    OtherService,
+    SnapshotMissing,
+    SnapshotUnreadable,
+    WarehouseBusy,
+    WarehouseUnusable,
+)
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import prefect_api_url
@@ -125,7 +131,8 @@ def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[R
 
 _ENDS: Mapping[type[BaseException], Callable[..., State[Any]]] = {
     **dict.fromkeys(
-        (SettingsError, SelectionError, OtherService, SnapshotMissing), partial(Failed, name="Invalid parameters")
+        (SettingsError, SelectionError, OtherService, SnapshotMissing, SnapshotUnreadable),
+        partial(Failed, name="Invalid parameters"),
     ),
     **dict.fromkeys((WarehouseUnusable, BucketError, ClusterLost), Failed),
     NothingChosen: partial(Completed, name="Nothing to do"),
@@ -134,7 +141,7 @@ _ENDS: Mapping[type[BaseException], Callable[..., State[Any]]] = {
 }
 
 # Errors of the user who started the run and sees the message immediately, so no notification is sent.
-_ASKED_WRONGLY = (SelectionError, SnapshotMissing)
+_ASKED_WRONGLY = (SelectionError, SnapshotMissing, SnapshotUnreadable)
 
 
 def _listen(doing: asyncio.Task[Any], caller: Caller | None) -> None:
@@ -151,7 +158,8 @@ def _listen(doing: asyncio.Task[Any], caller: Caller | None) -> None:
 async def _end_with_parent(doing: asyncio.Task[Any]) -> None:
     """Cancel `doing` when the process that started this one was killed, and end this process when it has closed.
 
-    Prefect would repeat its reports for minutes, and confuse the run if it has been started again by then.
+    Prefect would repeat its reports for minutes, and confuse the run if it has been started again by then. It is not
+    for a command, which goes on after the shell that started it.
     """
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110 - nothing to await
@@ -195,7 +203,7 @@ async def conclude(work: Coroutine[Any, Any, State[T]], caller: Caller | None = 
 async def _end_of(work: Coroutine[Any, Any, State[T]], caller: Caller | None) -> State[T]:
     doing = asyncio.ensure_future(work)
     _listen(doing, caller)
-    parent_watch = asyncio.create_task(_end_with_parent(doing))
+    parent_watch = asyncio.create_task(_end_with_parent(doing)) if caller is None else None
     try:
         return await doing
     except (asyncio.CancelledError, Exception) as error:  # noqa: BLE001 - the caller needs it
@@ -203,7 +211,8 @@ async def _end_of(work: Coroutine[Any, Any, State[T]], caller: Caller | None) ->
             caller.ended = error
         return await _state_after(error)
     finally:
-        parent_watch.cancel()
+        if parent_watch is not None:
+            parent_watch.cancel()
 
 
 async def _state_after(error: BaseException) -> State[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
 from connectors.warehouse.snapshot.reader import Snapshot
-from connectors.warehouse.storage.errors import QueryError
+from connectors.warehouse.storage.errors import SnapshotUnreadable
 from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
 from flows.config.errors import SettingsError
@@ -30,7 +30,7 @@ class Reader:
     `freshness` with the column `is_overdue`, and to `last_outcomes`, the outcome of each partition in the last run of
     any kind that scanned it.
 
-    Raises QueryError if this version cannot read the snapshot, and SettingsError if it lacks one of the accounts.
+    Raises SnapshotUnreadable, and SettingsError if the snapshot lacks one of the accounts.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Reader:
         # Refuses a file of another program, whose view has other columns.
         published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")
         if not published:
-            raise QueryError("published has no row, so this is not a snapshot of gramhouse.")
+            raise SnapshotUnreadable("published has no row, so this is not a snapshot of gramhouse.")
         [self.published] = published
         self.at: datetime = now or self.published["snapshot_at"]
         self.set(

@@ -88,7 +88,7 @@ def _data(reader: Reader, runs: Sequence[str], run_id: str | None) -> Data:
 def read_data(snapshot: Path, runs: Sequence[str], *, now: datetime) -> Data:
     """Return what a snapshot says, as of `now`, after the first of `runs`, which resumed the others.
 
-    Raises SnapshotMissing, WarehouseUnusable and QueryError.
+    Raises SnapshotMissing, WarehouseUnusable and SnapshotUnreadable.
     """
     with open_snapshot(snapshot) as opened:
         return _data(Reader(opened, now=now), runs, runs[0])

@@ -21,16 +21,25 @@ _COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_af
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Stored times in the future, if any, the service's address, and the end (UTC) of each tenant scope's cooldown."""
+    """Stored times in the future, if any, the service's address, and the end (UTC) of each tenant scope's cooldown.
+
+    `is_current` is whether a run could use the file as it is; of one that the next run upgrades, only the merged
+    cooldowns are known.
+    """
 
     ahead: Ahead | None = None
     base_url: str | None = None
     cooldowns: Mapping[str, datetime] = field(default_factory=dict)
+    is_current: bool = False
 
 
-def _cooldowns(connection: Connection, now: datetime) -> Mapping[str, datetime]:
+def _cooldowns(db: duckdb.DuckDBPyConnection, now: datetime) -> dict[str, datetime]:
+    return dict(db.execute(_COOLDOWNS, [now]).fetchall())
+
+
+def _landed_cooldowns(connection: Connection, now: datetime) -> Mapping[str, datetime]:
     """Return the cooldowns, also those that landed in a segment that a killed or stopped process left."""
-    found: dict[str, datetime] = dict(connection.db.execute(_COOLDOWNS, [now]).fetchall())
+    found = _cooldowns(connection.db, now)
     for frame in LeftOver(connection.path, session_id(connection)).frames():
         one = frame.commit.cooldown
         if one is not None and one.resume_after > now:
@@ -40,8 +49,8 @@ def _cooldowns(connection: Connection, now: datetime) -> Mapping[str, datetime]:
 
 def inspect(
     path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None], raw: Path | None = None
-) -> Inspection | None:
-    """Inspect a warehouse; return None if it does not exist, or if the next sync would upgrade it.
+) -> Inspection:
+    """Inspect a warehouse, which need not exist.
 
     Left-over segments are checked. With `raw`, the folder of raw stores, every part is compared with its checksum.
 
@@ -49,19 +58,20 @@ def inspect(
     a segment or part is missing or damaged.
     """
     if not path.exists():
-        return None
+        return Inspection()
     with hold(path, activity, since=since, pause=pause):
         try:
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             with path.open("rb") as file, duckdb.connect(str(path), read_only=True) as db:
+                db.execute("SET TimeZone = 'UTC'")
                 # An older warehouse lacks columns; the next sync upgrades it.
                 if read_revision(db, path) != revisions.HEAD:
-                    return None
-                db.execute("SET TimeZone = 'UTC'")
+                    return Inspection(cooldowns=_cooldowns(db, now))
                 addresses = db.execute(_BOUND_TO).fetchall()
                 connection = Connection(db, path, path.parent if raw is None else raw, file)
-                cooldowns = _cooldowns(connection, now)
-                found = Inspection(check_clock(db, now), addresses[0][0] if addresses else None, cooldowns)
+                address = addresses[0][0] if addresses else None
+                cooldowns = _landed_cooldowns(connection, now)
+                found = Inspection(check_clock(db, now), address, cooldowns, is_current=True)
                 checks = [] if raw is None else list(check_store(connection))
         except duckdb.Error as error:
             raise explain(path, error) from error

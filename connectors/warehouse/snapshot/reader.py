@@ -12,7 +12,7 @@ from connectors.warehouse.raw.listed import PADDED, add_raw_media, has_hidden_co
 from connectors.warehouse.raw.store import check_part
 from connectors.warehouse.snapshot.user_query import TEXT, as_json, cast, check_reading
 from connectors.warehouse.storage.durable import log_problem, unreadable
-from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, SnapshotUnreadable, WarehouseUnusable
 from connectors.warehouse.storage.feed_items import feed_items
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
@@ -31,8 +31,6 @@ COLUMNS = statements(__name__)["columns"]
 
 _BATCH = 10_000
 
-_EMPTY = "The query is empty."
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -48,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A query's result in batches, so that a caller need not hold all rows in memory."""
+    """A user query's result in batches, so that a caller need not hold all rows in memory."""
 
     columns: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -62,14 +60,17 @@ class Snapshot:
         self._db = db
 
     def query(self, query: str, parameters: Sequence[object] = ()) -> Answer:
-        """Run a query. Raises QueryError."""
-        stream = self.stream(query, parameters)
-        return Answer(stream.columns, [row for batch in stream.batches for row in batch])
+        """Run a query of gramhouse. Raises SnapshotUnreadable."""
+        try:
+            cursor = self._db.execute(query, list(parameters))
+            return Answer(tuple(str(name) for name, *_ in cursor.description or ()), cursor.fetchall())
+        except (duckdb.Error, OverflowError, ValueError) as error:
+            raise SnapshotUnreadable(error) from error
 
     def relations(self) -> list[dict[str, Any]]:
         """Return name, kind (table or view), comment and number of rows of each relation.
 
-        The rows of views, which are expensive to compute, are None. Raises QueryError.
+        The rows of views, which are expensive to compute, are None. Raises SnapshotUnreadable.
         """
         return [
             found | {"rows": self._count(found["name"]) if found["kind"] == "table" else None}
@@ -99,7 +100,7 @@ class Snapshot:
             check_reading(self._db, text)
             relation = self._db.sql(text)
             if relation is None:
-                raise QueryError(_EMPTY)
+                raise QueryError("The query is empty.")
             # A projection renames the columns.
             unique = relation.project("*")
             shown = [as_json(kind) if for_json else TEXT for kind in unique.types]
@@ -112,22 +113,11 @@ class Snapshot:
         )
         return Stream(tuple(unique.columns), tuple(str(kind) for kind in unique.types), batches)
 
-    def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
-        """Run a query and return its rows in batches. Raises QueryError, also while the batches are read."""
-        try:
-            cursor: duckdb.DuckDBPyConnection | None = self._db.execute(query, list(parameters))
-        except duckdb.Error as error:
-            raise QueryError(str(error)) from error
-        if cursor is None or not cursor.description:
-            raise QueryError(_EMPTY)
-        names, kinds = zip(*((str(name), str(kind)) for name, kind, *_ in cursor.description), strict=True)
-        return Stream(names, kinds, _batches(cursor))
 
-
-def _batches(cursor: duckdb.DuckDBPyConnection | duckdb.DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
+def _batches(rows: duckdb.DuckDBPyRelation) -> Iterator[list[tuple[Any, ...]]]:
     while True:
         try:
-            batch = cursor.fetchmany(_BATCH)
+            batch = rows.fetchmany(_BATCH)
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
         except (OverflowError, ValueError) as error:

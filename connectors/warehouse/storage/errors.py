@@ -5,9 +5,10 @@ WarehouseError
 ├── WarehouseUnusable  the file cannot be opened, read or written
 ├── OtherService       the file was filled from another service address
 ├── SnapshotMissing    no snapshot has been published yet
+├── SnapshotUnreadable the snapshot lacks what this version reads
 └── StatusUnreadable   the status file next to the snapshot is damaged
 
-QueryError is separate, because it concerns the query, not a file.
+QueryError is separate, because it concerns a user's query, not a file.
 """
 
 import re
@@ -44,6 +45,14 @@ class SnapshotMissing(WarehouseError):  # noqa: N818
     """No snapshot has been published yet."""
 
 
+class SnapshotUnreadable(WarehouseError):  # noqa: N818
+    """A query of gramhouse fails in the snapshot."""
+
+    def __init__(self, why: Exception | str) -> None:
+        what = "This version of gramhouse cannot read the snapshot. DuckDB says"
+        super().__init__(f"{what}: {first_line(why)}. Fix: publish a new one with `gramhouse publish`.")
+
+
 class StatusUnreadable(WarehouseError):  # noqa: N818
     """The status file cannot be read."""
 
@@ -53,4 +62,4 @@ class StatusUnreadable(WarehouseError):  # noqa: N818
 
 
 class QueryError(Exception):
-    """A query failed or was refused."""
+    """A user's query failed or was refused."""

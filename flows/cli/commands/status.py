@@ -14,7 +14,7 @@ from connectors.buckets.address import BucketError
 from connectors.warehouse.maintenance.pending import unfinished
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
-from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError, WarehouseUnusable
+from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Current, current, current_snapshot
@@ -221,7 +221,7 @@ def status(
         write_utf8()
     try:
         code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
-    except (WarehouseError, QueryError, BucketError):
+    except (WarehouseError, BucketError):
         if as_metrics:
             from flows.cli.output.openmetrics import metrics
 

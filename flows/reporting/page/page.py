@@ -115,7 +115,7 @@ def make(
 ) -> Report:
     """Return the page for an open snapshot, these accounts (empty: all) and surfaces, with `weeks` on its time axes.
 
-    It depends only on these and the release. Raises QueryError and SettingsError as Reader does.
+    It depends only on these and the release. Raises SnapshotUnreadable and SettingsError as Reader does.
     """
     surfaces = sorted(surfaces)
     reader = Reader(snapshot, accounts, surfaces=surfaces)

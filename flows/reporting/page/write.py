@@ -71,8 +71,8 @@ def write(
 ) -> Report:
     """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`, and return it.
 
-    `accounts`, `surfaces` and `weeks` are those of `make`. Raises SnapshotMissing, WarehouseUnusable and QueryError,
-    and SettingsError for an unusable path or account.
+    `accounts`, `surfaces` and `weeks` are those of `make`. Raises SnapshotMissing, SnapshotUnreadable and
+    WarehouseUnusable, and SettingsError for an unusable path or account.
     """
     with open_snapshot(snapshot) as opened:
         check_place(path, *filter(None, (snapshot, apart_from)))

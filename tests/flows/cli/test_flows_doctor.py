@@ -75,6 +75,33 @@ def test_a_rate_limit_is_a_note_and_is_not_requested_again(run_cli: Cli, monkeyp
     assert "not retried" in message
 
 
+def test_a_rate_limit_is_kept_for_the_next_command_if_there_is_a_warehouse(
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = Rule(Action("error", code="rate_limited", retry_after=3600), "accounts", nth=2)
+    with served(monkeypatch, "sandbox-demo-key", limit):
+        assert run_cli("sync")[0] == 0
+        assert _found(run_cli, 0)["API"][1].endswith("Rate-limited for 1 h; not retried. Syncs wait as long.")
+        assert "the account catalogue is rate-limited until" in _found(run_cli, 0)["API"][1]
+
+
+def test_address_and_key_of_a_block_are_not_missing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "production")
+    found = _found(run_cli, 0)
+    assert found["address"] == found["key"] == ("note", "not checked: it is that of the Prefect block production.")
+    assert found["API"] == ("note", "not checked: see address, key and network above.")
+
+
+def test_a_scheduler_without_workers_is_a_mistake(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = "tls://scheduler:8786"
+    with served(monkeypatch, "sandbox-demo-key"):
+        code, _, err = run_cli("sync", "--scheduler", scheduler)
+        assert (code, "Fix: add --engine dask" in err) == (2, True)
+        monkeypatch.setenv("GRAMHOUSE_SCHEDULER", scheduler)
+        verdict, message = _found(run_cli, 0)["workers"]
+    assert (verdict, message.startswith("GRAMHOUSE_SCHEDULER: not used")) == ("note", True)
+
+
 def _hold(scope: str, until: datetime) -> None:
     with duckdb.connect("data/warehouse.duckdb") as db:
         db.execute("INSERT INTO ops.cooldowns (scope, resume_after) VALUES (?, ?)", [scope, until])

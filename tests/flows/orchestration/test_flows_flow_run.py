@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from prefect import flow
 
@@ -12,6 +13,7 @@ from connectors.warehouse.runs.status_file import read_status
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
+from flows.orchestration import flow_run
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.flow_run import Caller, call_flow
 from flows.publish import publish
@@ -77,7 +79,9 @@ async def test_the_state_of_the_flow_run_shows_problems_that_need_a_person(
     assert not re.search(r"(?<![.\d])0 ", message)
 
 
-async def test_an_invalid_query_is_a_one_line_error(tracker: str, service: str) -> None:
+async def test_an_invalid_query_is_a_one_line_error(
+    tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await run(publish)
     kind, _, message = shown(tracker)
     assert kind == "FAILED"
@@ -97,6 +101,10 @@ async def test_an_invalid_query_is_a_one_line_error(tracker: str, service: str) 
     await run(publish)
     assert shown(tracker)[0] == "COMPLETED"
     assert shown(tracker)[2].startswith("Published ")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "other.duckdb")
+    duckdb.connect("other.duckdb").close()
+    await run(backfill, BackfillOptions(everything=True, dry_run=True))
+    assert shown(tracker)[:2] == ("FAILED", "Invalid parameters")
 
 
 async def test_address_and_key_may_be_a_block(
@@ -105,9 +113,13 @@ async def test_address_and_key_may_be_a_block(
     monkeypatch.delenv("GRAMHOUSE_BASE_URL")
     monkeypatch.delenv("GRAMHOUSE_API_KEY")
     await ApiCredentials(base_url=service, api_key=DEMO_KEY).save("production")
+    await ApiCredentials(base_url=service, api_key="two words").save("damaged")
     monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "production")
     await run(sync)
     assert shown(tracker)[0] == "COMPLETED"
+    monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "damaged")
+    await run(sync)
+    assert shown(tracker)[2].startswith("GRAMHOUSE_CREDENTIALS: the block 'damaged': the API key is empty or contains")
     monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "absent")
     await run(sync)
     kind, name, message = shown(tracker)
@@ -127,6 +139,8 @@ async def test_a_tracked_command_returns_the_report_of_its_run(
     def caller() -> Caller:
         return Caller(Progress(), lambda: begun.append(True), {"base_url": service})
 
+    # The shell that starts a command may end before it.
+    monkeypatch.setattr(flow_run, "_end_with_parent", None)
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
     report = await call_flow(SyncOptions(), caller())
     assert isinstance(report, RunReport)
