@@ -75,11 +75,9 @@ def choose(
     )
 
 
-def chosen(
-    connection: Connection, selection: Selection, page_size: int, *, scan_expired: bool = False
-) -> tuple[ChosenAccount, ...]:
+def chosen(connection: Connection, selection: Selection, page_size: int) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection in the warehouse; raises as `choose` does."""
-    return choose(asking(connection), "core.", selection, page_size, scan_expired=scan_expired)
+    return choose(asking(connection), "core.", selection, page_size)
 
 
 def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.runs.selection import choose, chosen
+from connectors.warehouse.runs.selection import asking, choose
 from connectors.warehouse.snapshot.reader import open_snapshot
 from models.partition import CATALOGUE, media
 from models.runs import OutcomeKind, RunState
@@ -38,7 +38,7 @@ def ask_for(peopled: Rig, tmp_path: Path) -> Chooser:
     """Ask the warehouse and its snapshot; both must answer the same, or raise the same error."""
 
     def from_warehouse(selection: Selection, page_size: int, **more: bool) -> tuple[ChosenAccount, ...]:
-        return peopled.call(chosen, selection, page_size, **more)
+        return peopled.call(lambda connection: choose(asking(connection), "core.", selection, page_size, **more))
 
     published: set[str] = set()
 
