@@ -32,7 +32,6 @@ _LONGEST_CAUSE = 200
 _ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
 
 
-# Flow runs also need these if another machine has the server.
 # How long Prefect's server keeps its history: 30 days, unless the environment says otherwise.
 HISTORY = {
     "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
@@ -40,6 +39,7 @@ HISTORY = {
     "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": "P30D",
 }
 
+# Flow runs also need these if another machine has the server.
 PREFECT_CLIENT = {
     "DO_NOT_TRACK": "1",
     # In seconds. A killed run is noticed after six of them (deployments/automations.yaml).
