@@ -202,8 +202,8 @@ class Settings(BaseModel):
     keep_runs: Days = 400
     """Days for which runs, their outcomes and quarantined records are kept; repeated outcomes are deleted earlier."""
     keep_raw: int | None = Field(None, ge=1, le=_MOST_DAYS)
-    """Days for which the raw store keeps rows that a newer row of the same version superseded, such as older counts;
-    `gramhouse compact` deletes older ones. By default all are kept."""
+    """Days for which the raw store keeps rows that a newer row of the same version replaced, such as rows with older
+    counts. `gramhouse compact` deletes such rows when they are older. By default all are kept."""
     nightly: Cron = "15 2 * * *"
     """Schedule of the nightly sync of `up`, a cron expression."""
     stories: Cron = "15 */6 * * *"
