@@ -9,6 +9,8 @@ import msgspec
 from pydantic_core import from_json, to_json
 
 from models.incremental import Post
+from models.partial_json import elements, members
+from models.schema.any_json import parse
 from models.schema.json_types import number_text
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.mapping import Reading
@@ -39,10 +41,27 @@ def id_in(item: object, paths: Sequence[Sequence[str]]) -> str | None:
     return None
 
 
+def _items(body: str) -> list[Any]:
+    """Return the items of a media page; an item that is nested too deep is its text."""
+    try:
+        items: list[Any] = from_json(body)["items"]
+    except ValueError:
+        # This parser limits the digits of an integer, and the depth.
+        items = list(map(_item, elements(members(body.encode())["items"])))
+    return items
+
+
+def _item(raw: bytes) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return parse(raw.decode())
+    except RecursionError:
+        return raw.decode()
+
+
 def ids_of(body: str, mapping: MediaMapping) -> Iterator[str]:
     """Yield the id of each item of a media page by the mapping, or the item's JSON text if it has no id."""
     paths = [to_keys(path) for path in mapping.media_id]
-    for item in from_json(body)["items"]:
+    for item in _items(body):
         yield id_in(item, paths) or to_json(item, inf_nan_mode="strings").decode()
 
 
@@ -78,9 +97,9 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
     def read(body: str) -> Sequence[Post]:
         try:
             listed = getattr(decoder.decode(body), "items")  # noqa: B009 - a field of a class made above
-        except msgspec.DecodeError:
-            # An item is not an object, or a number exceeds the range of a double.
-            return list(map(post, from_json(body)["items"]))
+        except (msgspec.DecodeError, RecursionError):
+            # An item is not an object or is nested too deep, or a number exceeds the range of a double.
+            return list(map(post, _items(body)))
         if is_plain and (plain := read_plain(listed)) is not None:
             return plain
         return [post(dict(zip(top, msgspec.structs.astuple(one), strict=True))) for one in listed]

@@ -2,8 +2,10 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from models.incremental import Post
-from models.page_items import post_reader
+from models.page_items import ids_of, post_reader
 from models.schema.mapping_built_in import BUILT_IN
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
@@ -47,3 +49,34 @@ def test_a_time_that_cannot_be_read_gives_way_to_the_next_candidate() -> None:
 def test_a_number_beyond_a_double_does_not_reject_its_page() -> None:
     text = '{"items":[{"id":"1","n":1e999,"timestamp":"2025-03-01T12:00:00Z"}],"next_cursor":null}'
     assert post_reader(BUILT_IN)(text) == [Post("1", NOON)]
+
+
+LONG = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("item", "post", "identity"),
+    [
+        (f'{{"id":"1","timestamp":{LONG}}}', Post("1", None), "1"),
+        (f'{{"id":"1","timestamp":{LONG},"created_at":1740830400}}', Post("1", NOON), "1"),
+        (f'{{"id":"1","n":{LONG},"timestamp":1740830400}}', Post("1", NOON), "1"),
+        (f'{{"id":"1","pk":-{LONG},"timestamp":1740830400}}', Post("1", NOON), "1"),
+        (f'{{"pk":-{LONG},"timestamp":1740830400}}', Post(f"-{LONG}", NOON), f"-{LONG}"),
+        (f'{{"n":[{LONG}],"timestamp":1740830400}}', Post(None, NOON), f'{{"n":["{LONG}"],"timestamp":1740830400}}'),
+    ],
+    ids=["the time", "the first time", "no id or time", "another id", "the only id", "without an id"],
+)
+def test_an_item_with_an_integer_of_any_length_is_read(item: str, post: Post, identity: str) -> None:
+    text = f'{{"items":[{item},{{"id":"2","timestamp":1740830400}},null],"next_cursor":null}}'
+    assert post_reader(BUILT_IN)(text) == [post, Post("2", NOON), Post(None, None)]
+    assert list(ids_of(text, BUILT_IN)) == [identity, "2", "null"]
+
+
+@pytest.mark.parametrize("levels", [250, 5_000])
+def test_an_item_that_is_nested_too_deep_does_not_reject_its_page(levels: int) -> None:
+    # A time that msgspec does not read makes the page one that is read item by item.
+    items = [f'{{"id":"{n}","n":{"[" * levels}{n}{"]" * levels}}}' for n in (1, 2)]
+    text = f'{{"items":[{items[0]},{items[1]},{{"id":"3","timestamp":{LONG}}}],"next_cursor":null}}'
+    assert post_reader(BUILT_IN)(text) == [Post(None, None), Post(None, None), Post("3", None)]
+    assert [json.loads(identity) for identity in list(ids_of(text, BUILT_IN))[:2]] == items
+    assert list(ids_of(text, BUILT_IN))[2] == "3"

@@ -5,46 +5,21 @@ nor a double. It also finds the fields of these items.
 """
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 
 from connectors.warehouse.ingest.layout import CellTable, Layout
+from models.schema import any_json
 from models.schema.fields import FieldObservation
 from models.schema.json_types import Found, Json, JsonType, WideNumber, number_text, values_of
 from models.schema.pointer import to_pointer
-
-# Integers of this many digits or more are kept as text: Python refuses to convert more than 4,300 digits.
-_MOST_DIGITS = 4000
-
-# Items are processed recursively, and Python limits the depth of recursion.
-_MOST_NESTED = 200
 
 # JSON types that need no cell.
 _NO_VALUE = frozenset({JsonType.NULL, JsonType.EMPTY_LIST, JsonType.OBJECT, JsonType.ROWS})
 
 _AS_THEY_ARE = ("BOOLEAN", "BIGINT", "DOUBLE")
 
-
-def _first(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
-    for key, value in pairs:
-        found.setdefault(key, value)
-    return found
-
-
-def _number(text: str) -> float | WideNumber:
-    value = float(text)
-    return value if math.isfinite(value) else WideNumber(text)
-
-
-def _whole(text: str) -> int | WideNumber:
-    return int(text) if len(text) < _MOST_DIGITS else WideNumber(text)
-
-
-_parse = json.JSONDecoder(object_pairs_hook=_first, parse_float=_number, parse_int=_whole).decode
 
 Values = Mapping[str, Found]
 
@@ -64,10 +39,8 @@ class ParsedItem:
 def parse(order_key: int, raw: bytes) -> ParsedItem | None:
     """Parse an item that is an object; return None if it is nested deeper than 200 levels."""
     try:
-        item = _parse(raw.decode())
+        item = any_json.parse(raw.decode())
     except RecursionError:
-        return None
-    if _is_too_deep(item):
         return None
     values = _by_path(values_of(item))
     elements = {path: _elements_in(found.value) for path, found in values.items() if JsonType.ROWS in found.json_types}
@@ -81,16 +54,6 @@ def _by_path(values: Iterable[Found]) -> Values:
 def _elements_in(value: Json) -> list[Values | None]:
     elements = value if isinstance(value, list) else []
     return [_by_path(values_of(each, in_element=True)) if isinstance(each, dict) else None for each in elements]
-
-
-def _is_too_deep(item: Json) -> bool:
-    level = [item]
-    for _ in range(_MOST_NESTED):
-        nested = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list)))
-        level = list(chain.from_iterable(nested))
-        if not level:
-            return False
-    return True
 
 
 def observations(item: ParsedItem, table: str, at: datetime) -> Iterator[FieldObservation]:

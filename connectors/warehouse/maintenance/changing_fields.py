@@ -9,6 +9,7 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import of_all_items
 from models.runs import RunWarning
+from models.schema.any_json import parse
 from models.schema.differences import differing_fields
 from models.schema.pointer import to_pointer
 
@@ -74,7 +75,7 @@ def one_field_changes_most(connection: Connection, run_id: str, *, accounts: int
     alone: list[Counter[tuple[str, ...]]] = [Counter() for _ in starts]
     for _, began, after, before in versions:
         try:
-            fields = differing_fields(json.loads(payloads[before]), json.loads(payloads[after]), mapping)
+            fields = differing_fields(parse(payloads[before]), parse(payloads[after]), mapping)
         except (KeyError, RecursionError):
             # Forgotten by the retention, or nested too deep.
             continue

@@ -1,5 +1,6 @@
 """The warning about a field that alone changes most items in every sync."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.changing_fields import CODE
 from connectors.warehouse.merge.run_counts import MergeStats
 from flows.pipeline import run_sync
@@ -86,3 +88,17 @@ async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path) -> Non
     async with open_run_resources(tmp_path, service, mapping=mapping) as resources:
         report = await run_sync(replace(request(tmp_path), mapping=mapping), resources)
     assert (report.warnings, report.media) == ((), MergeStats())
+
+
+class _LongIntegers(FakeApi):
+    """A fake API that writes zeros behind each `n`, more than Python converts."""
+
+    def _page(self, request: ApiRequest) -> bytes:
+        return re.sub(rb'"n": \d+', lambda n: n[0] + b"0" * 5_000, super()._page(request))
+
+
+async def test_a_long_integer_is_compared_like_other_values(tmp_path: Path) -> None:
+    service = _LongIntegers(accounts=2, posts=4)
+    warned = await _warnings(tmp_path, service, lambda d, _: {"n": 7, "at": d}, 4)
+    assert [len(found) for found in warned] == [0, 0, 0, 1]
+    assert "at alone changed most items" in warned[3][0]

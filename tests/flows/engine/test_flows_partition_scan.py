@@ -157,6 +157,24 @@ async def test_a_scan_goes_on_after_an_item_that_is_not_json_and_removes_nothing
     assert [is_there for _, _, is_there in stored(tmp_path, _STORED)] == [*[True] * 5, False]
 
 
+@pytest.mark.parametrize("media_id", [BUILT_IN.media_id, ("/code", *BUILT_IN.media_id)], ids=["built-in", "mapped"])
+async def test_an_item_that_parsers_refuse_lands_or_is_rejected_and_the_scan_goes_on(
+    tmp_path: Path, media_id: tuple[str, ...]
+) -> None:
+    long, deep = "9" * 5_000, "[" * 250 + "]" * 250
+    service = _Spoiling(accounts=1, posts=4, cursor=None)
+    service.spoil = lambda page: page.replace(b'"a post"', f'"a", "timestamp": {long}'.encode(), 1).replace(
+        b'"a post"', f'"b", "n": {deep}'.encode()
+    )
+    for quarantined in (1, 1):
+        report, outcomes = await _run(tmp_path, service, mapping=replace(BUILT_IN, media_id=media_id))
+        assert report.state is RunState.COMPLETE
+        assert outcomes[uuid(1), "posts"][:3] == ("complete", 2, 4)
+        assert len(stored(tmp_path, _QUARANTINE)) == quarantined
+        service.clock.passed += 86_400
+    assert [row[0] for row in stored(tmp_path, _STORED)] == ["001-0", "001-2", "001-3"]
+
+
 @pytest.mark.parametrize(
     ("written", "code"),
     [
