@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -21,15 +21,10 @@ class _Page(msgspec.Struct):
     items: list[msgspec.Raw]
 
 
-class _Account(msgspec.Struct):
-    id: str
-    ig_username: str
-    public_id: str
-    status: str
-
-
 _page = msgspec.json.Decoder(_Page)
-_object = msgspec.json.Decoder(dict[str, Any])
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_text = msgspec.json.Decoder(str)
+_OF_ACCOUNT = ("id", "ig_username", "public_id", "status")
 
 
 class AccountRow(NamedTuple):
@@ -97,20 +92,24 @@ def table_of(row_class: type[NamedTuple], rows: Sequence[NamedTuple]) -> pa.Tabl
 def _accounts(
     seq: int, body: bytes | memoryview, known: Collection[int | None]
 ) -> tuple[list[AccountRow], list[RejectedRow]]:
-    """Return the valid and the malformed accounts of a page, except for the positions in `known`."""
+    """Return the accounts and the malformed records of a page, except for the positions in `known`.
+
+    A malformed record with an id is also among the accounts, without a status.
+    """
     found: list[AccountRow] = []
     rejected: list[RejectedRow] = []
     for position, raw in enumerate(_page.decode(body).items):
         if position in known:
             continue
         try:
-            # The last one of duplicate keys counts, as when the page was received.
-            account = msgspec.convert(_object.decode(raw), _Account)
-        except (msgspec.MsgspecError, RecursionError):
-            text = bytes(raw).decode()
-            rejected.append(RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text))
-        else:
-            found.append(AccountRow(seq, position, account.id, account.ig_username, account.public_id, account.status))
+            # The last one of duplicate keys counts, as when the page was received. Other fields may have any value.
+            fields = _object.decode(raw)
+            found.append(AccountRow(seq, position, *(_text.decode(fields[name]) for name in _OF_ACCOUNT)))
+        except (msgspec.MsgspecError, KeyError, RecursionError):
+            text = bytes(raw)
+            rejected.append(RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text.decode()))
+            if (listed_as := certain_id(text)) is not None:
+                found.append(AccountRow(seq, position, listed_as))
     return found, rejected
 
 

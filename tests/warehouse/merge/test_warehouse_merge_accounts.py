@@ -68,6 +68,25 @@ def test_items_that_are_not_accounts_go_to_quarantine_and_the_others_land(rig: R
     assert found == [(position, payload, "It is no account.") for position, payload in enumerate(odd)]
 
 
+@pytest.mark.parametrize("value", ["1e400", "[-1e400]", "9" * 5_000, '{"a":' * 150 + "1" + "}" * 150])
+def test_a_field_that_the_contract_does_not_know_has_any_value(rig: Rig, value: str) -> None:
+    first, again = '"status":"gone","id":7', json.dumps(account(name="anna.bakes"))[1:-1]
+    text = f'{{"items":[{{{first},"quota":{value},{again}}}],"next_cursor":null}}'
+    rig.land(Scan(CATALOGUE, "c", T0).page([{}], at(1), last=True, text=text))
+    assert rig.merge().quarantined == 0
+    assert names(rig) == [(ANNA, "anna.bakes", False)]
+
+
+def test_a_malformed_record_of_a_known_account_lists_it(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    for hour in (24, 48):
+        scan = Scan(CATALOGUE, f"c{hour}", at(hour))
+        rig.record(scan.page([account(BEN, name="ben"), {"id": ANNA}, {"id": "unknown"}], at(hour), last=True))
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    assert rig.rows("FROM ops.missing_accounts") == []
+    assert rig.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", minute(0), minute(0), at(48), None)
+
+
 def rejected(record: dict[str, object]) -> RejectedRecord:
     return RejectedRecord(0, "status: of no known kind", json.dumps(record))
 
