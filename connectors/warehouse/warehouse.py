@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
-import duckdb
-
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.segments import Segments
@@ -27,7 +25,14 @@ from connectors.warehouse.runs.progress import checkpoints
 from connectors.warehouse.schema.field_registry import adopt_mapping
 from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.publish import publish, publish_refusal
-from connectors.warehouse.storage.connection import Connection, begin_session, checkpoint, explain, open_sibling, writer
+from connectors.warehouse.storage.connection import (
+    Connection,
+    begin_session,
+    checkpoint,
+    explained,
+    open_sibling,
+    writer,
+)
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
 from models.checkpoint import Checkpoint, RunKind
@@ -76,10 +81,8 @@ class _Worker:
         """
 
         def run() -> T:
-            try:
+            with explained(self.path):
                 return work(self.connection)
-            except duckdb.Error as error:
-                raise explain(self.path, error) from error
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
 
@@ -315,16 +318,17 @@ async def open_warehouse(
             since = now.isoformat(timespec="seconds")
             opening = writer(path, activity, since=since, pause=pause, raw=raw, new_id=new_id)
             connection = stack.enter_context(opening)
-            recovered_runs = stack.enter_context(
-                opened_store(connection, activity, now=now, pause=pause, mapping=mapping)
-            )
-            remove_left_over(path)
-            sibling = _Worker(path, open_sibling(connection), merging)
-            with connection.begin():
-                adopt_mapping(connection, mapping)
-                session = uuid4().hex
-                begin_session(connection, session)
-                segments = Segments(path, session, read_merged(connection).seq)
+            with explained(path):
+                recovered_runs = stack.enter_context(
+                    opened_store(connection, activity, now=now, pause=pause, mapping=mapping)
+                )
+                remove_left_over(path)
+                sibling = _Worker(path, open_sibling(connection), merging)
+                with connection.begin():
+                    adopt_mapping(connection, mapping)
+                    session = uuid4().hex
+                    begin_session(connection, session)
+                    segments = Segments(path, session, read_merged(connection).seq)
             stack.callback(segments.close)
             worker = _Worker(path, connection, landing)
             return Warehouse(path, worker, sibling, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import duckdb
 import pytest
@@ -12,18 +13,20 @@ import pytest
 from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing import segments
 from connectors.warehouse.ingest.landing.frames import Frame
+from connectors.warehouse.maintenance.forget import find
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.connection import Connection, connect, value
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from models.page_commit import PageCommit
 from models.partition import media
+from models.schema.mapping_built_in import BUILT_IN
 from tests.landed import unmerged
-from tests.warehouse.rig import T0, Scan, at
+from tests.warehouse.rig import ANNA, T0, Scan, at, refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -247,6 +250,31 @@ async def test_the_error_of_a_merge_is_raised_by_the_next_landing(path: Path, mo
         monkeypatch.undo()
         await warehouse.land(page(3))
         assert await warehouse.merge() == MergeStats(added=2)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (duckdb.IOException("IO Error: No space left on device"), "The disk is full"),
+        (duckdb.OutOfMemoryException("Out of Memory Error: failed to pin block"), "Fix: free memory"),
+    ],
+)
+def test_an_error_of_the_merge_of_an_opening_is_one_line(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: duckdb.Error, reason: str
+) -> None:
+    async def opening(*landings: PageCommit) -> None:
+        async with opened(path) as warehouse:
+            await asyncio.gather(*map(warehouse.land, landings))
+
+    asyncio.run(opening(page(1)))
+    monkeypatch.setattr(merge_module, "merge", Mock(side_effect=error))
+    assert reason in refusal(lambda: asyncio.run(opening()))
+    forgetting = partial(find, path, ANNA, now=T0, pause=lambda _: None, raw=None, mapping=BUILT_IN)
+    assert reason in refusal(forgetting)
+    monkeypatch.undo()
+    asyncio.run(opening())
+    with connect(path) as connection:
+        assert value(connection.db, "SELECT count(*) FROM core.media") == 1
 
 
 async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(

@@ -16,7 +16,7 @@ from connectors.warehouse.maintenance.pending import ACTIVITY, Account, Erasure,
 from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, sources, store_of, write_part
 from connectors.warehouse.raw.recovery import remove_retired
 from connectors.warehouse.runs.forgotten import mark_forgotten, read_forgotten
-from connectors.warehouse.storage.connection import Connection, begin_session, connect, value
+from connectors.warehouse.storage.connection import Connection, begin_session, connect, explained, value
 from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.quoting import literal, quoted
@@ -53,6 +53,7 @@ def find(
     with (
         hold(warehouse, ACTIVITY, since=now.isoformat(timespec="seconds"), pause=pause),
         connect(warehouse, raw) as connection,
+        explained(warehouse),
         opened_store(connection, ACTIVITY, now=now, pause=pause, mapping=mapping),
     ):
         account = _find(connection, text)

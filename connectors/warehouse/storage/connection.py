@@ -43,6 +43,7 @@ _HINT = "Fix: check the path and the disk; if the file is damaged, restore a bac
 _HINTS = {
     "No space left on device": "The disk is full. Fix: free space and retry; landed pages are kept.",
     "Disk quota exceeded": "The quota is used up. Fix: free space and retry; landed pages are kept.",
+    "Out of Memory Error": "Fix: free memory and retry; landed pages are kept.",
     "not a valid DuckDB database": "Fix: set the path to another file, or restore a backup.",
 }
 
@@ -63,6 +64,15 @@ def explain(path: Path, error: Exception) -> WarehouseError:
         )
     hint = next((hint for sign, hint in _HINTS.items() if sign in text), _HINT)
     return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. {hint}")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise DuckDB's errors of the block as `explain` converts them; `path` is the file that is open."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise explain(path, error) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
