@@ -82,6 +82,8 @@ def sources(connection: Connection, parts: Collection[Part]) -> str:
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
     """Write the rows of a query to the next part, and add the part to the list in the open transaction.
 
+    A transaction writes one part. If the part before has not got its final name, because renaming failed, it gets it.
+
     The query has the columns `COLUMNS`. Its rows should be roughly in the order of landing, because readers look for
     ranges of landing numbers.
 
@@ -90,8 +92,10 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     the query has no rows. Raises WarehouseUnusable when the folder cannot be written.
     """
     number = last_number(connection) + 1
-    store = store_of(connection)
-    draft = store.draft(number, session_id(connection))
+    store, session = store_of(connection), session_id(connection)
+    # Only the last committed part is renamed by `confirm_part`.
+    _keep(store, number - 1, session)
+    draft = store.draft(number, session)
     # DuckDB's own temporary file would only add a rename. Its statistics save another evaluation of the query.
     copy = (
         f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
@@ -125,6 +129,11 @@ def confirm_part(connection: Connection) -> None:
     """
     with connection.begin():
         store, number, session = store_of(connection), last_number(connection), session_id(connection)
+    _keep(store, number, session)
+
+
+def _keep(store: RawStore, number: int, session: str) -> None:
+    """Give a committed part its final name, unless it has it already. Raises WarehouseUnusable."""
     draft = store.draft(number, session)
     try:
         if draft.exists():

@@ -1,10 +1,12 @@
 """The raw store keeps rows byte for byte; a part is listed exactly if its transaction was committed."""
 
+import errno
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
 import pytest
@@ -18,7 +20,7 @@ from connectors.warehouse.raw.store import COLUMNS, parquet
 from connectors.warehouse.storage.connection import Connection, begin_session, connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
-from tests.warehouse.rig import T0, at, refusal
+from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, refusal
 
 BYTES = (
     '{"id":"1"}',
@@ -234,6 +236,22 @@ def test_small_parts_become_one_and_are_deleted_a_day_after_the_next_publish(
     write(connection, rows("{}", first=9))
     assert names(folder)[-1] == "part-0000006.parquet"
     assert compact_parts(connection, now=at(0)).parts_after == 1
+
+
+def test_a_part_that_could_not_be_renamed_gets_its_name_before_the_next_one(
+    connection: Connection, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, scan = Rig(connection), Scan(POSTS, "p", T0)
+    rig.record(scan.page([{"id": "1"}], at(1)))
+    for number in (2, 3):
+        rig.land(scan.page([{"id": str(number)}], at(number)))
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", Mock(side_effect=OSError(errno.EDQUOT, "Disk quota exceeded")))
+            assert "part-0000002.parquet: Disk quota exceeded" in refusal(rig.merge)
+    rig.merge()
+    assert names(folder) == [f"part-000000{number}.parquet" for number in (1, 2, 3)]
+    recover_parts(connection, now=T0)
+    assert [payload for _, payload in kept(connection)] == [f'{{"id":"{number}"}}' for number in (1, 2, 3)]
 
 
 def test_an_interrupted_deletion_of_retired_parts_is_continued(connection: Connection, folder: Path) -> None:
