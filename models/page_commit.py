@@ -30,7 +30,8 @@ class ReceivedPage:
     """A page as the API sent it, with the data that identifies its request.
 
     A page that cannot be parsed has no items and an empty `scan_id`: it is `rejected` as a whole. `page` is its number
-    in the scan, from 1. `unknown_fields` are paths that the contract does not define.
+    in the scan, from 1. `unknown_fields` are paths that the contract does not define. `token_expired`: the account's
+    token had expired, so the listing may lack items.
     """
 
     partition: Partition
@@ -42,6 +43,7 @@ class ReceivedPage:
     body: str
     rejected: tuple[RejectedRecord, ...] = ()
     unknown_fields: tuple[str, ...] = ()
+    token_expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -516,7 +516,8 @@ ops_missing = Table(
     _optional(
         "missing_since",
         INSTANT,
-        "When the scan ended that first missed it without a rejected record; NULL if none has.",
+        "When the scan ended that first missed it and could decide; NULL if none has, but scans that rejected a record,"
+        " or of an account whose token had expired.",
     ),
     _required("last_seen_at", INSTANT, "When a scan last saw it."),
     schema="ops",

@@ -178,7 +178,7 @@ class Settings(BaseModel):
     resume_within: Wait = 12 * 3600
     """Seconds within which an interrupted run is resumed instead of restarted."""
     scan_expired: bool = False
-    """Also scan the media of accounts whose token is expired."""
+    """Also scan the media of accounts whose token is expired. What such a scan misses is not marked as removed."""
     busy_wait: Wait = Field(0, title="Wait for the lock")
     """Seconds that a run waits for the lock while another process holds the warehouse; 0: exit with code 4. Runs of
     `up` wait six hours by default."""

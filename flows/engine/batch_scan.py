@@ -97,6 +97,7 @@ async def _read(run: Run, accounts: Sequence[ListedAccount]) -> AsyncIterator[Ac
                     seen=await run.seen(last),
                     listed_as=account.listed_as,
                     username=account.username,
+                    token_expired=account.expired,
                 )
                 for each in partitions[account.account_id]
             ]

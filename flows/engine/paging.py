@@ -192,6 +192,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         body=page.body,
         rejected=page.rejected,
         unknown_fields=tuple(sorted(page.unknown_fields)),
+        token_expired=scan.start.token_expired,
     )
     if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
         await _land(run, scan, page.items, PageCommit(received))

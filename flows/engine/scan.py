@@ -97,7 +97,7 @@ class Start:
 
     It reads to the last page, because of `full`, or to `known` posts, which the last closed scan has seen; `known_seq`
     is the landing number of that scan. `seen` are the ids that an unfinished scan has received. `listed_as` is the
-    account's id as the API writes it.
+    account's id as the API writes it, `token_expired` its status.
     """
 
     partition: Partition
@@ -108,6 +108,7 @@ class Start:
     seen: frozenset[str] = frozenset()
     listed_as: str = ""
     username: str | None = None
+    token_expired: bool = False
 
 
 @dataclass(slots=True)

@@ -96,6 +96,7 @@ class Scan:
         text: str | None = None,
         rejected: tuple[RejectedRecord, ...] = (),
         unknown_fields: tuple[str, ...] = (),
+        token_expired: bool = False,
     ) -> PageCommit:
         cursor = None if last else f"{self.scan_id}/{self.checkpoint.pages + 1}"
         self.checkpoint = self.checkpoint.advance(run_id=self.run_id, next_cursor=cursor, items=len(items), at=when)
@@ -109,6 +110,7 @@ class Scan:
             body=body(items, cursor) if text is None else text,
             rejected=rejected,
             unknown_fields=unknown_fields,
+            token_expired=token_expired,
         )
         return PageCommit(page, self.checkpoint)
 

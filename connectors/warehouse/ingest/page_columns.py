@@ -32,6 +32,7 @@ def table_of_pages(pages: Sequence[tuple[int, ReceivedPage]]) -> Any:  # noqa: A
             **{name: array_of(values, pa.string()) for name, values in texts.items()},
             "page": array_of([page.page for page in of], pa.int32()),
             "received_at": array_of_instants(page.received_at for page in of),
+            "token_expired": array_of([page.token_expired for page in of], pa.bool_()),
         }
     )
 

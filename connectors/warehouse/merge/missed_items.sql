@@ -1,13 +1,13 @@
 -- Finds the items that the scans in scans_with_unseen did not list. Writes no table.
 --
 -- A full scan covers every item, a recent one only items published after `covered_from`. Scans that rejected a record
--- decide nothing, because it may be the missing item.
+-- decide nothing, because it may be the missing item. Nor do those of an account whose token had expired.
 
 -- Not items that another scan has added, changed or returned since this one began: they may be on a page that this scan
 -- had passed already. Posts with the same time as a recent scan's last one are not covered, because they may follow it
 -- in the feed. `removal` is NULL while another scan must decide: it must begin some time after the end of the first
 -- that missed the item. An item whose lifetime was over when it was first missed needs no second scan. A time of a
--- clock that was ahead, after the end of this scan, is replaced. Items that a scan with rejected records missed have no
+-- clock that was ahead, after the end of this scan, is replaced. Items that only scans missed that decide nothing have no
 -- `missing_since`. `last_seen_at`: if no scan missed it before, the last closed scan saw it.
 CREATE OR REPLACE TEMP TABLE missed_items AS
 WITH seen AS (
@@ -20,6 +20,7 @@ WITH seen AS (
 covered AS (
     SELECT
         w.scan_id, w.run_id, w.started_at, w.complete_at, w.has_rejected,
+        w.has_rejected OR w.token_expired AS decides_nothing,
         m.account_id, m.surface, m.media_id, m.published_at, m.written_at,
         w.complete_at - coalesce(m.published_at, m.first_seen_at) >= {lifetimes}[m.surface] AS has_ended
     FROM {items} AS m
@@ -33,9 +34,9 @@ SELECT
         p.last_seen_at,
         greatest(c.written_at, w.complete_at, CASE WHEN c.published_at > w.covered_from THEN w.recent_at END)
     ) AS last_seen_at,
-    CASE WHEN c.has_rejected THEN p.missing_since ELSE least(p.missing_since, c.complete_at) END AS missing_since,
+    CASE WHEN c.decides_nothing THEN p.missing_since ELSE least(p.missing_since, c.complete_at) END AS missing_since,
     CASE
-        WHEN c.has_rejected THEN NULL
+        WHEN c.decides_nothing THEN NULL
         WHEN p.missing_since IS NULL THEN if(c.has_ended, 'expired', NULL)
         WHEN c.started_at >= p.missing_since + INTERVAL {confirm_after_hours} HOUR THEN 'removed'
     END AS removal

@@ -96,6 +96,24 @@ async def test_a_setting_lets_expired_accounts_be_scanned(tmp_path: Path) -> Non
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
 
 
+async def test_items_of_an_expired_account_are_not_removed_while_it_is_scanned(tmp_path: Path) -> None:
+    service = FakeApi(accounts=2, posts=3, expired=frozenset({2}))
+    gone = "SELECT media_id FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
+    for posts in (3, 2, 2):
+        service.posts = posts
+        await _run(tmp_path, service, scan_expired=True)
+        service.clock.passed += 86_400
+    assert stored(tmp_path, gone) == [("001-2",)]
+    # Two scans decide after the token was renewed.
+    service.expired = frozenset()
+    removed = []
+    for _ in range(2):
+        await _run(tmp_path, service)
+        removed.append([media_id for (media_id,) in stored(tmp_path, gone)])
+        service.clock.passed += 86_400
+    assert removed == [["001-2"], ["001-2", "002-2"]]
+
+
 TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
 
 

@@ -55,6 +55,30 @@ def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_deci
     assert rig.rows(GONE) == [("2", minute(72), "removed")]
 
 
+@pytest.mark.parametrize("merge_each", [True, False])
+def test_scans_with_an_expired_token_miss_and_confirm_nothing(rig: Rig, snapshot: Path, *, merge_each: bool) -> None:
+    scans = [("a", (1, 2, 3), False), ("b", (1, 3), True), ("c", (1, 3), True), ("d", (1, 3), False), ("e", (1,), True)]
+    for day, (name, numbers, expired) in enumerate(scans):
+        rig.land(Scan(POSTS, name, at(24 * day)).page(posts(*numbers), at(24 * day), last=True, token_expired=expired))
+        if merge_each:
+            rig.merge()
+    rig.merge()
+    assert rig.rows("SELECT media_id, missing_since FROM ops.missing ORDER BY 1") == [("2", at(72)), ("3", None)]
+    assert (rig.rows(GONE), undecided(rig)) == ([], [(None,)])
+    seen = last_seen(rig, snapshot)
+    assert (seen["1"], seen["2"], seen["3"]) == ((at(96), None), (at(0), None), (at(72), None))
+    assert rig.scan(POSTS, "f", 120, posts(1)).removed == 1
+    assert rig.rows(GONE) == [("2", at(72), "removed")]
+
+
+def test_stories_do_not_expire_by_a_scan_with_an_expired_token(rig: Rig) -> None:
+    rig.scan(STORIES, "a", 0, posts(1))
+    rig.record(Scan(STORIES, "b", at(30)).page([], at(30), last=True, token_expired=True))
+    assert rig.rows(GONE) == []
+    rig.scan(STORIES, "c", 54, [])
+    assert rig.rows(GONE) == [("1", minute(54), "expired")]
+
+
 def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(rig: Rig) -> None:
     rig.scan(STORIES, "a", 0, posts(1))
     rig.scan(STORIES, "b", 30, [{"id": None}])
