@@ -74,7 +74,7 @@ def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: da
     """Make the draft read-only and durable, rename it to the snapshot, and check the result.
 
     Logs of the old snapshot are removed before the rename, so that DuckDB never replays them into the new one, and
-    again after it.
+    again after it. Raises OSError before the rename, and WarehouseUnusable after it.
     """
     draft.chmod(stat.S_IMODE(draft.stat().st_mode) & ~0o222)
     # The modification time is the time of publication, as in the table `published`.
@@ -83,8 +83,14 @@ def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: da
     sync(draft)
     _remove_logs(snapshot)
     draft.replace(snapshot)
-    _remove_logs(snapshot)
-    sync(snapshot.parent)
+    try:
+        _remove_logs(snapshot)
+        sync(snapshot.parent)
+    except OSError as error:
+        raise WarehouseUnusable(
+            f"{snapshot} was published, but {snapshot.parent} cannot be used: {error.strerror}."
+            " Fix: make the folder writable, then run `gramhouse publish`."
+        ) from error
     _check(db, snapshot)
 
 
@@ -183,7 +189,7 @@ def publish(
 
     Raises WarehouseUnusable when the folder cannot be written or the disk is full; when the file at the path is not a
     snapshot of this warehouse; when a column cannot be hidden; and when the new snapshot, after it was renamed, cannot
-    be read. Except in the last case the file at the path is unchanged.
+    be read or made durable. Except in the last case the file at the path is unchanged.
     """
     draft = draft_of(snapshot)
     db = connection.db

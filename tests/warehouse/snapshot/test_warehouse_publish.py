@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from connectors.warehouse.snapshot import publish as publishing
 from connectors.warehouse.storage.connection import connect
 from models.tables import METADATA
 from models.views import views
@@ -190,6 +191,25 @@ def test_a_full_disk_leaves_the_old_snapshot_and_no_draft(
         assert "No space left on device" in message
     assert names_beside(snapshot) == ["analytics.duckdb"]
     assert ask(snapshot, "SELECT snapshot_at FROM published") == [(at(500),)]
+
+
+def test_an_error_after_the_rename_says_that_the_snapshot_is_new(
+    kept: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.publish(snapshot)
+
+    def fail(path: Path) -> None:
+        if path == snapshot.parent:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publishing, "sync", fail)
+        message = refusal(lambda: kept.publish(snapshot, 501))
+    assert message == (
+        f"{snapshot} was published, but {snapshot.parent} cannot be used: Input/output error. Fix: make the folder"
+        " writable, then run `gramhouse publish`."
+    )
+    assert ask(snapshot, "SELECT snapshot_at FROM published") == [(at(501),)]
 
 
 def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(kept: Rig, snapshot: Path) -> None:
