@@ -4,8 +4,7 @@
 
 DELETE FROM sightings WHERE order_key IN (SELECT order_key FROM media_cells);
 
--- `media_id` is NULL if an item has no valid id. Items that could not be decoded have none either, nor have those that a
--- worker did not send because they were stored at the time, if they were deleted since.
+-- `media_id` is NULL if an item has no valid id. Items that could not be decoded have none either.
 INSERT INTO sightings BY NAME
 SELECT i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, c.media_id, s.stored, false AS is_known
 FROM (FROM arrived_items ANTI JOIN sightings USING (order_key)) AS i

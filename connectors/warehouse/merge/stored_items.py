@@ -79,8 +79,8 @@ def decode_stored(
 ) -> Iterator[StoredBatch]:
     """Decode the payloads of a table in batches; a batch replaces the relations of the one before it.
 
-    Rows without `raw_landed` are left out. Fields found in one batch are in the registry of the next ones. The next
-    batch is decoded on a thread while the caller uses a batch.
+    Fields found in one batch are in the registry of the next ones. The next batch is decoded on a thread while the
+    caller uses a batch. Raises WarehouseUnusable, also if a row has no payload (see `stored_payloads`).
     """
     tables = ArrowTables(connection.db)
     payloads = stored_payloads(connection, stored.table, stored.at)
