@@ -4,9 +4,11 @@
 
 DELETE FROM sightings WHERE order_key IN (SELECT order_key FROM media_cells);
 
--- `media_id` is NULL if an item has no valid id. Items that could not be decoded have none either.
+-- `media_id` is NULL if an item has no valid id, or could not be decoded: then it is not readable.
 INSERT INTO sightings BY NAME
-SELECT i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, c.media_id, s.stored, false AS is_known
+SELECT
+    i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, c.media_id, s.stored, false AS is_known,
+    c.order_key IS NOT NULL AS is_readable
 FROM (FROM arrived_items ANTI JOIN sightings USING (order_key)) AS i
 LEFT JOIN (SELECT order_key, {media_id} AS media_id FROM media_cells) AS c USING (order_key)
 LEFT JOIN stored_items AS s USING (account_id, surface, media_id);

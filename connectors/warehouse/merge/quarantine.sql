@@ -12,8 +12,14 @@ WITH received AS (
     UNION ALL
     SELECT 'The page is not JSON.', p.resource, p.seq, NULL, u.body FROM pages AS p JOIN unreadable AS u USING (seq)
     UNION ALL
-    SELECT 'The item has no id that gramhouse knows.', '{resource}', s.seq, s.position, i.payload
-    FROM (SELECT order_key, seq, order_key & ((1 << {position_bits}) - 1) AS position FROM sightings) AS s
+    SELECT
+        -- Any other object can be decoded.
+        if(
+            s.is_readable OR NOT starts_with(i.payload, '{{'),
+            'The item has no id that gramhouse knows.', 'The item is nested deeper than 200 levels.'
+        ),
+        '{resource}', s.seq, s.position, i.payload
+    FROM (SELECT order_key, seq, order_key & ((1 << {position_bits}) - 1) AS position, is_readable FROM sightings) AS s
     JOIN unidentified_items AS i USING (order_key)
     WHERE (s.seq, s.position) NOT IN (SELECT (seq, position) FROM rejected_records WHERE position IS NOT NULL)
 ),

@@ -130,7 +130,7 @@ def test_an_item_nested_too_deep_goes_to_quarantine_and_its_stored_row_is_kept(r
         ("1", None, None),
         ("2", "a", None),
     ]
-    assert rig.value("SELECT position FROM core.quarantine") == 1
+    assert rig.row("SELECT position, reason FROM core.quarantine") == (1, "The item is nested deeper than 200 levels.")
 
 
 @pytest.mark.parametrize("pages", [[[0, 1, 2]], [[0], [1], [2]]], ids=repr)
