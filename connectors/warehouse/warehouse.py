@@ -16,13 +16,12 @@ from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.maintenance.compact import remove_left_over
-from connectors.warehouse.maintenance.opening import opened_store
+from connectors.warehouse.maintenance.opening import adopt_mapping, opened_store
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import mark_unlisted
 from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints
-from connectors.warehouse.schema.field_registry import adopt_mapping
 from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.publish import publish, publish_refusal
 from connectors.warehouse.storage.connection import (

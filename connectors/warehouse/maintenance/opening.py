@@ -9,8 +9,9 @@ from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.segments import LeftOver
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.raw.recovery import hold_store, recover_parts
-from connectors.warehouse.schema.field_registry import adopt_mapping
-from connectors.warehouse.storage.connection import Connection, session_id
+from connectors.warehouse.schema.field_registry import read_mapping, write_mapping
+from connectors.warehouse.storage.connection import Connection, session_id, value
+from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.schema.mapping import Mapping
 
@@ -19,6 +20,24 @@ def check_exists(warehouse: Path) -> None:
     """Raise WarehouseUnusable if there is no warehouse, because opening it would create one."""
     if not warehouse.exists():
         raise WarehouseUnusable(f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it.")
+
+
+def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
+    """Store the mapping if the stored rows, if there are any, are read like this; return whether they are.
+
+    Without rows, tables may have columns nevertheless: those of items that had no id by the mapping before.
+    """
+    before = read_mapping(connection)
+    if not before.reads_like(mapping):
+        if value(connection.db, f"SELECT EXISTS ({of_all_items('media_id')})"):
+            return False
+        # Imported here, because it imports pyarrow.
+        from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415
+
+        rebuild_stored(connection, mapping)
+    elif before != mapping or not value(connection.db, "SELECT EXISTS (FROM ops.mapping)"):
+        write_mapping(connection, mapping)
+    return True
 
 
 @contextmanager

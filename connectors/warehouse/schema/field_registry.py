@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from connectors.warehouse.storage.appending import append
-from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import of_all_items
+from connectors.warehouse.storage.connection import Connection
 from models.schema.fields import AND_MORE, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import READING_TYPES, Mapping
@@ -28,16 +27,6 @@ def write_mapping(connection: Connection, mapping: Mapping) -> None:
     append(connection, ops_mapping, [{"mapping": json.loads(mapping.to_json())}])
     # The digest of a record's content depends on the mapping.
     connection.db.execute("UPDATE core.quarantine SET digest = NULL")
-
-
-def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
-    """Store the mapping if the stored rows, if there are any, are read like this; return whether they are."""
-    before = read_mapping(connection)
-    if value(connection.db, f"SELECT EXISTS ({of_all_items('media_id')})") and not before.reads_like(mapping):
-        return False
-    if before != mapping or not value(connection.db, "SELECT EXISTS (FROM ops.mapping)"):
-        write_mapping(connection, mapping)
-    return True
 
 
 def own_names(mapping: Mapping) -> OwnNames:

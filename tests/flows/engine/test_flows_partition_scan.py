@@ -19,7 +19,7 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
-from models.schema.mapping import Mapping
+from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.selection import Selection
 from tests.clocks import StillClock
@@ -290,6 +290,16 @@ async def test_a_mapping_with_the_path_of_the_id_makes_the_scan_complete(tmp_pat
         await resources.warehouse.write(rebuild_stored, mapping)
     report, _ = await _run(tmp_path, service, mapping=mapping)
     assert (report.state, report.media.added) == (RunState.COMPLETE, 4)
+
+
+async def test_a_mapping_set_after_a_run_without_a_row_applies_to_the_next_run(tmp_path: Path) -> None:
+    service = RejectedApi(accounts=1, posts=4, rejected=lambda request: 4 * (account_of(request) is not None))
+    assert (await _run(tmp_path, service))[0].state is RunState.PARTIAL
+    uid = ColumnMapping("own_id", Reading.TEXT, ("/uid",))
+    mapping = replace(BUILT_IN, media_id=("/uid",), columns=(*BUILT_IN.columns, uid))
+    report, _ = await _run(tmp_path, service, mapping=mapping)
+    assert (report.state, report.mapping_pending, report.media.added) == (RunState.COMPLETE, False, 8)
+    assert stored(tmp_path, "SELECT count(own_id) FROM core.media") == [(8,)]
 
 
 @dataclass

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.merge.stored_items import StoredItems, decode_stored
-from connectors.warehouse.schema.field_registry import adopt_mapping, read_mapping
+from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.partition import media
-from models.schema.mapping import ColumnMapping, Reading
+from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, Item, Rig, minute
 
@@ -132,6 +133,36 @@ def test_a_filled_one_keeps_its_mapping_until_it_is_rebuilt(rig: Rig) -> None:
     assert rig.call(read_mapping) == BUILT_IN
     rig.rebuild(TITLE)
     assert rig.call(adopt_mapping, TITLE)
+
+
+WITH_UID = replace(BUILT_IN, media_id=("/uid",))
+OWN = ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))
+
+
+@pytest.mark.parametrize(
+    ("mapping", "columns"),
+    [
+        (replace(WITH_UID, columns=(*BUILT_IN.columns, OWN)), {"alt_text": "a cat", "alt_text_2": "a field"}),
+        (replace(WITH_UID, child_columns=(*BUILT_IN.child_columns, replace(OWN, paths=("/alt",)))), {}),
+        (replace(WITH_UID, children=("/panels",)), {}),
+    ],
+    ids=["column", "child column", "children"],
+)
+def test_a_mapping_is_adopted_after_a_sync_in_which_no_item_became_a_row(
+    rig: Rig, mapping: Mapping, columns: dict[str, str]
+) -> None:
+    panels = [{"id": "p", "alt": "a dog"}]
+    found = {"uid": "1", "about": {"picture": "a cat"}, "alt_text": "a field", "children": panels, "panels": panels}
+    rig.scan(POSTS, "p", 0, [found])
+    assert (rig.rows("FROM core.media"), len(rig.rows("FROM core.quarantine"))) == ([], 1)
+    assert rig.call(adopt_mapping, mapping)
+    rig.scan(POSTS, "q", 24, [found])
+    assert rig.value("SELECT media_id FROM core.media") == "1"
+    for column, text in columns.items():
+        assert rig.value(f"SELECT {column} FROM core.media") == text
+    adopted = rig.everything("schema_name = 'core'")
+    rig.rebuild(mapping)
+    assert rig.everything("schema_name = 'core'") == adopted
 
 
 def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from connectors.warehouse.ingest import arrow_json
 from connectors.warehouse.ingest.layout import Layout
+from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.schema.field_registry import adopt_mapping
 from models.schema.fields import MOST_COLUMNS
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, Item, Rig
