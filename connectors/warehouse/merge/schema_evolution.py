@@ -4,7 +4,8 @@ DuckDB refuses to commit an ALTER of a table to which the same transaction has a
 this first.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from connectors.warehouse.ingest.cells import RegisteredCells
 from connectors.warehouse.ingest.columns import columns_select
@@ -23,6 +24,10 @@ SELECT table_name, column_name, data_type FROM duckdb_columns()
 WHERE schema_name = 'core' AND database_name = current_database()
 """
 
+_SAME_CHILD = (
+    "t.account_id = m.account_id AND t.surface = m.surface AND t.media_id = m.media_id AND t.position = f.position"
+)
+
 
 def _existing(connection: Connection) -> dict[str, dict[str, str]]:
     tables: dict[str, dict[str, str]] = {}
@@ -31,21 +36,17 @@ def _existing(connection: Connection) -> dict[str, dict[str, str]]:
     return tables
 
 
-def _types_before(field: Field, known: Registry) -> Collection[JsonType]:
-    before = known.get((field.resource, field.path))
-    return before.json_types.keys() if before is not None else ()
-
-
 def _in_store(field: Field | None, known: Registry) -> bool:
     """Return whether stored items may have values of the field. They have none if it was found for the first time."""
-    return field is None or any(json_type is not JsonType.NULL for json_type in _types_before(field, known))
+    if field is None:
+        return True
+    before = known.get((field.resource, field.path))
+    return before is not None and any(json_type is not JsonType.NULL for json_type in before.json_types)
 
 
-def _alter_columns(
-    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
-) -> Sequence[ColumnSchema]:
-    """Add and widen columns; return those that must be filled from stored items."""
-    table = f"core.{schema.table}"
+def _alter_columns(connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry) -> TableSchema:
+    """Add and widen columns; return the schema with only those that must be filled from stored items."""
+    table = f"core.{quoted(schema.table)}"
     filled: list[ColumnSchema] = []
     for column in schema.columns:
         name = quoted(column.name)
@@ -58,7 +59,7 @@ def _alter_columns(
             # kill: DuckDB cannot find functions when it replays its log.
             connection.db.execute(f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)")
             filled.append(column)
-    return filled
+    return replace(schema, columns=tuple(filled))
 
 
 def create_children(connection: Connection, schema: TableSchema) -> None:
@@ -68,25 +69,6 @@ def create_children(connection: Connection, schema: TableSchema) -> None:
         f"CREATE OR REPLACE TABLE core.{quoted(schema.table)} (account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL,"
         f" media_id VARCHAR NOT NULL, position INTEGER NOT NULL, run_seq BIGINT{columns})"
     )
-
-
-def _alter_children(
-    connection: Connection, schema: TableSchema, lists: Sequence[Field], there: dict[str, str] | None, known: Registry
-) -> bool:
-    """Alter a child table, which these lists fill; return whether it is new and must be filled from stored items."""
-    new = [column for column in schema.columns if there is None or column.name not in there]
-    is_widened = there is not None and any(there.get(one.name, one.type) != one.type for one in schema.columns)
-    must_fill = (
-        is_widened
-        or any(_in_store(one, known) for one in lists if JsonType.ROWS not in _types_before(one, known))
-        or any(_in_store(column.field, known) for column in new)
-    )
-    if must_fill or there is None:
-        create_children(connection, schema)
-        return must_fill
-    for column in new:
-        connection.db.execute(f"ALTER TABLE core.{quoted(schema.table)} ADD COLUMN {quoted(column.name)} {column.type}")
-    return False
 
 
 def insert_children(
@@ -105,29 +87,36 @@ def insert_children(
 
 
 def _fill(
-    connection: Connection,
-    mapping: MediaMapping,
-    registry: Registry,
-    stored: StoredItems,
-    columns: Sequence[ColumnSchema],
-    children: Sequence[TableSchema] = (),
+    connection: Connection, mapping: MediaMapping, registry: Registry, stored: StoredItems, *schemas: TableSchema
 ) -> None:
+    """Fill the columns of these schemas, and no others, from the raw store: those of items or of their children.
+
+    The rows of the items are in the table `stored`.
+    """
     db = connection.db
-    if not (columns or children):
+    filled = {f"temp.{quoted(f'filled_{schema.table}')}": schema for schema in schemas if schema.columns}
+    if not filled:
         return
-    db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS _order_key LIMIT 0")
-    for column in columns:
-        db.execute(f"ALTER TABLE temp.filled ADD COLUMN {quoted(column.name)} {column.type}")
+    for table, schema in filled.items():
+        position = ", position INTEGER" if schema.lists else ""
+        columns = "".join(f", {quoted(column.name)} {column.type}" for column in schema.columns)
+        db.execute(f"CREATE OR REPLACE TEMP TABLE {table} (_order_key BIGINT{position}{columns})")
     for batch in decode_stored(connection, stored, mapping, registry, own_names(mapping)):
-        cells = batch.cells
-        if columns:
-            found = columns_select(TableSchema(mapping.table, tuple(columns)), cells.layout.media.cells)
-            db.execute(f"INSERT INTO temp.filled BY NAME SELECT order_key AS _order_key{found} FROM {cells.media}")  # noqa: S608
-        insert_children(connection, children, cells, stored.table)
-    if columns:
-        names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in columns)
-        db.execute(f"UPDATE {stored.table} AS t SET {names} FROM temp.filled AS f WHERE t.rowid = f._order_key")  # noqa: S608
-    db.execute("DROP TABLE temp.filled")
+        for table, schema in filled.items():
+            db.execute(f"INSERT INTO {table} BY NAME {_rows(schema, batch.cells)}")
+    for table, schema in filled.items():
+        names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in schema.columns)
+        found = f"{table} AS f JOIN {stored.table} AS m ON m.rowid = f._order_key"
+        is_same = _SAME_CHILD if schema.lists else "t.rowid = m.rowid"
+        db.execute(f"UPDATE core.{quoted(schema.table)} AS t SET {names} FROM {found} WHERE {is_same}")  # noqa: S608
+        db.execute(f"DROP TABLE {table}")
+
+
+def _rows(schema: TableSchema, cells: RegisteredCells) -> str:
+    """Return a query for the decoded rows of a table of items or of children."""
+    if schema.lists:
+        return cells.children_query(schema)
+    return f"SELECT order_key AS _order_key{columns_select(schema, cells.layout.media.cells)} FROM {cells.media}"  # noqa: S608
 
 
 def alter(
@@ -147,10 +136,15 @@ def alter(
     # Columns that are no longer content, for example because of media URLs.
     for name in tables[versions.table].keys() - content:
         connection.db.execute(f"ALTER TABLE core.{versions.table} DROP COLUMN {quoted(name)}")
-    emptied = []
+    of_children = []
     for schema in children:
-        lists = [registry[mapping.table, path] for path in schema.lists]
-        if _alter_children(connection, schema, lists, tables.get(schema.table), known):
-            emptied.append(schema)
-    _fill(connection, mapping, registry, present(mapping.table), of_items, emptied)
+        if schema.table not in tables:
+            # No stored item has a list of objects there.
+            create_children(connection, schema)
+            continue
+        altered = _alter_columns(connection, schema, tables[schema.table], known)
+        if schema.lists:
+            of_children.append(altered)
+    # Items last: their rowids, by which children are found, may change.
+    _fill(connection, mapping, registry, present(mapping.table), *of_children, of_items)
     _fill(connection, mapping, registry, superseded(mapping.table), of_versions)

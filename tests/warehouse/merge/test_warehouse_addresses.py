@@ -25,8 +25,9 @@ def urls(signature: str) -> tuple[str, str]:
     return f"https://cdn/1.jpg?sig={signature}", f"https://cdn/t.jpg?sig={signature}"
 
 
-def child_urls(rig: Rig) -> list[str]:
-    return [url for (url,) in rig.rows("SELECT media_url FROM core.media_children ORDER BY position")]
+def child_urls(rig: Rig, media_id: str = "1") -> list[str]:
+    found = f"SELECT media_url FROM core.media_children WHERE media_id = '{media_id}' ORDER BY position"
+    return [url for (url,) in rig.rows(found)]
 
 
 def hashes(rig: Rig) -> Sequence[object]:
@@ -56,6 +57,31 @@ def test_a_column_that_widens_leaves_the_newest_address_of_other_items(rig: Rig)
     assert rig.rows("SELECT size FROM core.media ORDER BY media_id") == [("1",), ("large",)]
     assert hashes(rig)[:1] == before[:1]
     assert rig.rows("FROM core.quarantine") == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "sizes"),
+    [(1, "L", ["1", "1", "L"]), ([], "L", ["[]", "[]", "L"]), ([], ["L"], [[], [], ["L"]])],
+    ids=["wider", "empty list, then text", "empty list, then list"],
+)
+def test_a_column_of_children_that_is_filled_leaves_the_newest_address_of_others(
+    rig: Rig, first: object, then: object, sizes: list[object]
+) -> None:
+    def carousel(media_id: str, signature: str, size: object) -> Item:
+        urls = [f"https://cdn/{number}.jpg?sig={signature}" for number in range(2)]
+        return {"id": media_id, "size": size, "children": [{"size": size, "media_url": url} for url in urls]}
+
+    other: Item = {"id": "2", "size": first, "children": [{"size": first, "media_url": "https://cdn/3.jpg"}]}
+    rig.scan(POSTS, "first", 0, [carousel("1", "a", first), other])
+    rig.scan(POSTS, "second", 24, [carousel("1", "b", first), other])
+    before = hashes(rig)
+    other["size"] = other["children"][0]["size"] = then
+    rig.scan(POSTS, "third", 48, [carousel("1", "b", first), other])
+    assert child_urls(rig, "1") == ["https://cdn/0.jpg?sig=b", "https://cdn/1.jpg?sig=b"]
+    found = rig.rows("SELECT size FROM core.media_children ORDER BY media_id, position")
+    assert [size for (size,) in found] == sizes
+    assert [size for (size,) in rig.rows("SELECT size FROM core.media ORDER BY media_id")] == sizes[1:]
+    assert hashes(rig)[:1] == before[:1]
 
 
 def test_an_item_with_unchanged_bytes_is_not_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
