@@ -10,7 +10,7 @@ from models.schema.times import is_instant
 Keys = tuple[str, ...]
 
 # Deeper objects stay JSON text: their column names would be too long to use.
-_DEEPEST = 8
+DEEPEST = 8
 
 
 class JsonType(StrEnum):
@@ -210,7 +210,7 @@ def values_of(item: Mapping[str, Json], above: Keys = (), *, in_element: bool = 
             continue
         keys = (*above, key)
         if isinstance(value, dict):
-            too_deep = len(keys) >= _DEEPEST and bool(value)
+            too_deep = len(keys) >= DEEPEST and bool(value)
             yield Found(keys, frozenset({JsonType.MIXED if too_deep else JsonType.OBJECT}), value)
             if not too_deep:
                 yield from values_of(value, keys, in_element=in_element)

@@ -1,10 +1,11 @@
 """The lists of columns in the steps of a merge, by the name of their placeholder. No IO."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.ingest.layout import Cell
-from connectors.warehouse.merge.comparing import content_of, counts_hash
+from connectors.warehouse.merge.comparing import content_of, counts_hash, is_compared
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, history
@@ -12,6 +13,14 @@ from models.schema.table_schemas import TableSchema, history
 _SAME_CHILD = (
     "m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id AND m.position = d.position"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTable:
+    """A child table: the lists in its steps, and whether its rows are compared."""
+
+    lists: Mapping[str, str]
+    is_compared: bool
 
 
 def of_media(media: TableSchema, mapping: MediaMapping, cells: Mapping[str, Cell], media_id: str) -> Mapping[str, str]:
@@ -35,9 +44,9 @@ def of_media(media: TableSchema, mapping: MediaMapping, cells: Mapping[str, Cell
     }
 
 
-def of_children(number: int, schema: TableSchema, mapping: MediaMapping, rows: str) -> Mapping[str, str]:
+def of_children(number: int, schema: TableSchema, mapping: MediaMapping, rows: str) -> ChildTable:
     """Return those for a child table, the one of this number; `rows` is a query for its decoded rows."""
-    return {
+    lists = {
         "table": quoted(schema.table),
         "decoded": quoted(f"decoded_{schema.table}"),
         "same": _SAME_CHILD,
@@ -46,6 +55,7 @@ def of_children(number: int, schema: TableSchema, mapping: MediaMapping, rows: s
         "content": content_of(schema, mapping, "r", str(number), "r.position"),
         "counts": counts_hash(schema, mapping, "r", str(number), "r.position"),
     }
+    return ChildTable(lists, is_compared(schema, mapping))
 
 
 def _of_row(names: Iterable[str]) -> str:

@@ -18,9 +18,19 @@ from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_c
 _ADDRESSES = '"(?:[^"]*[_/])?(?:url|uri|src)":"[^"]*"|"[^"]*(?:Url|URL|Uri|URI|Src)":"[^"]*"'
 
 
-# A value in canonical JSON: a string, a list of texts and numbers, or anything else.
+# A value in canonical JSON: a string, a list or an object with others in it, or anything else.
 _STRING = r'"(?:[^"\\]|\\.)*"'
-_VALUE = rf'(?:{_STRING}|\[(?:{_STRING}|[^\]"])*\]|[^\[\]{{}}",]*)'
+_NESTED = 10
+
+
+def _value_pattern() -> str:
+    within = rf'{_STRING}|[^\[\]{{}}"]'
+    for _ in range(_NESTED):
+        within = rf'{_STRING}|[^\[\]{{}}"]|[\[{{](?:{within})*[\]}}]'
+    return rf'(?:{_STRING}|[\[{{](?:{within})*[\]}}]|[^\[\]{{}}",]*)'
+
+
+_VALUE = _value_pattern()
 
 
 # Characters that follow a letter in a decomposed text, in ranges with a few others.
@@ -60,6 +70,19 @@ def is_ignored(column: ColumnSchema, schema: TableSchema, mapping: Mapping) -> b
     return pattern is not None and any(
         re.fullmatch(pattern, begin + path, re.DOTALL) for begin in above for path in column.paths
     )
+
+
+def is_compared(children: TableSchema, mapping: Mapping) -> bool:
+    """Return whether the rows of a child table are compared, and thus their number.
+
+    They are not if the mapping ignores all lists that fill the table, or all fields of their elements.
+    """
+    if mapping.ignored_pattern is None:
+        return True
+    ignored = re.compile(mapping.ignored_pattern, re.DOTALL)
+    fields = [path for column in children.columns for path in column.paths]
+    of_elements = [begin + path for begin in children.lists for path in fields]
+    return not any(paths and all(map(ignored.fullmatch, paths)) for paths in (children.lists, of_elements))
 
 
 def _present(column: ColumnSchema, mapping: Mapping, name: str) -> str:

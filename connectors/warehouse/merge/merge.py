@@ -17,6 +17,7 @@ from connectors.warehouse.ingest.page_columns import by_account
 from connectors.warehouse.ingest.records import AccountRow, FieldRow, RejectedRow, UnreadableRow, table_of
 from connectors.warehouse.ingest.split import Items
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
+from connectors.warehouse.merge.column_lists import ChildTable
 from connectors.warehouse.merge.comparing import digest_of
 from connectors.warehouse.merge.prepare import Landed, prepare, read_frames
 from connectors.warehouse.merge.run_counts import MergeStats, count_changes
@@ -147,7 +148,7 @@ class _Items:
     respelled: int = 0
     new_versions: int = 0
     lists: Mapping[str, str] = field(default_factory=dict)
-    lists_of_children: Sequence[Mapping[str, str]] = ()
+    children: Sequence[ChildTable] = ()
 
 
 def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: MediaMapping) -> _Items:
@@ -172,14 +173,15 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
         steps.run("stored")
     lists = prepared.lists
     steps.arrow.put("media_cells", prepared.cells)
-    for child in prepared.lists_of_children:
-        steps.run("child_cells", **child)
+    for child in prepared.children:
+        steps.run("child_cells", **child.lists)
     [(compared, new, unidentified)] = steps.run("items", **lists).fetchall()
     changed = respelled = new_versions = 0
     if compared:
         steps.run("decoded", **lists)
-        for child in prepared.lists_of_children:
-            steps.run("child_hashes", **child)
+        for child in prepared.children:
+            if child.is_compared:
+                steps.run("child_hashes", **child.lists)
         [(changed, respelled, new_versions)] = steps.run("compare", **lists).fetchall()
     without_id = steps.db.execute(_UNIDENTIFIED).fetchall() if unidentified else []
     wanted = array_of([order_key for (order_key,) in without_id], pa.int64())
@@ -190,7 +192,7 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     steps.arrow.clear()
     if new:
         steps.arrow.put("cells_by_account", by_account(prepared.cells))
-    return _Items(rejected, new, changed, respelled, new_versions, lists, prepared.lists_of_children)
+    return _Items(rejected, new, changed, respelled, new_versions, lists, prepared.children)
 
 
 def _write_items(steps: Steps, items: _Items) -> None:
@@ -200,18 +202,24 @@ def _write_items(steps: Steps, items: _Items) -> None:
         steps.run("versions", **items.lists)
     if items.changed:
         steps.run("metrics", **items.lists)
-        for child in items.lists_of_children:
-            steps.run("changed_children", **child)
+        for child in items.children:
+            steps.run("changed_children", **child.lists)
         steps.run("changed_items", **items.lists)
     if items.new:
         steps.run("new_items", **items.lists)
-        for child in items.lists_of_children:
-            steps.run("new_children", **child)
+        for child in items.children:
+            steps.run("new_children", **child.lists)
 
 
 def _update_respelled(steps: Steps, items: _Items) -> None:
-    """Update only the columns whose values differ: usually these are the signed URLs."""
-    for table in (items.lists, *items.lists_of_children):
-        [(assignments,)] = steps.run("respelled_columns", **table).fetchall()
+    """Update only the columns whose values differ: usually these are the signed URLs.
+
+    Children that are not compared are replaced before items are updated, which may change the rowids of items.
+    """
+    for child in items.children:
+        if not child.is_compared:
+            steps.run("respelled_children", **child.lists)
+    for lists in (items.lists, *(child.lists for child in items.children if child.is_compared)):
+        [(assignments,)] = steps.run("respelled_columns", **lists).fetchall()
         if assignments:
-            steps.run("respelled", assignments=", ".join(assignments), **table)
+            steps.run("respelled", assignments=", ".join(assignments), **lists)

@@ -15,7 +15,7 @@ from connectors.warehouse.ingest.landing.frames import POSITION_BITS, Frame
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages, table_of_pages
 from connectors.warehouse.ingest.records import Records, read_records
 from connectors.warehouse.ingest.split import Items, Page, split
-from connectors.warehouse.merge.column_lists import of_children, of_media
+from connectors.warehouse.merge.column_lists import ChildTable, of_children, of_media
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.schema.field_registry import own_names
 from models.checkpoint import Checkpoint
@@ -64,7 +64,7 @@ class Prepared:
     """Decoded items: their `cells` with columns of their pages, text and hash, and the schemas that they need.
 
     `payloads` are the texts by order key, also of items that could not be decoded; `lists` the lists of columns in the
-    steps that read or write items, and those of each child table that has lists of objects.
+    steps that read or write items, and `children` those of each child table that has lists of objects.
     """
 
     cells: pa.Table
@@ -72,7 +72,7 @@ class Prepared:
     registry: Registry
     schemas: tuple[TableSchema, ...]
     lists: Mapping[str, str]
-    lists_of_children: tuple[Mapping[str, str], ...]
+    children: tuple[ChildTable, ...]
 
 
 def read_frames(frames: Sequence[Frame], run_seqs: Mapping[str, int]) -> Landed:

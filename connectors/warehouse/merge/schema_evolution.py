@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from connectors.warehouse.ingest.cells import RegisteredCells
 from connectors.warehouse.ingest.columns import columns_select
+from connectors.warehouse.merge.comparing import is_compared
 from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, present, superseded
 from connectors.warehouse.schema.field_registry import own_names
 from connectors.warehouse.storage.connection import Connection
@@ -87,23 +88,31 @@ def insert_children(
 
 
 def _fill(
-    connection: Connection, mapping: MediaMapping, registry: Registry, stored: StoredItems, *schemas: TableSchema
+    connection: Connection,
+    mapping: MediaMapping,
+    registry: Registry,
+    stored: StoredItems,
+    *schemas: TableSchema,
+    replaced: Sequence[TableSchema] = (),
 ) -> None:
     """Fill the columns of these schemas, and no others, from the raw store: those of items or of their children.
 
-    The rows of the items are in the table `stored`.
+    The rows of the items are in the table `stored`. All rows of the child tables in `replaced` are replaced.
     """
     db = connection.db
     filled = {f"temp.{quoted(f'filled_{schema.table}')}": schema for schema in schemas if schema.columns}
-    if not filled:
+    if not (filled or replaced):
         return
     for table, schema in filled.items():
         position = ", position INTEGER" if schema.lists else ""
         columns = "".join(f", {quoted(column.name)} {column.type}" for column in schema.columns)
         db.execute(f"CREATE OR REPLACE TEMP TABLE {table} (_order_key BIGINT{position}{columns})")
+    for schema in replaced:
+        db.execute(f"DELETE FROM core.{quoted(schema.table)}")  # noqa: S608 - quoted
     for batch in decode_stored(connection, stored, mapping, registry, own_names(mapping)):
         for table, schema in filled.items():
             db.execute(f"INSERT INTO {table} BY NAME {_rows(schema, batch.cells)}")
+        insert_children(connection, replaced, batch.cells, stored.table)
     for table, schema in filled.items():
         names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in schema.columns)
         found = f"{table} AS f JOIN {stored.table} AS m ON m.rowid = f._order_key"
@@ -136,15 +145,18 @@ def alter(
     # Columns that are no longer content, for example because of media URLs.
     for name in tables[versions.table].keys() - content:
         connection.db.execute(f"ALTER TABLE core.{versions.table} DROP COLUMN {quoted(name)}")
-    of_children = []
+    of_children, replaced = [], []
     for schema in children:
         if schema.table not in tables:
             # No stored item has a list of objects there.
             create_children(connection, schema)
             continue
         altered = _alter_columns(connection, schema, tables[schema.table], known)
-        if schema.lists:
+        if altered.columns and not is_compared(schema, mapping):
+            # The raw store may have more or fewer children of an item than the table.
+            replaced.append(schema)
+        elif schema.lists:
             of_children.append(altered)
     # Items last: their rowids, by which children are found, may change.
-    _fill(connection, mapping, registry, present(mapping.table), *of_children, of_items)
+    _fill(connection, mapping, registry, present(mapping.table), *of_children, of_items, replaced=replaced)
     _fill(connection, mapping, registry, superseded(mapping.table), of_versions)

@@ -41,11 +41,16 @@ def _changed(varies: Varies, day: int, items: Records) -> Records:
     return [item | varies(day, number) for number, item in enumerate(items)]
 
 
+def viewers(day: int) -> Records:
+    return [{"id": number, "name": f"viewer {number}"} for number in range(day)]
+
+
 # Fields of day `d` and post `p` of 4, and the name in the warning; None if there is none. Each takes four runs.
 FIELDS: dict[str, tuple[Varies, str | None]] = {
     "a field": (lambda d, _: {"fetched_at": f"at {d}"}, "fetched_at"),
     "in an object": (lambda d, _: {"meta": {"request": {"id": d}, "a": 1}}, "meta.request.id"),
     "in a list": (lambda d, _: {"children": [{"id": "1", "seen": d}, {"id": "2", "seen": d}]}, "children.seen"),
+    "a list with more elements": (lambda d, _: {"seen_by": viewers(d)}, "seen_by"),
     "an address": (lambda d, _: {"picture": f"https://cdn.example.com/1?at={d}"}, "picture"),
     "a key with a dot": (lambda d, _: {"a.b": d}, "/a.b"),
     "of most items": (lambda d, p: {"at": d * (p < 3), "likes": d}, "at"),
@@ -77,14 +82,14 @@ async def test_a_field_that_alone_changes_most_items_three_times_is_named(
         assert f'ignore = ["{name}"]' in text
 
 
-async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path) -> None:
-    def varies(day: int, _: int) -> dict[str, Any]:
-        return {"meta": {"at": day}}
-
+@pytest.mark.parametrize(
+    ("varies", "path"), [(lambda d, _: {"meta": {"at": d}}, "/meta/at"), (lambda d, _: {"by": viewers(d)}, "/by")]
+)
+async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path, varies: Varies, path: str) -> None:
     service = api()
     assert (await _warnings(tmp_path, service, varies, 4))[3]
     service.change_posts = partial(_changed, varies, 4)
-    mapping = replace(BUILT_IN, ignore=("/meta/at",))
+    mapping = replace(BUILT_IN, ignore=(path,))
     async with open_run_resources(tmp_path, service, mapping=mapping) as resources:
         report = await run_sync(replace(request(tmp_path), mapping=mapping), resources)
     assert (report.warnings, report.media) == ((), MergeStats())
