@@ -91,8 +91,9 @@ def test_an_ignored_list_whose_column_widens_has_the_rows_of_the_raw_store_until
 @pytest.mark.parametrize("before", [{}, MANY], ids=["columns", "no column"])
 def test_a_list_that_is_kept_as_json_may_be_ignored(rig: Rig, before: Item, lists: Sequence[object]) -> None:
     ignore(rig, "/viewers")
+    other = {"id": "2", **before, "viewers": [[0], {}]}
     for day, value in enumerate(lists):
-        items = [{"id": "1", **before, "viewers": value, "zoom": 1}, {"id": "2", **before, "viewers": [[0], {}]}]
-        assert rig.scan(POSTS, f"day {day}", 24 * day, items).changed == 0
-    [last] = [{"id": "1", **before, "viewers": lists[-1], "zoom": 2}]
-    assert rig.scan(POSTS, "last", 240, [last, items[1]]).changed == 1
+        item = {"id": "1", **before, "viewers": value, "zoom": 1}
+        assert rig.scan(POSTS, f"day {day}", 24 * day, [item, other]).changed == 0
+    last = {"id": "1", **before, "viewers": lists[-1], "zoom": 2}
+    assert rig.scan(POSTS, "last", 240, [last, other]).changed == 1
