@@ -93,7 +93,8 @@ def differing_fields(before: Any, after: Any, mapping: Mapping) -> set[_Keys]:  
     def is_ignored(keys: _Keys) -> bool:
         return ignored.fullmatch(to_pointer(keys)) is not None
 
-    fields, lists = set(), set(resized)
+    fields: set[_Keys] = set()
+    lists = set(resized)
     for place in differing:
         field, of_list = _field(place), _outermost_list(place)
         if of_list is not None:

@@ -145,7 +145,8 @@ def alter(
     # Columns that are no longer content, for example because of media URLs.
     for name in tables[versions.table].keys() - content:
         connection.db.execute(f"ALTER TABLE core.{versions.table} DROP COLUMN {quoted(name)}")
-    of_children, replaced = [], []
+    of_children: list[TableSchema] = []
+    replaced: list[TableSchema] = []
     for schema in children:
         if schema.table not in tables:
             # No stored item has a list of objects there.

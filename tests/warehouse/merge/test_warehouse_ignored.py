@@ -27,10 +27,6 @@ def viewers(*ids: object) -> list[Item]:
     return [{"id": one, "views": 2} for one in ids]
 
 
-def stored(rig: Rig) -> Sequence[object]:
-    return rig.rows("SELECT position, id, views, run_seq FROM core.media_viewers ORDER BY ALL")
-
-
 @pytest.mark.parametrize("paths", [("/viewers",), ("/viewers/*",), ("/*/id", "/viewers/views")])
 def test_an_element_more_or_less_of_an_ignored_list_is_no_change_and_the_last_ones_are_kept(
     rig: Rig, paths: Sequence[str]
