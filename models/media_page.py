@@ -1,7 +1,7 @@
 """Locating the list of items and the cursor in a media page, whose shape the API does not publish (API 4.2)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -60,8 +60,9 @@ class Located(NamedTuple):
     no_cursor: CursorFault | None
 
 
-# Another field that may lead to the next page, with a value that is not empty.
+# Another field that may lead to the next page, with a value that is not empty, in objects within each other.
 _LEADS_ON = re.compile("next|cursor|after|more|token|continu", re.IGNORECASE)
+_DEEPEST = 10
 _EMPTY = frozenset({b"null", b"false", b'""', b"{}", b"[]"})
 
 
@@ -85,17 +86,23 @@ def _only_list(page: Mapping[str, bytes], *, may_be_empty: bool) -> bytes | None
     return lists[0][0] if may_be_empty and len(lists) == 1 and not lists[0][1] else None
 
 
-def _leads_on(key: str, raw: bytes) -> bool:
-    return _LEADS_ON.search(key) is not None and raw not in _EMPTY
+def _leading(page: Mapping[str, bytes], above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the names of the fields that may lead to the next page, also the name of a list with a link `next`."""
+    for key, raw in page.items():
+        names = (*above, key)
+        if _LEADS_ON.search(key) is not None and raw not in _EMPTY:
+            yield ".".join(names)
+        elif raw.startswith(b"{") and len(names) < _DEEPEST:
+            yield from _leading(_inner(raw), names)
+        elif raw.startswith(b"[") and any(_inner(one).get("rel") == b'"next"' for one in _elements(raw)):
+            yield ".".join(names)
 
 
 def _no_cursor(page: Mapping[str, bytes], inner: Mapping[str, Mapping[str, bytes]], paths: PagePaths) -> CursorFault:
     if any("next_cursor" in found for found in inner.values()):
         return CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
-    leading = [name for name, raw in page.items() if _leads_on(name, raw)]
-    leading += [f"{name}.{key}" for name, found in inner.items() for key, raw in found.items() if _leads_on(key, raw)]
-    if leading:
-        return CursorFault("cursor_missing", f"the page has no next_cursor, but {leading[0]}")
+    if (leading := next(_leading(page), None)) is not None:
+        return CursorFault("cursor_missing", f"the page has no next_cursor, but {leading}")
     may_end = paths.missing_cursor == "ends_first_page"
     return CursorFault("cursor_missing", "the page has no next_cursor", may_end=may_end)
 
@@ -105,6 +112,13 @@ def _inner(raw: bytes) -> Mapping[str, bytes]:
         return members(raw)
     except Unreadable:
         return {}
+
+
+def _elements(raw: bytes) -> Sequence[bytes]:
+    try:
+        return elements(raw)
+    except Unreadable:
+        return ()
 
 
 def _located(body: bytes, paths: PagePaths) -> Located:

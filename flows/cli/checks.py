@@ -117,8 +117,8 @@ def _api(settings: Settings) -> Iterator[Finding]:
         text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC."
         yield Finding("API", "note", text)
     else:
-        keeps = settings if inspected.is_current else None
-        yield from asyncio.run(_asked(address, key, network, cooldowns, keeps))
+        is_own = inspected.is_current and service_refusal(inspected.base_url, normalized(address)) is None
+        yield from asyncio.run(_asked(address, key, network, cooldowns, settings if is_own else None))
 
 
 async def _rate_limited(error: "ApiError", scope: str, settings: Settings | None) -> str:

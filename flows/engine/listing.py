@@ -17,7 +17,6 @@ from flows.engine.paging import scan_partition
 from flows.engine.run import Run
 from flows.engine.scan import Start, begin
 from models.api import AccountPage
-from models.checkpoint import ScanState
 from models.forgotten import Forgotten, without_forgotten
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE, media
@@ -34,15 +33,15 @@ async def list_accounts(run: Run) -> Outcome:
     """
     warehouse, surfaces = run.resources.warehouse, run.request.surfaces
     last = (await warehouse.checkpoints([""])).get(CATALOGUE)
-    if run.request.accept_removals and last is not None and last.state is ScanState.COMPLETE:
-        # The user confirms the present catalogue, not the one that an interrupted run listed.
+    if run.request.accept_removals:
+        # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
     scans, met = run.scans, set[str]()
     forgotten = await warehouse.read(read_forgotten)
     if forgotten.marks:
         scans = replace(scans, send=_leaving_out(forgotten, scans.send, met))
     scan = begin(scans, Start(CATALOGUE, last, seen=await run.seen(last)))
-    # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
+    # Those of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         run.add(
@@ -50,16 +49,23 @@ async def list_accounts(run: Run) -> Outcome:
             for account_id, status, listed_as, unknown_status in await warehouse.read(listed, scan.checkpoint.scan_id)
         )
     rejected: list[RejectedRecord] = []
+    # Accounts on the last pages of a scan that began too long ago: listing them again may fail.
+    at_its_end: list[ListedAccount] = []
 
     def on_page(response: Response) -> None:
         if isinstance(response.page, AccountPage):
-            run.add(
+            found = [
                 ListedAccount(account.id, account.status == _EXPIRED, surfaces, account.ig_username)
                 for account in response.page.accounts
-            )
+            ]
+            if scan.is_too_old:
+                at_its_end.extend(found)
+            else:
+                run.add(found)
             rejected.extend(response.page.rejected)
 
     outcome = await scan_partition(scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
+    run.add(at_its_end)
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
     if run.batcher.in_turn:

@@ -86,7 +86,7 @@ async def scan_partition(
             async with aclosing(_pages(run, scan, budget)) as pages:
                 async for response in pages:
                     outcome = await _land_page(run, scan, response)
-                    if on_page is not None and not scan.is_too_old:
+                    if on_page is not None:
                         on_page(response)
                     if outcome is not None:
                         return outcome
@@ -94,12 +94,27 @@ async def scan_partition(
             started = f"{scan.checkpoint.started_at:%Y-%m-%d}"
             scan_again(run, scan, f"An old scan, started {started} was abandoned; scanned again from the first page.")
         except (ApiError, Deferred, RunStopped, RequestsSpent) as error:
-            if not _restarts(scan, error):
+            if _restarts(scan, error):
+                scan.refused = scan.checkpoint
+                run.progress.restarted += 1
+                _log.info("%s: cursor refused; scanning again from the first page", scan.partition, extra=scan.about)
+                scan_again(run, scan, "The cursor was refused; scanned again from the first page.")
+            elif _cannot_continue(scan, error):
+                scan_again(
+                    run, scan, f"An old scan could not be continued ({error}); scanned again from the first page."
+                )
+            else:
                 return await end_scan(run, scan, error)
-            scan.refused = scan.checkpoint
-            run.progress.restarted += 1
-            _log.info("%s: cursor refused; scanning again from the first page", scan.partition, extra=scan.about)
-            scan_again(run, scan, "The cursor was refused; scanned again from the first page.")
+
+
+def _cannot_continue(scan: Scan, error: Exception) -> bool:
+    """Return whether an old scan, which would be repeated anyway, failed at its cursor, which may never work again."""
+    return (
+        scan.is_too_old
+        and isinstance(error, ApiError)
+        and error.disposition is not Disposition.STOP
+        and error.outcome != "denied"
+    )
 
 
 def _restarts(scan: Scan, error: Exception) -> bool:

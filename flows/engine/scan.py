@@ -170,9 +170,8 @@ def begin(run: ScanContext, start: Start) -> Scan:
         if scan.feed is not None:
             # If pages have shifted, the next one begins with items that an earlier run received.
             scan.feed = checkpoint.feed(start.seen)
-        if scan.guard.repeated or scan.guard.empty:
-            # Without the items that an earlier run saw, the next page would count as new.
-            scan.guard.remember(start.seen)
+        # Without the items that an earlier run saw, a listing that repeats itself would never end.
+        scan.guard.remember(start.seen)
     return scan
 
 

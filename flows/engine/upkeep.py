@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connectors.buckets.address import open_snapshot_bucket
+from connectors.source.rate_limit import RateLimitBudget
 from connectors.warehouse.maintenance.future_times import MOVED, Ahead, repair
 from connectors.warehouse.maintenance.housekeeping import (
     delete_quarantined,
@@ -169,7 +170,8 @@ async def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
     try:
         async with writing(settings.model_copy(update={"busy_wait": 0}), "gramhouse doctor") as warehouse:
             now = (await steady_clock(warehouse, SystemClock())).now()
-            await warehouse.land(PageCommit(cooldown=ScopeCooldown(scope, now + timedelta(seconds=seconds), now)))
+            until = RateLimitBudget(scope, max_wait=0, not_before=seconds).resume_after(now, monotonic=0)
+            await warehouse.land(PageCommit(cooldown=ScopeCooldown(scope, until, now)))
     except WarehouseError:
         return False
     return True

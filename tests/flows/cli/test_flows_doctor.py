@@ -75,14 +75,27 @@ def test_a_rate_limit_is_a_note_and_is_not_requested_again(run_cli: Cli, monkeyp
     assert "not retried" in message
 
 
+@pytest.mark.parametrize(("seconds", "text"), [(3600, "1 h"), (10**13, "115740740 d 17 h")])
 def test_a_rate_limit_is_kept_for_the_next_command_if_there_is_a_warehouse(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, seconds: int, text: str
 ) -> None:
-    limit = Rule(Action("error", code="rate_limited", retry_after=3600), "accounts", nth=2)
+    limit = Rule(Action("error", code="rate_limited", retry_after=seconds), "accounts", nth=2)
     with served(monkeypatch, "sandbox-demo-key", limit):
         assert run_cli("sync")[0] == 0
-        assert _found(run_cli, 0)["API"][1].endswith("Rate-limited for 1 h; not retried. Syncs wait as long.")
-        assert "the account catalogue is rate-limited until" in _found(run_cli, 0)["API"][1]
+        assert _found(run_cli, 0)["API"][1].endswith(f"Rate-limited for {text}; not retried. Syncs wait as long.")
+        code, out, _ = run_cli("doctor")
+    assert (code, "the account catalogue is rate-limited until" in out) == (int(seconds > 86_400), True)
+
+
+def test_a_rate_limit_of_another_service_is_not_kept(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch, "sandbox-demo-key"):
+        assert run_cli("sync")[0] == 0
+        right = os.environ["GRAMHOUSE_BASE_URL"]
+        limit = Rule(Action("error", code="rate_limited", retry_after=3600), "accounts")
+        with served(monkeypatch, "sandbox-demo-key", limit):
+            assert "which does not know of it" in _found(run_cli, 1)["API"][1]
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", right)
+        assert _found(run_cli, 0)["API"][0] == "ok"
 
 
 def test_address_and_key_of_a_block_are_not_missing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

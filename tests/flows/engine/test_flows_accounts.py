@@ -16,7 +16,7 @@ from flows.reporting.run_report import RunReport
 from models.forgotten import mark_of
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
-from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, stored, synced, uuid
+from tests.flows.fake_api import FakeApi, Refusal, account_of, cursor_of, open_run_resources, stored, synced, uuid
 from tests.security.canary import holding
 
 pytestmark = pytest.mark.anyio
@@ -193,3 +193,55 @@ async def test_pages_landed_by_an_interrupted_first_run_bind_the_address(tmp_pat
     service.failure = lambda _: None
     with pytest.raises(OtherService):
         await on_day(tmp_path, service, day=0.01, url=HERE)
+
+
+async def test_a_list_whose_old_cursor_fails_is_scanned_from_its_first_page(tmp_path: Path) -> None:
+    service = FakeApi(accounts=5, posts=6)
+    ended = Refusal(500, "api_invalid_projection")
+    service.failure = lambda each: ended if cursor_of(each) == "c4" else None
+    report = await synced(tmp_path, service, surfaces=("posts",))
+    assert (report.state, report.accounts) == (RunState.FAILED, 4)
+    service.failure = lambda each: ended if cursor_of(each) == "c4" and service.clock.passed < 90_000 else None
+    service.clock.days(1)
+    report = await synced(tmp_path, service, surfaces=("posts",))
+    # All lists failed at the same cursor again, in this scan as well.
+    assert (report.state, report.accounts) == (RunState.FAILED, 4)
+    service.clock.days(1)
+    report = await synced(tmp_path, service, surfaces=("posts",))
+    assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
+
+
+async def test_accounts_of_a_catalogue_that_is_never_listed_in_one_run_are_scanned(tmp_path: Path) -> None:
+    """The service allows three of its four pages in a run, and the scan of the day before is too old to count."""
+    allowed, scanned = 0, set[int]()
+
+    def failure(each: ApiRequest) -> Refusal | None:
+        nonlocal allowed
+        if (account := account_of(each)) is not None:
+            scanned.add(account)
+            return None
+        allowed -= 1
+        return Refusal(429, "rate_limited", retry_after=9000) if allowed < 0 else None
+
+    service = FakeApi(accounts=8, posts=1, failure=failure)
+    for _ in range(2):
+        allowed = 3
+        await synced(tmp_path, service)
+        service.clock.days(1)
+    assert scanned == set(range(1, 9))
+
+
+@pytest.mark.parametrize("hours", [1, 24])
+async def test_accepted_removals_are_those_of_a_catalogue_that_is_listed_now(tmp_path: Path, hours: int) -> None:
+    service = FakeApi(accounts=6, posts=1)
+    await synced(tmp_path, service)
+    service.clock.days(1)
+    service.failure = lambda each: Refusal(500, "api_internal_error") if cursor_of(each) == "c4" else None
+    await synced(tmp_path, service)
+    service.failure = lambda _: None
+    service.clock.days(hours / 24)
+    # The account of the last page moves to the first one, which was received before.
+    service.change_accounts = lambda accounts: [accounts[-1], *accounts[:-1]]
+    report = await synced(tmp_path, service, accept_removals=True)
+    assert (report.accounts, report.accounts_removed) == (6, 0)
+    assert stored(tmp_path, "SELECT count(*) FROM core.account_status_history WHERE status = 'removed'") == [(0,)]

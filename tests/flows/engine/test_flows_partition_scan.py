@@ -357,6 +357,23 @@ async def test_pages_without_progress_are_counted_across_interrupted_runs(tmp_pa
     assert len(_posts(first, 1)) == 13
 
 
+class Circular(FakeApi):
+    """A fake API whose listing of posts begins again after 30 pages, with the same cursors."""
+
+    def _page(self, request: ApiRequest) -> bytes:
+        if not is_posts(request, 1):
+            return super()._page(request)
+        page = int((cursor_of(request) or "c0")[1:])
+        items = [{"id": f"{page}-{number}"} for number in range(2)]
+        return json.dumps({"items": items, "next_cursor": f"c{(page + 1) % 30}"}).encode()
+
+
+async def test_a_circular_listing_ends_although_each_run_gets_fewer_pages_than_it_has(tmp_path: Path) -> None:
+    service = Circular(accounts=1)
+    codes = [(await _run(tmp_path, service, max_requests=15))[1][uuid(1), "posts"][3] for _ in range(4)]
+    assert "cursor_no_progress" in codes
+
+
 async def test_a_key_revoked_during_the_run_wakes_waiting_scans_and_stops_the_catalogue(tmp_path: Path) -> None:
     def failure(request: ApiRequest) -> Refusal | None:
         account = account_of(request)
