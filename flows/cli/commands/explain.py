@@ -61,19 +61,21 @@ def item_events(
     """Return what happened to an item, in order of time, with the events of `earlier` removals; no IO.
 
     Each event has `at` and `event`: received, new, changed (with `changes` by column), counted (with `counts`), missed,
-    removed, expired, returned.
+    removed, expired, returned. All but received and missed have `run_seq`, which is None if the run is unknown.
     """
     events = [*earlier, *({"at": row["seen_at"], "event": "received", **row} for row in received)]
-    events.append({"at": item["first_seen_at"], "event": "new"})
+    events.append({"at": item["first_seen_at"], "event": "new", "run_seq": item["first_run_seq"]})
     for before, after in pairwise(versions):
-        events.append({"at": after["valid_from"], "event": "changed", "changes": _differences(before, after)})
-    for at, of_time in groupby(counts, key=lambda row: row["at"]):
+        # An earlier version has the run that found the next one.
+        found = {"run_seq": before["run_seq"], "changes": _differences(before, after)}
+        events.append({"at": after["valid_from"], "event": "changed", **found})
+    for (at, run_seq), of_time in groupby(counts, key=lambda row: (row["at"], row["run_seq"])):
         changed = {row["metric"]: {"old": row["old"], "new": row["value"]} for row in of_time}
-        events.append({"at": at, "event": "counted", "counts": changed})
+        events.append({"at": at, "event": "counted", "run_seq": run_seq, "counts": changed})
     if item["missing_since"] is not None:
         events.append({"at": item["missing_since"], "event": "missed"})
     if item["removed_at"] is not None:
-        events.append({"at": item["removed_at"], "event": item["removal"]})
+        events.append({"at": item["removed_at"], "event": item["removal"], "run_seq": item["run_seq"]})
     return _in_order(events)
 
 
@@ -110,14 +112,24 @@ def next_scan(account: Record, surface: Record, settings: Settings, *, now: date
     return "begins at the first page"
 
 
-def with_runs(events: list[Record], runs: Sequence[Record]) -> list[Record]:
-    """Return the events with the `run_id` of the run during which they happened, None if it is not listed; no IO."""
+def with_runs(events: Sequence[Record], runs: Sequence[Record]) -> list[Record]:
+    """Return the events with the `run_id` of their run instead of its `run_seq`, None if it is not listed; no IO.
 
-    def run_at(at: datetime) -> str | None:
-        found = (run for run in runs if run["started_at"] <= at and (run["ended_at"] is None or at <= run["ended_at"]))
-        return next((run["run_id"] for run in found), None)
+    Events without a run have that during which they happened. `runs` are in the order in which they began.
+    """
+    ids = {run["seq"]: run["run_id"] for run in runs}
 
-    return [{"run_id": run_at(event["at"]), **event} for event in events]
+    def run_of(event: Record) -> str | None:
+        if (seq := event.get("run_seq")) is not None:
+            return ids.get(seq)
+        at = event["at"]
+        during = [run for run in runs if run["started_at"] <= at and (run["ended_at"] is None or at <= run["ended_at"])]
+        return during[-1]["run_id"] if during else None
+
+    return [
+        {"run_id": run_of(event), **{name: value for name, value in event.items() if name != "run_seq"}}
+        for event in events
+    ]
 
 
 def relations(opened: Snapshot, table: str) -> dict[str, str]:

@@ -23,8 +23,9 @@ LEFT JOIN accounts AS a USING (account_id)
 LEFT JOIN completed_scans AS c USING (account_id, surface)
 
 -- name: item
-SELECT m.*, n.missing_since, c.complete_at, a.token_expired_since
+SELECT m.*, k.first_run_seq, n.missing_since, c.complete_at, a.token_expired_since
 FROM {items} AS m
+JOIN core.{resource} AS k USING (account_id, surface, media_id)
 LEFT JOIN core.missing_items AS n USING (account_id, surface, media_id)
 LEFT JOIN completed_scans AS c USING (account_id, surface)
 LEFT JOIN accounts AS a USING (account_id)
@@ -34,11 +35,11 @@ WHERE m.account_id = $1 AND m.surface = $2 AND m.media_id = $3
 SELECT * FROM {versions} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY valid_from, valid_to
 
 -- name: counts
-SELECT observed_at AS at, metric, lag(value) OVER (PARTITION BY metric ORDER BY observed_at) AS old, value
+SELECT observed_at AS at, run_seq, metric, lag(value) OVER (PARTITION BY metric ORDER BY observed_at) AS old, value
 FROM {counts} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY observed_at, metric
 
 -- name: events
-SELECT changed_at AS at, event FROM core.events
+SELECT changed_at AS at, run_seq, event FROM core.events
 WHERE resource = '{resource}' AND account_id = $1 AND surface = $2 AND media_id = $3
 
 -- name: raw
@@ -68,4 +69,6 @@ FROM run_outcomes AS o LEFT JOIN runs AS r USING (run_id)
 WHERE o.account_id = $1 ORDER BY o.ended_at, o.surface
 
 -- name: runs
-SELECT run_id, started_at, ended_at FROM runs WHERE kind <> 'totals' ORDER BY seq
+-- A run that was killed has no end; it was over when the next one began.
+SELECT seq, run_id, started_at, coalesce(ended_at, lead(started_at) OVER (ORDER BY seq)) AS ended_at
+FROM runs WHERE kind <> 'totals' ORDER BY seq

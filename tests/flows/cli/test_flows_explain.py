@@ -12,8 +12,9 @@ from connectors.warehouse.storage.connection import connect
 from flows.cli.commands.explain import next_scan
 from flows.config.settings import Settings
 from models.partition import CATALOGUE
+from models.runs import RunState
 from tests.cli_runner import Cli
-from tests.warehouse.rig import ANNA, POSTS, STORIES, Rig, Scan, account, at
+from tests.warehouse.rig import ANNA, POSTS, STORIES, Item, Rig, Scan, account, at
 
 Explain = Callable[..., list[dict[str, Any]]]
 
@@ -122,6 +123,36 @@ def test_without_the_raw_store_the_rest_is_explained(explain: Explain, folder: P
         assert run_cli("explain", LINK, "--raw")[0] == 1
     finally:
         (folder / "elsewhere").rename(raw)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_was_found_after_a_killed_run_has_the_run_that_found_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli, *, is_known: bool
+) -> None:
+    one: Item = {"id": "1", "caption": "old", "like_count": 3}
+    two: Item = {"id": "2"}
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        for number, items in enumerate(([one, two], [one | {"caption": "new", "like_count": 5}], [one])):
+            hour = 24 * number
+            rig.run(f"run-{number}", hour, state=RunState.COMPLETE if number else None)
+            rig.record(Scan(POSTS, f"p-{number}", at(hour), f"run-{number}").page(items, at(hour + 0.5), last=True))
+        if not is_known:
+            # Of rows of older versions the run is not known.
+            for table in ("media", "media_superseded", "media_metrics"):
+                rig.do(f"UPDATE core.{table} SET run_seq = NULL")
+            rig.do("UPDATE core.media SET first_run_seq = NULL")
+        rig.publish(tmp_path / "s.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    found = [json.loads(run_cli("explain", item, "--json")[1])["found"][0]["events"] for item in ("1", "2")]
+    assert [[(one["event"], one["run_id"]) for one in events if one["event"] != "received"] for events in found] == [
+        [
+            ("new", "run-0"), ("counted", "run-0"), ("changed", "run-1"), ("counted", "run-1"),
+            ("changed", "run-2"), ("counted", "run-2"),
+        ],
+        # As in the view `changes`, the run that marked it as removed; a time alone is that of the scan that missed it.
+        [("new", "run-0"), ("removed", "run-2" if is_known else "run-1")],
+    ]  # fmt: skip
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
