@@ -136,12 +136,12 @@ def changes(
 ) -> None:
     """List what the last run, or the runs since then, found.
 
-    An item has one line for each run and kind of change, and so has an account: new, renamed, token_expired, active,
-    removed, returned.
+    Interrupted runs before the last one are listed with it. An item has one line for each run and kind of change, and
+    so has an account: new, renamed, token_expired, active, removed, returned.
     """
     if since_run is not None and since is not None:
         raise SettingsError("--since-run and --since exclude each other. Fix: use one of them.")
-    these = "seq = (SELECT max(seq) FROM runs)" if since_run is None else f"seq >= {since_run}"
+    these = _SQL["unreported"] if since_run is None else f"seq >= {since_run}"
     if since is not None:
         these = f"started_at >= TIMESTAMPTZ '{since_time(since, SystemClock().now())}'"
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
@@ -163,6 +163,9 @@ def changes(
         return
     if not found["runs"]:
         out.print("No such run: `gramhouse runs` lists the last ones." if since_run or since else "No run yet.")
+    if len(found["runs"]) > 1 and not (since_run or since):
+        first, last = found["runs"][-1]["seq"], found["runs"][0]["seq"]
+        out.print(f"The last run, and the interrupted runs before it: runs {first} to {last}.")
     for line in _lines(found, numbers):
         # Not wrapped, because an id that is split over two lines cannot be copied.
         out.print(line, soft_wrap=True)

@@ -1,9 +1,16 @@
--- What runs found. The statements after `runs` refer to the table `listed`, which has the changes of items that are shown.
+-- What runs found. The statements after `listed` refer to this table, which has the changes of items that are shown.
 
 -- name: runs
 SELECT seq, run_id, kind, selection, state, started_at FROM runs
 WHERE kind <> 'totals' AND {these}
 ORDER BY seq DESC
+
+-- name: unreported
+-- The condition of the last run, and of interrupted runs before it, which reported nothing.
+seq > (
+    SELECT coalesce(max(seq), 0) FROM runs
+    WHERE state IN ('complete', 'partial', 'failed') AND seq < (SELECT max(seq) FROM runs)
+)
 
 -- name: counts_by_run
 SELECT run_seq, change, count(*) AS items FROM changes

@@ -1,13 +1,12 @@
 """The command `gramhouse changes`."""
 
 import json
-from datetime import timedelta
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.publish import publish
 from flows.cli.commands import changes as module
 from flows.cli.commands.changes import since_time
@@ -16,17 +15,19 @@ from models.partition import CATALOGUE, Partition, media
 from models.runs import RunState
 from tests.cli_runner import Cli
 from tests.clocks import VirtualClock
-from tests.warehouse.rig import BEN, POSTS, Item, Rig, Scan, account, at, in_memory
+from tests.warehouse.rig import BEN, POSTS, Item, Rig, Scan, account, ask, at, in_memory
 
 ONE: Item = {"id": "1", "caption": "one", "like_count": 1}
 TWO: Item = {"id": "2", "like_count": 1, "children": [{"id": "c"}]}
 
+QUESTIONS = Path(__file__).parents[3] / "docs/questions.md"
 
-def run(rig: Rig, hour: float, *scanned: tuple[Partition, list[Item]]) -> None:
+
+def run(
+    rig: Rig, hour: float, *scanned: tuple[Partition, list[Item]], state: RunState | None = RunState.COMPLETE
+) -> None:
     run_id = f"run-{hour}"
-    with rig.connection.begin():
-        ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(), version="1")
-        ledger.end(rig.connection, run_id, RunState.COMPLETE, now=at(hour + 1))
+    rig.run(run_id, hour, state=state)
     for partition, items in scanned:
         rig.land(Scan(partition, f"{partition} {hour}", at(hour), run_id).page(items, at(hour), last=True))
     rig.merge()
@@ -69,6 +70,43 @@ def test_the_changes_of_the_last_run_are_listed(changes: Cli) -> None:
         "new ben posts 1",
     ]
     assert out.startswith("Run 3 (sync, began 2026-03-03 02:00 UTC): 2 changed, 1 new\n")
+
+
+def test_interrupted_runs_before_the_last_one_are_listed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
+) -> None:
+    def listed() -> list[tuple[int, str]]:
+        rig.publish(tmp_path / "s.duckdb")
+        return [(each["run_seq"], each["media_id"]) for each in found(run_cli)["changes"]]
+
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    # As docs/questions.md has it.
+    [query] = re.findall(r"SELECT ig_username, surface, media_id, change, columns[^`]*", QUESTIONS.read_text("utf-8"))
+    changed: Item = {"id": "1", "caption": "changed"}
+    with in_memory() as connection:
+        rig = Rig(connection)
+        run(rig, 0, (CATALOGUE, [account()]), (POSTS, [ONE, TWO]), state=RunState.INTERRUPTED)
+        assert listed() == [(1, "1"), (1, "2")]
+        run(rig, 24, (POSTS, [ONE, TWO, {"id": "3"}]), state=RunState.FAILED)
+        assert listed() == [(2, "3"), (1, "1"), (1, "2")]
+        # One that was killed, and one that recorded its end.
+        run(rig, 48, (POSTS, [changed, TWO, {"id": "3"}, {"id": "4"}]), state=None)
+        assert listed() == [(3, "1"), (3, "4")]
+        run(rig, 72, state=RunState.INTERRUPTED)
+        assert listed() == [(3, "1"), (3, "4")]
+        run(rig, 96, state=RunState.PARTIAL)
+        assert listed() == [(3, "1"), (3, "4")]
+        assert ask(tmp_path / "s.duckdb", query)[0][2:5] == ("1", "changed", ["caption"])
+        out = run_cli("changes")[1].splitlines()
+        assert out[0] == "The last run, and the interrupted runs before it: runs 3 to 5."
+        assert [line for line in out if line.startswith("Run ")] == [
+            "Run 5 (sync, began 2026-03-05 02:00 UTC): no changes of items",
+            "Run 4 (sync, began 2026-03-04 02:00 UTC): no changes of items",
+            "Run 3 (sync, began 2026-03-03 02:00 UTC): 1 changed, 1 new",
+        ]
+        run(rig, 120)
+        assert listed() == []
+        assert run_cli("changes")[1] == "Run 6 (sync, began 2026-03-06 02:00 UTC): no changes of items\n"
 
 
 def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
