@@ -1,4 +1,5 @@
--- Changes of captions, one row each. The first caption of an item is not a change. Removed items are included.
+-- Changes of captions, one row each. The first caption of an item is not a change, nor is an empty text instead of NULL,
+-- or another Unicode form of the same text. Removed items are included.
 -- key, not unique: account_id, surface, media_id, edited_at
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id
@@ -21,7 +22,7 @@ SELECT
     media_id,  -- The item's id, always text.
     ig_username,  -- The account's current name on the social network.
     valid_from AS edited_at,  -- When a sync first saw the new caption, UTC.
-    old_caption,  -- The caption before; NULL if it had none.
-    caption AS new_caption  -- The caption since; NULL if it was removed.
+    old_caption,  -- The caption before; NULL or empty if it had none.
+    caption AS new_caption  -- The caption since; NULL or empty if it was removed.
 FROM versions
-WHERE version > 1 AND caption IS DISTINCT FROM old_caption
+WHERE version > 1 AND nullif(nfc_normalize(caption), '') IS DISTINCT FROM nullif(nfc_normalize(old_caption), '')

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby, pairwise, takewhile
 from typing import Annotated, Any
+from unicodedata import normalize
 
 import typer
 from humanize import precisedelta
@@ -43,11 +44,20 @@ def _in_order(events: Sequence[Record]) -> list[Record]:
     return sorted(events, key=lambda event: (event["at"], _EVENTS.index(event["event"])))
 
 
+def _comparable(value: object) -> object:
+    """Return a value as the merge compares it: an empty text or list is None, and texts are in composed form."""
+    if isinstance(value, str):
+        return normalize("NFC", value) or None
+    if isinstance(value, list):
+        return [_comparable(each) for each in value] or None
+    return value
+
+
 def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> Record:
     return {
         name: {"old": before[name], "new": value}
         for name, value in after.items()
-        if name not in _OF_VERSIONS and value != before[name]
+        if name not in _OF_VERSIONS and _comparable(value) != _comparable(before[name])
     }
 
 

@@ -155,6 +155,21 @@ def test_what_was_found_after_a_killed_run_has_the_run_that_found_it(
     ]  # fmt: skip
 
 
+def test_values_that_are_only_spelled_differently_are_no_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
+) -> None:
+    first: Item = {"id": "1", "caption": "caf\u00e9", "alt": "a", "note": None, "tags": ["\u00e9"]}
+    then: Item = {"caption": "cafe\u0301", "alt": "b", "note": "", "tags": ["e\u0301"]}
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.scan(POSTS, "p-0", 0, [first, {"id": "2", "note": "a text"}])
+        rig.scan(POSTS, "p-1", 24, [first | then, {"id": "2", "note": "a text"}])
+        rig.publish(tmp_path / "s.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    events = json.loads(run_cli("explain", "1", "--json")[1])["found"][0]["events"]
+    assert [each["changes"] for each in events if each["event"] == "changed"] == [{"alt": {"old": "a", "new": "b"}}]
+
+
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SURFACE = {"resume_after": None, "gap_resumes": None, "gap_pages": None, "full_due_at": None}
 LATER = {"full_due_at": NOW + timedelta(hours=1)}

@@ -300,12 +300,18 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
                 version(ago(4), ago(3), "a"),
                 version(ago(5), ago(4), None),
                 version(ago(4), None, "of another surface", "stories"),
+                # Versions that begin for another reason: the caption is only spelled differently.
+                version(ago(9), ago(8), None, "reels"),
+                version(ago(8), ago(7), "", "reels"),
+                version(ago(7), ago(6), "caf\u00e9", "reels"),
+                version(ago(6), None, "cafe\u0301", "reels"),
             ]
         },
         [
             ("anna", "posts", "1", "ANNA", ago(4), None, "a"),
             ("anna", "posts", "1", "ANNA", ago(2), "a", "b"),
             ("anna", "posts", "1", "ANNA", ago(2), "b", None),
+            ("anna", "reels", "1", "ANNA", ago(7), "", "caf\u00e9"),
         ],
     ),
     "token_downtime": (
