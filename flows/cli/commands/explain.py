@@ -89,6 +89,15 @@ def item_events(
     return _in_order(events)
 
 
+def _not_scanned(item: Record) -> str:
+    """Return why an item's account is not scanned, and since when; empty if it is scanned."""
+    if item["account_removed_at"] is not None:
+        return f" Not scanned since the account left the catalogue ({moment(item['account_removed_at'])} UTC)."
+    if item["token_expired_since"] is not None:
+        return f" Not scanned since the account's token expired ({moment(item['token_expired_since'])} UTC)."
+    return ""
+
+
 def item_state(item: Record) -> str:
     """Return a sentence about whether an item is present, missing or removed, and why; no IO."""
     if item["removal"] == "expired":
@@ -102,11 +111,11 @@ def item_state(item: Record) -> str:
         return (
             f"Missing: the scan that ended {moment(item['missing_since'])} UTC did not list it. It is marked as removed"
             f" if the next complete scan, begun at least {count(CONFIRM_AFTER_HOURS, 'hour')} later, does not either."
+            f"{_not_scanned(item)}"
         )
-    seen = f"Present: last seen {moment(item['last_seen_at'])} UTC."
-    if item["token_expired_since"] is not None:
-        seen += f" Not scanned since the account's token expired ({moment(item['token_expired_since'])} UTC)."
-    return seen
+    # Of an account that is not listed, nobody knows whether its items are present.
+    seen = "Present: last seen" if item["account_removed_at"] is None else "Last seen"
+    return f"{seen} {moment(item['last_seen_at'])} UTC.{_not_scanned(item)}"
 
 
 def next_scan(account: Record, surface: Record, settings: Settings, *, now: datetime) -> str:
@@ -228,7 +237,7 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
         yield f"  {explained['state']}"
     else:
         account = explained["account"]
-        since = moment(account["token_expired_since"] or account["removed_at"])
+        since = moment(account["removed_at"] or account["token_expired_since"])
         status = "removed" if account["removed_at"] else account["status"]
         yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
         missing = moment(account["missing_since"])

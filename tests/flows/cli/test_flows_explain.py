@@ -14,7 +14,7 @@ from flows.config.settings import Settings
 from models.partition import CATALOGUE
 from models.runs import RunState
 from tests.cli_runner import Cli
-from tests.warehouse.rig import ANNA, POSTS, STORIES, Item, Rig, Scan, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, Scan, account, at
 
 Explain = Callable[..., list[dict[str, Any]]]
 
@@ -168,6 +168,28 @@ def test_values_that_are_only_spelled_differently_are_no_changes(
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
     events = json.loads(run_cli("explain", "1", "--json")[1])["found"][0]["events"]
     assert [each["changes"] for each in events if each["event"] == "changed"] == [{"alt": {"old": "a", "new": "b"}}]
+
+
+@pytest.mark.parametrize("status", ["active", "token_expired"])
+def test_of_a_removed_account_its_removal_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli, status: str
+) -> None:
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.catalogue("c-0", 0, [account(), account(BEN, name="ben")])
+        rig.scan(POSTS, "p-0", 0, [{"id": "1"}, {"id": "2"}])
+        rig.scan(POSTS, "p-1", 1, [{"id": "1"}])
+        rig.catalogue("c-1", 24, [account(status=status), account(BEN, name="ben")])
+        rig.scan_twice(CATALOGUE, "c-2", 48, [account(BEN, name="ben")])
+        rig.publish(tmp_path / "s.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    removed = "2026-03-03 02:01 UTC"
+    assert f"  removed since {removed}\n" in run_cli("explain", ANNA)[1]
+    why = f"Not scanned since the account left the catalogue ({removed})."
+    assert f"  Last seen 2026-03-01 03:01 UTC. {why}\n" in run_cli("explain", "1")[1]
+    missing = run_cli("explain", "2")[1].splitlines()[1]
+    assert missing.startswith("  Missing: the scan that ended 2026-03-01 03:01 UTC did not list it.")
+    assert missing.endswith(why)
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
