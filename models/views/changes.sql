@@ -52,8 +52,8 @@ SELECT
     gh_row.change,  -- new, changed (its content), counted (only its counts changed), removed, expired, or returned (listed
                     -- again after it was removed or expired).
     CASE WHEN gh_row.change = 'changed' THEN list_sort(list_distinct(gh_row.columns)) END
-        AS columns  -- Of changed items, the columns whose content changed; empty if only children, or fields without
-                    -- a column, did.
+        AS columns  -- Of changed items, the columns whose content changed; empty if only children, hidden columns, or
+                    -- fields without a column, did.
 FROM gh_row
 LEFT JOIN core.runs AS gh_run ON gh_run.seq = gh_row.run_seq
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

@@ -27,7 +27,7 @@ _SQL = statements(__name__)
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-_WITHOUT_COLUMNS = "children, or fields without a column"
+_WITHOUT_COLUMNS = "children, hidden columns, or fields without a column"
 
 _SHOWN = 100
 _NO_LIMIT = 2**63 - 1

@@ -66,10 +66,25 @@ def test_the_changes_of_the_last_run_are_listed(changes: Cli) -> None:
     assert [" ".join(line.split()[2:]) for line in out.splitlines()[1:]] == [
         "renamed ann anna → ann",
         "changed ann posts 1 caption",
-        "changed ann posts 2 children, or fields without a column",
+        "changed ann posts 2 children, hidden columns, or fields without a column",
         "new ben posts 1",
     ]
     assert out.startswith("Run 3 (sync, began 2026-03-03 02:00 UTC): 2 changed, 1 new\n")
+
+
+def test_a_hidden_column_that_changed_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
+) -> None:
+    with in_memory() as connection:
+        rig = Rig(connection)
+        run(rig, 0, (CATALOGUE, [account()]), (POSTS, [ONE]))
+        run(rig, 24, (POSTS, [ONE | {"caption": "two"}]))
+        rig.publish(tmp_path / "s.duckdb", hide=["caption"])
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    code, out, _ = run_cli("changes", "--values")
+    assert (code, [line.split("  ")[-1] for line in out.splitlines()[1:]]) == (
+        0, ["children, hidden columns, or fields without a column"],
+    )  # fmt: skip
 
 
 def test_interrupted_runs_before_the_last_one_are_listed_with_it(
