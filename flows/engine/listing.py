@@ -20,7 +20,7 @@ from models.api import AccountPage
 from models.forgotten import Forgotten, without_forgotten
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE, media
-from models.runs import Outcome
+from models.runs import Outcome, OutcomeKind
 
 _EXPIRED = "token_expired"
 
@@ -49,8 +49,9 @@ async def list_accounts(run: Run) -> Outcome:
             for account_id, status, listed_as, unknown_status in await warehouse.read(listed, scan.checkpoint.scan_id)
         )
     rejected: list[RejectedRecord] = []
-    # Accounts on the last pages of a scan that began too long ago: listing them again may fail.
-    at_its_end: list[ListedAccount] = []
+    # Those on the last pages of a scan that began too long ago: listing them again may fail.
+    of_old_scan: list[ListedAccount] = []
+    rejected_of_old_scan: list[RejectedRecord] = []
 
     def on_page(response: Response) -> None:
         if isinstance(response.page, AccountPage):
@@ -59,13 +60,16 @@ async def list_accounts(run: Run) -> Outcome:
                 for account in response.page.accounts
             ]
             if scan.is_too_old:
-                at_its_end.extend(found)
+                of_old_scan.extend(found)
+                rejected_of_old_scan.extend(response.page.rejected)
             else:
                 run.add(found)
-            rejected.extend(response.page.rejected)
+                rejected.extend(response.page.rejected)
 
     outcome = await scan_partition(scans, scan, run.budget(CATALOGUE_SCOPE), on_page=on_page)
-    run.add(at_its_end)
+    if outcome.kind is not OutcomeKind.COMPLETE:
+        run.add(of_old_scan)
+        rejected += rejected_of_old_scan
     run.add(await _known(warehouse, rejected, surfaces))
     run.add(ListedAccount(mark, expired=False, surfaces=surfaces, is_forgotten=True) for mark in sorted(met))
     if run.batcher.in_turn:

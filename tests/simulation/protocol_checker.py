@@ -42,8 +42,10 @@ def require(condition: object, message: str) -> None:
 class Session:
     """State of one process; `chain` are the days of the runs it resumes.
 
-    `full` has the reasons why scans of posts must be full, as of the start; `known` the posts at which the others may
-    stop, and `known_landed` the landing that closed them. `touched` are the partitions that it has begun or resumed.
+    `listed` are its accounts with their status; those that only an old scan of the catalogue listed are in
+    `listed_by_old`, and belong to the run unless the catalogue is then listed to its end. `full` has the reasons why
+    scans of posts must be full, as of the start; `known` the posts at which the others may stop, and `known_landed` the
+    landing that closed them. `touched` are the partitions that it has begun or resumed.
     """
 
     number: int
@@ -58,6 +60,7 @@ class Session:
     touched: set[Partition] = field(default_factory=set)
     requests: int = 0
     listed: dict[str, str] = field(default_factory=dict)
+    listed_by_old: dict[str, str] = field(default_factory=dict)
     in_flight: dict[str, RequestSent] = field(default_factory=dict)
     cooldowns: dict[str, float] = field(default_factory=dict)
     first_request_at: dict[Partition, float] = field(default_factory=dict)
@@ -132,7 +135,7 @@ class ProtocolChecker:
         until = max(session.cooldowns.get(scope, 0.0), self.cooldowns.get(scope, 0.0))
         require(sent.at >= until - _JUST, f"{scope} was requested {until - sent.at:.3f} s before its cooldown was over")
         if sent.partition != CATALOGUE:
-            status = session.listed.get(sent.partition[0])
+            status = self._accounts(session).get(sent.partition[0])
             require(status is not None, f"{sent.partition} was requested and is not listed")
             require(status == "active", f"{sent.partition} was requested though its token has expired")
         scan = self.scans.get((sent.partition, session.run_kind))
@@ -176,16 +179,22 @@ class ProtocolChecker:
         )
         scan.restarts = scan.restarts or refused or round_
 
-    def _list_accounts(self, session: Session, items: Sequence[object]) -> None:
+    def _accounts(self, session: Session) -> dict[str, str]:
+        """Return the accounts of a run that are listed so far, with their status."""
+        if session.run_kind == "backfill" or self._expected_outcome(session, CATALOGUE) != "unfinished":
+            return session.listed
+        return session.listed_by_old | session.listed
+
+    def _list_accounts(self, to: dict[str, str], items: Sequence[object]) -> None:
         for item in items:
             if not isinstance(item, dict):
                 continue
             account_id = str(item.get("id"))
             if is_account(item):
-                session.listed.setdefault(account_id, item["status"])
+                to.setdefault(account_id, item["status"])
             elif known := self.model.accounts.rows.get(account_id):
                 # A known account whose record is malformed is scanned with its last valid status.
-                session.listed.setdefault(account_id, known.status)
+                to.setdefault(account_id, known.status)
 
     def _page_landed(self, session: Session, landed: PageLanded) -> None:
         response = session.responses.get(landed.correlation_id or "")
@@ -216,8 +225,9 @@ class ProtocolChecker:
         )
         page = parsed(response.body)
         # A scan that began too long ago is out of date; the catalogue is scanned again immediately.
-        if response.partition == CATALOGUE and session.begun - scan.started <= WITHIN:
-            self._list_accounts(session, page["items"])
+        if response.partition == CATALOGUE:
+            is_old = session.begun - scan.started > WITHIN
+            self._list_accounts(session.listed_by_old if is_old else session.listed, page["items"])
         if scan.day != session.number and scan.pages:
             if response.partition[1] == "posts":
                 scan.feed.resume({key[2] for key in scan.seen})
@@ -270,12 +280,12 @@ class ProtocolChecker:
 
     def expected_outcomes(self, session: Session) -> dict[Partition, str]:
         """Return the expected outcome of each partition of a run: complete, recent, skipped, or unfinished."""
-        surfaces = {(one, surface) for one in session.listed for surface in SURFACES}
+        surfaces = {(one, surface) for one in self._accounts(session) for surface in SURFACES}
         partitions = surfaces if session.run_kind == "backfill" else {CATALOGUE, *surfaces}
         return {partition: self._expected_outcome(session, partition) for partition in partitions}
 
     def _expected_outcome(self, session: Session, partition: Partition) -> str:
-        if partition != CATALOGUE and session.listed[partition[0]] != "active":
+        if partition != CATALOGUE and self._accounts(session)[partition[0]] != "active":
             return "skipped"
         scan = self.scans.get((partition, session.run_kind))
         if scan is None or not scan.closed or not self._is_done(session, partition, scan):
