@@ -145,6 +145,38 @@ def test_runs_are_counted_as_they_were(snapshot: Path) -> None:
     assert "2 denied" in rows[0][11]
 
 
+@pytest.mark.parametrize(
+    ("kind", "selection", "synced"),
+    [
+        ("sync", None, {"posts", "stories"}),
+        ("sync", "stories and posts", {"posts", "stories"}),
+        ("sync", "stories", {"stories"}),
+        ("sync", "posts", {"posts"}),
+        ("backfill", "paper.market (stories, posts)", set()),
+    ],
+)
+def test_only_a_sync_of_a_surface_shows_that_nothing_happened(
+    snapshot: Path, tmp_path: Path, kind: str, selection: str | None, synced: set[str]
+) -> None:
+    day = "DATE '2026-03-02'"
+
+    def nothing_found(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute(f"UPDATE runs SET kind = ?, selection = ? WHERE ended_at::DATE = {day}", [kind, selection])
+        db.execute(f"DELETE FROM media_metrics WHERE observed_at::DATE = {day}")
+        db.execute(f"DELETE FROM media WHERE published_at::DATE = {day}")
+        db.execute(f"UPDATE media SET removed_at = NULL, removal = NULL WHERE removed_at::DATE = {day}")
+
+    html = page(rewritten(snapshot, tmp_path / "quiet.duckdb", nothing_found), weeks=1).html
+    [engagement] = [row for row in table(html, "Engagement by day") if "2026-03-02" in row[0]]
+    assert engagement[1:] == ([*"000"] if "posts" in synced else ["no run", "no run", "0"])
+    [stories] = [row for row in table(html, "Stories by day of publication") if "2026-03-02" in row[0]]
+    assert stories[1:] == 4 * (["0"] if "stories" in synced else ["no run"])
+    [removals] = re.findall(r'<svg [^>]*aria-label="Items found removed by day".*?</svg>', html, re.DOTALL)
+    [tooltip] = re.findall(r"<title>Mon 2026-03-02\n?(.*?)</title>", removals, re.DOTALL)
+    missing = [f"{surface}: no run" for surface in ("posts", "stories") if surface not in synced]
+    assert tooltip == ("\n".join(missing) if synced else "no run")
+
+
 @pytest.mark.parametrize("weeks", [1, 4])
 def test_engagement_by_day_equals_the_view(snapshot: Path, weeks: int) -> None:
     expected = answer(

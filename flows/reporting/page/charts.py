@@ -98,16 +98,21 @@ def _label(text: str, place: float, y: float, number: int, anchor: str = "middle
     return element("text", text, x=_percent(place), y=y, text_anchor=anchor, class_="alt" if number % 2 else None)
 
 
-def _tooltip(row: Row, kinds: Kinds, *, is_gap: bool) -> Markup:
-    values = {kind: row.get(kind) or 0 for kind in kinds}
-    lines = [f"{kind.replace('_', ' ')}: {value:,}" for kind, value in values.items() if value or len(kinds) == 1]
-    return element("title", "\n".join([row["name"], *(["no run"] if is_gap else lines)]))
+def _tooltip(row: Row, kinds: Kinds) -> Markup:
+    values = {kind: row.get(kind, 0) for kind in kinds}
+    lines = [
+        f"{kind.replace('_', ' ')}: {'no run' if value is None else f'{value:,}'}"
+        for kind, value in values.items()
+        if value != 0 or len(kinds) == 1
+    ]
+    is_empty = set(values.values()) == {None}
+    return element("title", "\n".join([row["name"], *(["no run"] if is_empty else lines)]))
 
 
 def columns(name: str, rows: Sequence[Row], kinds: Kinds, *, height: int = _HEIGHT) -> Markup:
     """Return stacked columns, one per row; negative values are below the zero line.
 
-    A row whose values are None is a gap without data, and hatched.
+    A row with a value that is None is a gap without data, and hatched.
     """
     stacks = [[row[kind] for kind in kinds if row.get(kind)] for row in rows]
     high = max((sum(v for v in stack if v > 0) for stack in stacks), default=0)
@@ -120,7 +125,7 @@ def columns(name: str, rows: Sequence[Row], kinds: Kinds, *, height: int = _HEIG
         is_gap = any(row.get(kind, 0) is None for kind in kinds)
         whole = {"x": _percent(index * step), "width": _percent(step), "y": _ROOM_ABOVE, "height": height}
         at = {"x": _percent((index + (1 - _FULL) / 2) * step), "width": _percent(_FULL * step)}
-        parts = [_tooltip(row, kinds, is_gap=is_gap), element("rect", **whole, class_="gap" if is_gap else "hit")]
+        parts = [_tooltip(row, kinds), element("rect", **whole, class_="gap" if is_gap else "hit")]
         above = below = 0.0
         for kind, style in kinds.items():
             if not (value := row.get(kind)):

@@ -171,7 +171,7 @@ def make(
         published=reader.published,
         release=release,
         removals=[
-            {**day, **dict.fromkeys(surfaces, 0 if day["is_seen"] else None), **day["by_surface"]}
+            {**day, **{each: 0 if each in day["synced"] else None for each in surfaces}, **day["by_surface"]}
             for day in query("removed")
         ],
         removed=_REMOVED,

@@ -2,17 +2,20 @@
 -- midnight of the time axes, UTC), and the limits few_likes and posts_per_account.
 
 -- name: days
--- The days of the time axes. A day without a complete or partial run has no data: it is a gap, not zero.
+-- The days of the time axes, and the surfaces of which a sync ended on each. The others have no data: they are a gap, not
+-- zero. A backfill may be of a single account, and proves nothing about the others.
 CREATE TEMP TABLE days AS
+WITH ended AS (
+    SELECT (ended_at AT TIME ZONE 'UTC')::DATE AS day,
+        flatten(list(coalesce(string_split(selection, ' and '), getvariable('surfaces')))) AS surfaces
+    FROM runs WHERE kind = 'sync' AND state IN ('complete', 'partial') GROUP BY day
+)
 SELECT day, strftime(day, '%a %Y-%m-%d') AS name,
     if(isodow(day) = 1 OR day = getvariable('since')::DATE, strftime(day, '%-d %b'), '') AS label,
-    day IN (
-        SELECT (ended_at AT TIME ZONE 'UTC')::DATE FROM runs
-        WHERE state IN ('complete', 'partial') AND kind <> 'totals'
-    ) AS is_observed
+    coalesce(ended.surfaces, []) AS synced
 FROM (
     SELECT unnest(generate_series(getvariable('since')::DATE, getvariable('made_at')::DATE, INTERVAL 1 DAY))::DATE AS day
-)
+) LEFT JOIN ended USING (day)
 
 -- name: accounts
 SELECT count(*) AS accounts FROM accounts WHERE removed_at IS NULL AND account_id IN (FROM chosen)
@@ -81,7 +84,7 @@ SELECT account_id, (observed_at AT TIME ZONE 'UTC')::DATE AS day,
 FROM gains GROUP BY ALL
 
 -- name: engagement
-SELECT d.name, d.label, d.is_observed OR g.day IS NOT NULL AS is_seen,
+SELECT d.name, d.label, 'posts' IN d.synced OR g.day IS NOT NULL AS is_seen,
     if(is_seen, coalesce(COLUMNS(g.* EXCLUDE (day)), 0), NULL), coalesce(p.posts, 0) AS posts
 FROM days AS d
 LEFT JOIN (SELECT day, sum(COLUMNS(['likes', 'comments']))::BIGINT FROM gained GROUP BY day) AS g USING (day)
@@ -191,8 +194,7 @@ SELECT *, count(*) OVER () AS total FROM cadence WHERE is_silent
 ORDER BY days_since_last_post DESC, ig_username LIMIT 10
 
 -- name: removed
-SELECT d.name, d.label, r.day IS NOT NULL AS is_any, d.is_observed OR is_any AS is_seen,
-    coalesce(r.by_surface, MAP {}) AS by_surface
+SELECT d.name, d.label, d.synced, r.day IS NOT NULL AS is_any, coalesce(r.by_surface, MAP {}) AS by_surface
 FROM days AS d LEFT JOIN (
     SELECT (removed_at AT TIME ZONE 'UTC')::DATE AS day, histogram(surface) AS by_surface FROM items
     WHERE removed_at >= getvariable('since') AND removal = 'removed' AND surface IN getvariable('surfaces')
@@ -211,7 +213,7 @@ WHERE i.removal = 'removed' AND i.surface IN getvariable('surfaces') AND i.accou
 ORDER BY i.removed_at DESC, i.account_id, i.media_id, i.surface LIMIT 20
 
 -- name: stories
-SELECT d.name, d.label, d.is_observed OR s.day IS NOT NULL AS is_seen,
+SELECT d.name, d.label, 'stories' IN d.synced OR s.day IS NOT NULL AS is_seen,
     if(is_seen, coalesce(COLUMNS(s.* EXCLUDE (day)), 0), NULL)
 FROM days AS d LEFT JOIN (
     SELECT day, sum(COLUMNS(['live', 'expired', 'unconfirmed', 'removed']))::BIGINT
