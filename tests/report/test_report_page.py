@@ -135,6 +135,17 @@ def test_nothing_to_do_is_reported(snapshot: Path, tmp_path: Path) -> None:
     assert ">100%</b>" in report.html
 
 
+def test_accounts_that_were_never_scanned_are_not_fresh(snapshot: Path, tmp_path: Path) -> None:
+    def never(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("UPDATE accounts SET status = 'active', first_seen_at = snapshot_at FROM published")
+        db.execute("DELETE FROM completed_scans")
+
+    html = page(rewritten(snapshot, tmp_path / "never.duckdb", never)).html
+    assert '<a href="#freshness" class="tile "><b>0%</b>' in html
+    assert re.search(r"<p>0 of \d+ scans .* are fresh", html)
+    assert {tuple(row[2:4]) for row in table(html, "The ten oldest")} == {("never", "never scanned")}
+
+
 def test_runs_are_counted_as_they_were(snapshot: Path) -> None:
     rows = table(page(snapshot).html, "The last 30 runs")
     runs = answer(snapshot, "SELECT state, pages, added, changed FROM runs ORDER BY seq DESC")

@@ -162,6 +162,7 @@ def make(
         expired=data["expired"],
         few_likes=_FEW_LIKES,
         findings=found,
+        fresh=sum(each["fresh"] for each in data["freshness"]),
         last_runs=_runs(data["last_runs"]),
         parts={
             part: {key: section for key, section in sections.items() if _ABOUT.get(key, surfaces[0]) in surfaces}

@@ -44,7 +44,12 @@ WHERE (o.account_id IN (FROM chosen) AND o.surface IN getvariable('surfaces')) O
 
 -- name: oldest
 SELECT ig_username, surface, complete_at, coalesce(outcome, 'none yet') AS outcome,
-    CASE WHEN stale_at IS NULL THEN 'token expired' WHEN is_overdue THEN 'stale' ELSE 'fresh' END AS state
+    CASE
+        WHEN stale_at IS NULL THEN 'token expired'
+        WHEN is_overdue THEN 'stale'
+        WHEN complete_at IS NULL THEN 'never scanned'
+        ELSE 'fresh'
+    END AS state
 FROM fresh ORDER BY complete_at NULLS FIRST, ig_username, surface LIMIT 10
 
 -- name: gained
