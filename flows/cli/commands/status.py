@@ -48,12 +48,14 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]
     present = _SQL["items"].format(items=snapshot.items("account_id, surface, removed_at"))
     items = dict.fromkeys(sorted(FEEDS), 0) | dict(snapshot.query(present).rows)
     last = state.runs(snapshot, 1)
+    ended = [run for run in last if run["ended_at"] is not None] or reader.records(_SQL["last_ended"])
     shown = {run["run_id"] for run in last}
     report = last_report(reader)
     data = NO_DATA if report is None else report.data
     return {
         "totals": {**totals, **items},
         "last_run": last[0] if last else None,
+        "last_ended_run": ended[0] if ended else None,
         "unresolved": [run for run in reader.records(_SQL["unresolved"]) if run["run_id"] not in shown],
         "warnings": [asdict(warning) for warning in report.warnings] if report else [],
         **{name: data[name] for name in _DATA},
@@ -127,7 +129,9 @@ def _mark(finding: Finding) -> str:
 
 def _unpublished(state: Current) -> dict[str, Any]:
     lists = dict.fromkeys(("unresolved", "warnings", "failures", "findings", *_DATA), ())
-    return {"totals": None, "oldest_age_seconds": None, **lists, "last_run": state.as_run()}
+    last = state.as_run()
+    ended = last if last is not None and last["ended_at"] is not None else None
+    return {"totals": None, "oldest_age_seconds": None, **lists, "last_run": last, "last_ended_run": ended}
 
 
 def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> None:

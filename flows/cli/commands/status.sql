@@ -12,6 +12,10 @@ WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
 QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC) = 1
 ORDER BY r.seq DESC
 
+-- name: last_ended
+-- A run that is in progress or was killed has no end.
+FROM runs WHERE ended_at IS NOT NULL ORDER BY seq DESC LIMIT 1
+
 -- name: totals
 SELECT
     (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,

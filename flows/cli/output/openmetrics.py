@@ -28,11 +28,12 @@ def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> It
     if found is None:
         return
     yield "attention", "1 for each reason that requires attention, else 0.", ("reason",), reasons.items()
-    if run := found["last_run"]:
+    # Not a run in progress: its time and counts would be missing until it ends, and if it is killed, for good.
+    if run := found["last_ended_run"]:
         counts = ((name, run.get(name)) for name in _RUN_COUNTS)
         ended = [(_seconds(run["ended_at"]),)]
-        yield "last_run_ended_timestamp_seconds", "When the last run ended.", (), ended
-        yield "last_run_count", "What the last run landed and changed.", ("what",), counts
+        yield "last_run_ended_timestamp_seconds", "When the last run that ended did so.", (), ended
+        yield "last_run_count", "What it landed and changed.", ("what",), counts
     if totals is None:
         return
     ages = ((each["surface"], each["age_seconds"]) for each in found["freshness"])

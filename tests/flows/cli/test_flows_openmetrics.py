@@ -1,16 +1,23 @@
 """`gramhouse status --format openmetrics`: valid for Prometheus' own parsers, with the same numbers as `--json`."""
 
+import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.runs.status_file import Status, write_status
+from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import metrics
 from flows.config.settings import load
+from flows.engine.upkeep import publish_now
+from models.runs import RunState
 from tests.cli_runner import Cli
 from tests.clocks import START
 from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, synced
@@ -60,6 +67,44 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     assert until >= START.timestamp() + 9000
 
 
+async def test_a_run_without_an_end_does_not_interrupt_the_series_of_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
+
+    def of_last_run() -> Samples:
+        report(settings, START, as_metrics=True)
+        found = parsed(capsys.readouterr().out)
+        return {sample: value for sample, value in found.items() if sample[0].startswith("gramhouse_last_run")}
+
+    await synced(tmp_path, FakeApi())
+    expected = of_last_run()
+    assert expected["gramhouse_last_run_ended_timestamp_seconds", ()] >= START.timestamp()
+    write_status(settings.snapshot_file(), Status("sync", RunState.RUNNING, os.getpid(), START, run_id="later"))
+    with hold(settings.warehouse, "sync", since="noon", pause=lambda _: None):
+        assert of_last_run() == expected
+    # Without a process that holds the lock, it was killed.
+    assert of_last_run() == expected
+    with duckdb.connect(settings.warehouse) as db:
+        killed = "'later' AS run_id, seq + 1 AS seq, 'interrupted' AS state, NULL AS ended_at"
+        db.execute(f"INSERT INTO core.runs BY NAME SELECT * REPLACE ({killed}) FROM core.runs")
+    await publish_now(settings)
+    assert of_last_run() == expected
+
+
+async def test_an_ended_run_without_a_snapshot_has_its_metrics(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
+    failed = Status("sync", RunState.FAILED, 1, START, run_id="first", ended_at=START, pages=1)
+    for status, shown in ((failed, True), (replace(failed, state=RunState.RUNNING, ended_at=None), False)):
+        write_status(settings.snapshot_file(), status)
+        report(settings, START, as_metrics=True)
+        found = parsed(capsys.readouterr().out)
+        assert (("gramhouse_last_run_ended_timestamp_seconds", ()) in found) == shown
+        assert (("gramhouse_last_run_count", (("what", "pages"),)) in found) == shown
+
+
 def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,7 +116,7 @@ def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
 
 def test_any_error_code_is_escaped() -> None:
     failure = {"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "scans": 2, "resume_after": None}
-    found = {"totals": None, "unresolved": [], "last_run": None, "freshness": [], "failures": [failure]}
+    found = {"totals": None, "unresolved": [], "last_ended_run": None, "freshness": [], "failures": [failure]}
     totals = dict.fromkeys(("expired", "stale_after"))
     text = metrics({**found, "totals": totals}, {})
     assert "\x1b" not in text
