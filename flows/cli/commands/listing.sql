@@ -3,8 +3,8 @@ SELECT
     a.ig_username, a.status, a.token_expired_since, a.missing_since,
     {counts},
     (
-        SELECT min(greatest(w.complete_at, w.recent_at)) FROM completed_scans AS w
-        WHERE w.surface <> '' AND w.account_id = a.account_id
+        SELECT if(count(f.complete_at) = count(*), min(greatest(f.complete_at, f.recent_at)), NULL)
+        FROM freshness AS f WHERE f.account_id = a.account_id
     ) AS media_as_of,
     a.account_id
 FROM accounts AS a

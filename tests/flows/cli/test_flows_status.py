@@ -65,6 +65,19 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in text
 
 
+async def test_media_of_an_account_have_no_age_until_each_surface_was_scanned(tmp_path: Path, run_cli: Cli) -> None:
+    def failure(request: ApiRequest) -> Refusal | None:
+        return Refusal(403, "api_forbidden") if is_posts(request, 2) else None
+
+    await synced(tmp_path, FakeApi(failure=failure))
+    found = json.loads(run_cli("accounts", "--json", *HERE[:2])[1])["accounts"]
+    assert {each["ig_username"]: each["media_as_of"] is None for each in found} == {
+        "user_1": False,
+        "user_2": True,
+        "user_3": False,
+    }
+
+
 async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,15 +129,18 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
                 account("anna", status="token_expired", token_expired_since=ago(3)),
                 account("ben", status="token_expired"),
                 account("carl"),
+                account("dora", status="token_expired"),
                 account("gone", status="token_expired", removed_at=ago(1)),
             ],
             "completed_scans": [
                 scan("anna", "posts", ago(9), recent_at=ago(5)),
                 scan("anna", "stories", ago(7)),
                 scan("anna", "undeclared", ago(8)),
+                scan("dora", "posts", ago(1)),
             ],
         },
-        [("anna", "ANNA", ago(3), ago(7)), ("ben", "BEN", None, None)],
+        # The stories of dora were never scanned to the end.
+        [("anna", "ANNA", ago(3), ago(7)), ("ben", "BEN", None, None), ("dora", "DORA", None, None)],
     ),
     "posting_cadence": (
         {
@@ -409,6 +412,14 @@ def test_without_data_every_view_is_empty(db: DuckDBPyConnection) -> None:
 def test_only_freshness_follows_the_clock() -> None:
     asking = [name for name, view in views().items() if "now()" in view.select or "current_" in view.select]
     assert asking == ["freshness"]
+
+
+def test_a_surface_that_no_run_scans_does_not_make_media_older(db: DuckDBPyConnection) -> None:
+    accounts = [account("anna", status="token_expired")]
+    fill(db, {"accounts": accounts, "completed_scans": [scan("anna", "posts", ago(2))]})
+    assert ask(db, "SELECT media_as_of FROM expired_accounts") == [(ago(2),)]
+    fill(db, {"run_outcomes": [{"run_id": "first", "account_id": "anna", "surface": "stories", "outcome": "failed"}]})
+    assert ask(db, "SELECT media_as_of FROM expired_accounts") == [(None,)]
 
 
 def test_accounts_not_scanned_for_longer_than_the_setting_are_stale(db: DuckDBPyConnection) -> None:
