@@ -26,7 +26,8 @@ SELECT
                 CASE gh_row.surface {complete_at} END
             )
         )
-    END AS last_seen_at,  -- When a scan last saw it.
+    END AS last_seen_at,  -- When a scan last saw it. With incremental scans, it falls back to the last full scan when a
+                          -- post leaves their window.
     gh_row.changed_at,  -- When its content or a count last changed.
     gh_row.content_changed_at,  -- When its content, without counts, last changed.
     gh_row.removed_at,  -- When the first scan that did not list it ended; NULL if it is not marked as removed.

@@ -1,7 +1,8 @@
 -- Each count of each post over time. Columns named value are counts, columns named gained are differences of counts. A
 -- count applies from the scan that saw it until a scan sees another one. A count that vanished (hidden likes) keeps its
 -- last value. Removed posts and accounts are included, posts that never had a count are not. Counts are as of the post's
--- last_seen_at in media: with incremental scans, only full scans see old posts.
+-- last_seen_at in media: with incremental scans, only full scans see old posts. A post that leaves their window may have
+-- no value_24h or value_7d until the next full scan.
 -- key: account_id, media_id, metric
 -- join: media by account_id, media_id
 -- join: accounts by account_id
@@ -37,7 +38,7 @@ SELECT
     g.latest_value - g.first_value AS gained,  -- From the first count to the last; below zero when it fell.
     (g.latest_value - g.first_value) * 86400 / nullif(
         epoch(coalesce(g.vanished_at, m.last_seen_at)) - epoch(g.first_observed_at), 0
-    ) AS gained_per_day,  -- gained per day of observation; NULL when seen only once.
+    ) AS gained_per_day,  -- gained per day of observation; NULL or 0 when seen only once.
     CASE
         WHEN m.last_seen_at >= m.published_at + INTERVAL 24 HOURS THEN g.by_24h
     END AS value_24h,  -- The count 24 hours after publication; NULL unless scans saw it before and after.
