@@ -80,8 +80,8 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
                 ) from error
         try:
             connecting = Client(target, asynchronous=True, set_as_default=False, timeout=ANSWER)  # type: ignore[no-untyped-call]
-            # Also one that cannot connect.
-            stack.push_async_callback(connecting.close)
+            # One that cannot connect is closed as well.
+            stack.push_async_exit(connecting)
             client = await connecting
         except (TypeError, RuntimeError) as error:
             # What Dask raises if an address and its own settings for TLS do not agree.
