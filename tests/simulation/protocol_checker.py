@@ -45,7 +45,8 @@ class Session:
     `listed` are its accounts with their status; those that only an old scan of the catalogue listed are in
     `listed_by_old`, and belong to the run unless the catalogue is then listed to its end. `full` has the reasons why
     scans of posts must be full, as of the start; `known` the posts at which the others may stop, and `known_landed` the
-    landing that closed them. `touched` are the partitions that it has begun or resumed.
+    landing that closed them. `touched` are the partitions that it has begun or resumed, `stuck` those whose last page
+    after a cursor was requested and has not landed.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Session:
     known: dict[Partition, set[str]] = field(default_factory=dict)
     known_landed: dict[Partition, int | None] = field(default_factory=dict)
     touched: set[Partition] = field(default_factory=set)
+    stuck: set[Partition] = field(default_factory=set)
     requests: int = 0
     listed: dict[str, str] = field(default_factory=dict)
     listed_by_old: dict[str, str] = field(default_factory=dict)
@@ -146,11 +148,15 @@ class ProtocolChecker:
         else:
             require(scan is not None and scan.following == sent.cursor, f"{sent} is not the next page")
             session.touched.add(sent.partition)
+            session.stuck.add(sent.partition)
 
     def _may_begin(self, session: Session, scan: Scan, sent: RequestSent) -> bool:
         if scan.restarts or scan.abandoned:
             return True
         if not scan.closed:
+            # An old scan that cannot be continued.
+            if sent.partition in session.stuck and session.begun - scan.started > WITHIN:
+                return True
             return session.run_kind == "backfill" and scan.day not in {session.number, *session.chain}
         dated = instant(sent.at) - scan.started > WITHIN and scan.begun_in < session.number
         return dated or not self._is_done(session, sent.partition, scan)
@@ -234,6 +240,7 @@ class ProtocolChecker:
             if scan.known_landed != session.known_landed.get(response.partition):
                 scan.known_landed = None
         session.touched.add(response.partition)
+        session.stuck.discard(response.partition)
         scan.pages += 1
         scan.day = session.number
         scan.following = page.get("next_cursor")
