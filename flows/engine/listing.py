@@ -41,7 +41,7 @@ async def list_accounts(run: Run) -> Outcome:
     if forgotten.marks:
         scans = replace(scans, send=_leaving_out(forgotten, scans.send, met))
     scan = begin(scans, Start(CATALOGUE, last, seen=await run.seen(last)))
-    # Those of a scan that began too long ago are not added: the catalogue is listed again immediately.
+    # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if scan.checkpoint.pages and not scan.is_too_old:
         # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         run.add(
@@ -49,7 +49,7 @@ async def list_accounts(run: Run) -> Outcome:
             for account_id, status, listed_as, unknown_status in await warehouse.read(listed, scan.checkpoint.scan_id)
         )
     rejected: list[RejectedRecord] = []
-    # Those on the last pages of a scan that began too long ago: listing them again may fail.
+    # From the pages that this run receives of such a scan. They count if listing the catalogue again fails.
     of_old_scan: list[ListedAccount] = []
     rejected_of_old_scan: list[RejectedRecord] = []
 

@@ -21,12 +21,15 @@ from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.declared import create_table
 from connectors.warehouse.storage.limits import on_all_cores
 from connectors.warehouse.storage.quoting import quoted
+from connectors.warehouse.storage.statements import statements
 from models.schema.fields import Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.naming import unique
 from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
 from models.tables import ITEM_TABLES, METADATA
+
+_SQL = statements(__name__)
 
 # The most items that can be joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
@@ -122,49 +125,17 @@ ORDER BY c._order_key
     return rows, known
 
 
-def _metrics(connection: Connection, table: str, metrics: tuple[Metric, ...]) -> None:
+def _recount(connection: Connection, table: str, metrics: tuple[Metric, ...]) -> None:
     """Append the counts as they are decoded now, if they differ from the last observed ones."""
-    items, counted = f"core.{table}", f"core.{table}_metrics"
-    counts = counts_of(metrics, "m")
-    names = names_of(metrics)
-    run = connection.db.execute
-    run(f"CREATE OR REPLACE TEMP TABLE recounted AS FROM {counted} LIMIT 0")
-    parts = 1 + int(value(connection.db, f"SELECT count(*) FROM {items}")) // _JOINED_AT_ONCE  # noqa: S608
-    for some in (f"hash(account_id) % {parts} = {part}" for part in range(parts)):
-        run(
-            f"""
-INSERT INTO recounted BY NAME
-WITH present AS (
-    SELECT
-        account_id, surface, media_id, run_seq, changed_at AS observed_at, unnest({names}) AS metric,
-        unnest(counts) AS value
-    FROM (SELECT *, {counts} AS counts FROM {items} AS m WHERE {some})
-),
-observed AS (FROM {counted} WHERE {some}),
--- Two rows for an item that occurs twice on a page.
-last AS (
-    SELECT account_id, surface, media_id, metric, value FROM observed
-    SEMI JOIN (
-        SELECT account_id, surface, media_id, metric, max(observed_at) AS observed_at FROM observed GROUP BY ALL
-    ) AS latest USING (account_id, surface, media_id, metric, observed_at)
-)
-SELECT p.* FROM present AS p
-ANTI JOIN last AS l
-    ON l.account_id = p.account_id AND l.surface = p.surface AND l.media_id = p.media_id AND l.metric = p.metric
-   AND l.value IS NOT DISTINCT FROM p.value
-WHERE p.value IS NOT NULL
-   OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
-"""  # noqa: S608 - quoted names
-        )
-    run(
-        f"""
-DELETE FROM {counted} AS c USING recounted AS r
-WHERE c.account_id = r.account_id AND c.surface = r.surface AND c.media_id = r.media_id AND c.metric = r.metric
-  AND c.observed_at = r.observed_at
-"""  # noqa: S608 - declared names
-    )
-    run(f"INSERT INTO {counted} BY NAME SELECT * FROM recounted ORDER BY ALL")  # noqa: S608 - declared names
-    run("DROP TABLE temp.recounted")
+    names = {"items": f"core.{table}", "metrics": f"core.{table}_metrics"}
+    lists = {"metric_names": names_of(metrics), "metric_values": counts_of(metrics, "m")}
+    items = int(value(connection.db, f"SELECT count(*) FROM {names['items']}"))  # noqa: S608 - a declared name
+    parts = 1 + items // _JOINED_AT_ONCE
+    connection.db.execute(_SQL["recounted"].format(**names))
+    for part in range(parts):
+        some = f"hash(account_id) % {parts} = {part}"
+        connection.db.execute(_SQL["recount"].format(**names, **lists, some=some))
+    connection.db.execute(_SQL["append"].format(**names))
 
 
 def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
@@ -220,7 +191,7 @@ def _rebuild(connection: Connection, mapping: Mapping, registry: Registry) -> tu
     _, known = _decode_again(connection, mapping, registry, known, versions, of_versions, _PERIOD)
     if _types(known) == _types(registry):
         with on_all_cores(connection.db):
-            _metrics(connection, mapping.table, schema.metrics)
+            _recount(connection, mapping.table, schema.metrics)
     return items, known
 
 

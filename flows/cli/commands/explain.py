@@ -113,7 +113,7 @@ def item_state(item: Record) -> str:
             f" if the next complete scan, begun at least {count(CONFIRM_AFTER_HOURS, 'hour')} later, does not either."
             f"{_not_scanned(item)}"
         )
-    # Of an account that is not listed, nobody knows whether its items are present.
+    # Whether the items of an account that left the catalogue still exist is unknown.
     seen = "Present: last seen" if item["account_removed_at"] is None else "Last seen"
     return f"{seen} {moment(item['last_seen_at'])} UTC.{_not_scanned(item)}"
 
