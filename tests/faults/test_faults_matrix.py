@@ -8,18 +8,8 @@ from tests.clocks import AdvanceableLoop
 from tests.faults.assertions import assert_fault_run, assert_quiet_run
 from tests.faults.conftest import Prepare, PreparedWarehouse
 from tests.faults.fake_api import FakeApi
-from tests.faults.faults import FAULTS, Effect
-from tests.faults.matrix import (
-    CELL_COUNT,
-    COVERING_COUNT,
-    FAULT_COUNT,
-    MOMENT_COUNT,
-    MOMENTS,
-    Cell,
-    aspects,
-    cells,
-    covering,
-)
+from tests.faults.faults import FAULTS
+from tests.faults.matrix import CELL_COUNT, COVERING_COUNT, FAULT_COUNT, MOMENT_COUNT, MOMENTS, Cell, cells, covering
 from tests.faults.replies import Reply
 from tests.faults.runs import HOUR, open_test_warehouse, sync
 from tests.faults.world import NOW, Where
@@ -91,11 +81,3 @@ def test_the_matrix_has_the_size_stated_in_the_docs() -> None:
     sizes = (len(FAULTS), len(MOMENTS), len(CELLS), len(COVERING))
     assert sizes == (FAULT_COUNT, MOMENT_COUNT, CELL_COUNT, COVERING_COUNT)
     assert len({str(cell) for cell in cells()}) == CELL_COUNT
-
-
-def test_the_covering_cells_include_every_aspect() -> None:
-    chosen = covering()
-    assert {cell.effect for cell in chosen} == set(Effect)
-    assert {cell.moment for cell in chosen} == set(MOMENTS)
-    covered = set[object]().union(*map(aspects, chosen))
-    assert covered == set[object]().union(*map(aspects, cells()))

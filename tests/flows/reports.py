@@ -1,7 +1,6 @@
 """Reports of runs for tests, and hostile texts that must not be interpreted as markup."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,7 @@ from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, RunReport
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
-
-START = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+from tests.clocks import START
 
 HOSTILE = (
     "a|b",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
+from tests.flows.fake_api import uuid
 from tests.http_server import http_server
 
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
@@ -18,10 +19,6 @@ WAYS = (
     "forbidden", "missing", "later", "busy", "invalid", "html", "redirect", "cut", "malformed", "long cursor",
     "odd cursor", "reason", "headers", "no http", "empty",
 )  # fmt: skip
-
-
-def uuid(number: int) -> str:
-    return f"00000000-0000-4000-8000-{number:012d}"
 
 
 def _error(code: str, message: str, **more: object) -> bytes:

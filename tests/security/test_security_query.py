@@ -101,11 +101,6 @@ def test_a_query_reaches_nothing_but_the_snapshot(query: str, folder: Path, snap
     assert snapshot.query("FROM t").rows == [(1,)]
 
 
-def test_read_only_queries_are_answered(snapshot: Snapshot) -> None:
-    assert snapshot.query("-- how many?\nSELECT count(*) FROM t").rows == [(1,)]
-    assert snapshot.query("""SELECT '{"a": 1}'::JSON ->> '$.a', TIMESTAMPTZ '2026-01-01 00:00:00+00' IS NULL""").rows
-
-
 def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Path) -> None:
     snapshot = hostile_snapshot.reading(tmp_path)
     with pytest.raises(WarehouseUnusable) as caught:

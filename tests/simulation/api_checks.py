@@ -6,19 +6,16 @@ from datetime import datetime
 from typing import Any
 
 from connectors.sandbox.http.app import Sandbox
-from models.schema.mapping_built_in import BUILT_IN
-from tests.model import reading
 from tests.model.reading import lasting
 from tests.model.recent import LOOKBACK, PINS, RUN, Key
 from tests.odd_api.api import truth
 from tests.odd_api.faults import TAMPERINGS
 from tests.simulation.events import Event, Partition, RequestSent, instant
-from tests.simulation.model import id_of
+from tests.simulation.model import id_of, published
 from tests.simulation.protocol_checker import ProtocolChecker, Session, require
 from tests.simulation.scenario import Day
 from tests.simulation.snapshot_check import Snapshot
 
-_PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
 _DEPTHS = "SELECT account_id, covered_from FROM freshness WHERE surface = 'posts' AND recent_at IS NOT NULL"
 
 
@@ -30,13 +27,6 @@ def listed_items(sandbox: Sandbox) -> dict[Key, Any]:
         if account.status == "active"
     )
     return {(*partition, str(id_of(item))): lasting(item) for partition, item in items}
-
-
-def published(item: Any) -> datetime | None:  # noqa: ANN401 - any JSON
-    """Return an item's publication time."""
-    found = reading.canonical(item, _PUBLISHED)
-    assert found is None or isinstance(found, datetime)
-    return found
 
 
 def check_against_api(checker: ProtocolChecker, sandbox: Sandbox, snapshot: Snapshot) -> None:

@@ -146,15 +146,6 @@ async def test_a_retry_releases_its_slot_and_does_not_hold_the_scope() -> None:
     assert world.cooldowns == []
 
 
-async def test_the_last_error_is_raised_when_the_tries_are_spent() -> None:
-    errors = [refusal(500), refusal(502), refusal(503)]
-    world = World(*errors, PAGE)
-    with pytest.raises(ApiError) as caught:
-        await world.fetch_with_retry(tries=3)
-    assert caught.value is errors[-1]
-    assert len(world.sent_at()) == 3
-
-
 async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_counts() -> None:
     world = World(*[refusal(503, retry_after="7")] * 3)
     with pytest.raises(ApiError):

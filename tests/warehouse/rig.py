@@ -5,7 +5,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,14 @@ ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
 BEN = "11111111-2222-4333-8444-555555555555"
 POSTS = media(ANNA, "posts")
 STORIES = media(ANNA, "stories")
+# The built-in mapping, but /title is a caption too.
+TITLE = replace(
+    BUILT_IN,
+    columns=tuple(
+        replace(column, paths=("/title", *column.paths)) if column.column == "caption" else column
+        for column in BUILT_IN.columns
+    ),
+)
 
 Row = tuple[Any, ...]
 Item = dict[str, Any]

@@ -61,10 +61,6 @@ def test_the_stories_gap_combines_both_schedules_and_clock_changes(nightly: str,
     assert stories_gap(nightly, stories, BERLIN, NOW) == timedelta(hours=hours)
 
 
-def test_without_changes_of_the_clocks_a_day_is_a_day() -> None:
-    assert stories_gap("15 2 * * *", "15 2 * * *", "UTC", NOW) == timedelta(hours=24)
-
-
 def test_a_schedule_that_can_miss_stories_causes_a_warning() -> None:
     assert gap_warning("15 2 * * *", "15 */6 * * *", BERLIN, NOW) is None
     assert gap_warning("15 2 * * *", "15 2 * * *", "UTC", NOW) is None

@@ -6,7 +6,8 @@ from markdown_it.token import Token as Part
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from flows.reporting.for_prefect import markdown
 from models.runs import OutcomeKind, RunState
-from tests.flows.reports import START, failure, hostile, report, stale, tokens
+from tests.clocks import START
+from tests.flows.reports import failure, hostile, report, stale, tokens
 
 
 def _parts(text: str) -> list[Part]:

@@ -7,7 +7,8 @@ from connectors.warehouse.merge.run_counts import MergeStats, RunCounts
 from flows.reporting.for_prefect import events, failure_event
 from flows.reporting.words import code, plain
 from models.runs import OutcomeKind, RunState, RunWarning
-from tests.flows.reports import HOSTILE, START, failure, fields, hostile, report, stale, tokens
+from tests.clocks import START
+from tests.flows.reports import HOSTILE, failure, fields, hostile, report, stale, tokens
 
 
 def test_a_run_without_problems_emits_one_event() -> None:

@@ -21,9 +21,9 @@ from flows.reporting.page.write import write
 from flows.reporting.report import sentence, to_json
 from flows.reporting.words import plain
 from models.runs import OutcomeKind, RunState, RunWarning
-from tests.clocks import START as NOW
+from tests.clocks import START
 from tests.flows.fake_api import FakeApi, Refusal, is_posts, synced
-from tests.flows.reports import START, failure, fields, report, stale, tokens
+from tests.flows.reports import failure, fields, report, stale, tokens
 
 ACTION, WARNING, INFORMATION = Severity
 
@@ -159,7 +159,7 @@ async def test_every_output_says_the_same(
     write(tmp_path / "analytics.duckdb", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
-    assert await asyncio.to_thread(status.report, settings, NOW) == 3
+    assert await asyncio.to_thread(status.report, settings, START) == 3
     now = capsys.readouterr().out
     for each in found:
         for output in (shown, page, now, markdown(run), sentence(run)):

@@ -13,16 +13,9 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import POSTS, Item, Rig, minute
+from tests.warehouse.rig import POSTS, TITLE, Item, Rig, minute
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
-TITLE = replace(
-    BUILT_IN,
-    columns=tuple(
-        replace(column, paths=("/title", *column.paths)) if column.column == "caption" else column
-        for column in BUILT_IN.columns
-    ),
-)
 BOOKMARKED = replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "kept"))
 
 

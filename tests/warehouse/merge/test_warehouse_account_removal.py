@@ -8,15 +8,12 @@ from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.runs import ledger
 from models.partition import CATALOGUE
 from models.runs import RunWarning
+from tests.flows.fake_api import uuid
 from tests.warehouse.rig import Item, Rig, Row, Scan, account, at, minute
 
 HISTORY = (
     "SELECT status, valid_from, valid_to FROM core.account_status_history WHERE account_id = '{}' ORDER BY valid_from"
 )
-
-
-def uuid(number: int) -> str:
-    return f"00000000-0000-4000-8000-{number:012d}"
 
 
 def accounts(*numbers: int) -> list[Item]:

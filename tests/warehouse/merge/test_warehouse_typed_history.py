@@ -5,20 +5,10 @@ from datetime import datetime
 from pathlib import Path
 
 from models.schema.mapping import ColumnMapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
 from models.views import views
-from tests.warehouse.rig import POSTS, Rig, Row, ask, minute
+from tests.warehouse.rig import POSTS, TITLE, Rig, Row, ask, minute
 
-TITLE = replace(
-    BUILT_IN,
-    columns=(
-        *(
-            replace(column, paths=("/title", *column.paths)) if column.column == "caption" else column
-            for column in BUILT_IN.columns
-        ),
-        ColumnMapping("rating", Reading.NUMBER, ("/stars",)),
-    ),
-)
+RATED = replace(TITLE, columns=(*TITLE.columns, ColumnMapping("rating", Reading.NUMBER, ("/stars",))))
 
 
 def versions(rig: Rig, *columns: str) -> list[Row]:
@@ -100,7 +90,7 @@ def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(rig:
     )
     before = versions(rig, "account_id", "surface", "media_id", "valid_from", "valid_to")
     assert versions(rig, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
-    rig.rebuild(TITLE)
+    rig.rebuild(RATED)
     assert versions(rig, "caption", "rating", "caption_2") == [("A", 4.5, "a"), ("B", 3.0, "b")]
     assert versions(rig, "account_id", "surface", "media_id", "valid_from", "valid_to") == before
     assert not kinds(rig).keys() & {"title"}

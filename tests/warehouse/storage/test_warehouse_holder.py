@@ -118,11 +118,6 @@ def test_a_folder_that_cannot_be_created_is_reported_with_a_hint(tmp_path: Path)
     assert "GRAMHOUSE_WAREHOUSE" in message
 
 
-@pytest.mark.parametrize("name", ["core.duckdb", "OPS.db", "core"])
-def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
-    assert "choose another file name" in refused(tmp_path / name, WarehouseUnusable)
-
-
 @pytest.mark.parametrize(
     ("output", "result"),
     [
