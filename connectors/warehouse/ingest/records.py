@@ -24,7 +24,9 @@ class _Page(msgspec.Struct):
 _page = msgspec.json.Decoder(_Page)
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _text = msgspec.json.Decoder(str)
-_OF_ACCOUNT = ("id", "ig_username", "public_id", "status")
+# The fields of a valid record, in the order of `AccountRow`.
+_OF_ACCOUNT = {"id": _text, "ig_username": _text, "public_id": _text, "status": _text}
+_NULL = msgspec.Raw(b"null")
 
 
 class AccountRow(NamedTuple):
@@ -104,8 +106,9 @@ def _accounts(
         try:
             # The last one of duplicate keys counts, as when the page was received. Other fields may have any value.
             fields = _object.decode(raw)
-            found.append(AccountRow(seq, position, *(_text.decode(fields[name]) for name in _OF_ACCOUNT)))
-        except (msgspec.MsgspecError, KeyError, RecursionError):
+            values = (decoder.decode(fields.get(name, _NULL)) for name, decoder in _OF_ACCOUNT.items())
+            found.append(AccountRow(seq, position, *values))
+        except (msgspec.MsgspecError, RecursionError):
             text = bytes(raw)
             rejected.append(RejectedRow(seq, "accounts", position, _NO_ACCOUNT, text.decode()))
             if (listed_as := certain_id(text)) is not None:
