@@ -146,6 +146,9 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             await run.pacer.turn(run.clock, partial(stop.sleep, run.clock), check)
             run.progress.requests += 1
             run.progress.retries += bool(scan.failures)
+            if run.progress.requests == run.request.max_requests:
+                # Scans that sleep go on, and `check` ends them.
+                run.stop_media.wake()
             try:
                 yield
             except ApiError as error:
@@ -177,7 +180,7 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
 
 
 async def sleep_without_slot(run: ScanContext, seconds: float) -> None:
-    """Release the slot of a media scan for a sleep, which ends early if an error stops these scans."""
+    """Release the slot of a media scan for a sleep, which ends early if these scans end."""
     run.progress.waiting += 1
     try:
         async with run.slots.release_slot():
