@@ -136,35 +136,36 @@ class RunStopped(Exception):  # noqa: N818 - the error is its attribute
 
 
 class StopSignal:
-    """Set once, by an error that ends the run or only its media scans. It ends every sleep on it."""
+    """Set once, by an error that ends the run or only its media scans: `failure`. It ends every sleep on it."""
 
     def __init__(self) -> None:
-        self._stopped: asyncio.Future[Failure] = asyncio.get_running_loop().create_future()
-
-    @property
-    def failure(self) -> Failure | None:
-        """Return the first error with which it was set."""
-        return self._stopped.result() if self._stopped.done() else None
+        self.failure: Failure | None = None
+        self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def set(self, failure: Failure) -> None:
         """Set the signal; only the first error is kept."""
-        if not self._stopped.done():
-            self._stopped.set_result(failure)
+        self.failure = self.failure or failure
+        self.wake()
+
+    def wake(self) -> None:
+        """End every sleep, also later ones: there is nothing to wait for."""
+        if not self._woken.done():
+            self._woken.set_result(None)
 
     def check(self) -> None:
         """Raise RunStopped if the signal is set."""
-        if self._stopped.done():
-            raise RunStopped(self._stopped.result())
+        if self.failure is not None:
+            raise RunStopped(self.failure)
 
     async def wait(self) -> None:
-        """Wait until the signal is set."""
-        await asyncio.wait((self._stopped,))
+        """Wait until sleeps end."""
+        await asyncio.wait((self._woken,))
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
-        """Sleep until the time is over or the signal is set. Raises what `clock.sleep` raises."""
+        """Sleep until the time is over or sleeps end. Raises what `clock.sleep` raises."""
         sleeping = asyncio.ensure_future(clock.sleep(seconds))
         try:
-            await asyncio.wait((sleeping, self._stopped), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sleeping, self._woken), return_when=asyncio.FIRST_COMPLETED)
             if sleeping.done():
                 sleeping.result()
         finally:

@@ -13,7 +13,18 @@ from connectors.source.errors import ApiError, Deferred, Disposition, client_err
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import fetch_with_retry
 from flows.engine.concurrency import RunStopped
-from flows.engine.scan import RequestsSpent, Scan, ScanContext, Start, begin, done, end_scan, ended, scan_again
+from flows.engine.scan import (
+    RequestsSpent,
+    Scan,
+    ScanContext,
+    Start,
+    begin,
+    done,
+    end_scan,
+    ended,
+    keep_failure,
+    scan_again,
+)
 from models.api import AccountPage, MediaPage
 from models.checkpoint import ScanState
 from models.feeds import FEEDS
@@ -95,32 +106,29 @@ async def scan_partition(
             scan_again(run, scan, f"An old scan, started {started} was abandoned; scanned again from the first page.")
         except (ApiError, Deferred, RunStopped, RequestsSpent) as error:
             if _restarts(scan, error):
-                scan.refused = scan.checkpoint
+                scan.was_refused = True
                 run.progress.restarted += 1
                 _log.info("%s: cursor refused; scanning again from the first page", scan.partition, extra=scan.about)
-                scan_again(run, scan, "The cursor was refused; scanned again from the first page.")
-            elif _cannot_continue(scan, error):
-                scan_again(
-                    run, scan, f"An old scan could not be continued ({error}); scanned again from the first page."
-                )
+                note = "The cursor was refused; scanned again from the first page."
+            elif isinstance(error, ApiError) and _cannot_continue(scan, error):
+                if (unreadable := keep_failure(run, scan, error.failure)) is not None:
+                    await run.land(PageCommit(unreadable))
+                note = f"An old scan could not be continued ({error}); scanned again from the first page."
             else:
                 return await end_scan(run, scan, error)
+            scan.failed_at = scan.checkpoint
+            scan_again(run, scan, note)
 
 
-def _cannot_continue(scan: Scan, error: Exception) -> bool:
+def _cannot_continue(scan: Scan, error: ApiError) -> bool:
     """Return whether an old scan, which would be repeated anyway, failed at its cursor, which may never work again."""
-    return (
-        scan.is_too_old
-        and isinstance(error, ApiError)
-        and error.disposition is not Disposition.STOP
-        and error.outcome != "denied"
-    )
+    return scan.is_too_old and error.disposition is not Disposition.STOP and error.outcome != "denied"
 
 
 def _restarts(scan: Scan, error: Exception) -> bool:
     """Return whether a scan whose cursor was refused begins again: once, and only if there was a cursor."""
     is_refused = isinstance(error, ApiError) and error.disposition is Disposition.RESTART
-    return is_refused and scan.checkpoint.cursor is not None and scan.refused is None
+    return is_refused and scan.checkpoint.cursor is not None and not scan.was_refused
 
 
 async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> AsyncGenerator[Response, None]:
@@ -138,6 +146,9 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             await run.pacer.turn(run.clock, partial(stop.sleep, run.clock), check)
             run.progress.requests += 1
             run.progress.retries += bool(scan.failures)
+            if run.progress.requests == run.request.max_requests:
+                # Scans that sleep go on, and `check` ends them.
+                run.stop_media.wake()
             try:
                 yield
             except ApiError as error:
@@ -169,7 +180,7 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
 
 
 async def sleep_without_slot(run: ScanContext, seconds: float) -> None:
-    """Release the slot of a media scan for a sleep, which ends early if an error stops these scans."""
+    """Release the slot of a media scan for a sleep, which ends early if these scans end."""
     run.progress.waiting += 1
     try:
         async with run.slots.release_slot():

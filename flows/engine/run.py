@@ -1,7 +1,7 @@
 """Opens a run: what it uses, its row in the ledger, and the runs that it resumes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -136,14 +136,14 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
     if request.base_url is not None:
         await warehouse.write(bind_service if request.rebind else check_service, request.base_url)
     selected = None if request.selection is None else await _selected(request.selection, request.page_size, warehouse)
-    progress.run_id, now = resources.new_id(), clock.now()
+    run_id, now = resources.new_id(), clock.now()
     if request.schedule is not None:
         progress.next_run = now + request.schedule.interval(now)
-    resumed = await _begin(request, warehouse, progress.run_id, now)
+    resumed = await _begin(request, warehouse, run_id, now)
     mapping, incremental = await warehouse.read(read_mapping), await _incremental(request, warehouse, now)
     scans = ScanContext(
         request,
-        Beginning(progress.run_id, now, resumed, mapping, incremental),
+        Beginning(run_id, now, resumed, mapping, incremental),
         resources.send,
         warehouse.land,
         post_reader(mapping),
@@ -160,11 +160,14 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
         request.kind,
         now=clock.now,
         on_error=RunState.INTERRUPTED,
-        run_id=progress.run_id,
+        run_id=run_id,
         selection=request.selected,
         progress=progress,
     )
+    # Only now: until then a failure is recorded as one before the run.
+    progress.run_id = run_id
     with recording_run as recording:
+        await _report_resumed(resumed, warehouse)
         run = Run(resources, clock, scans, await warehouse.write(cooldowns, now=now), recording)
         if selected is not None:
             run.add(selected)
@@ -219,13 +222,16 @@ async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: da
     )
     # Only after deciding which runs are resumed, because runs that began in the future must not be.
     await warehouse.write(repair_future_times, run_id, now=now)
+    return resumed
+
+
+async def _report_resumed(resumed: Sequence[str], warehouse: Warehouse) -> None:
     if resumed:
         (last,) = await warehouse.read(of_runs, resumed[:1])
         text = f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
         if last.state is RunState.INTERRUPTED:
             text = f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
         notices.warning(text)
-    return resumed
 
 
 async def _incremental(request: RunRequest, warehouse: Warehouse, now: datetime) -> Incremental | None:

@@ -115,8 +115,9 @@ class Start:
 class Scan:
     """A scan between two pages: all that the next page needs. Another process can continue it.
 
-    `pages` and `items` count what this run landed. `note` becomes the detail of its outcome. `refused` is the
-    checkpoint whose cursor the API refused. `failures` counts those of the page that is requested next.
+    `pages` and `items` count what this run landed. `note` becomes the detail of its outcome. `failed_at` is the
+    checkpoint at whose cursor it failed before it began again; `was_refused`: because the API refused this cursor.
+    `failures` counts those of the page that is requested next.
     """
 
     start: Start
@@ -126,7 +127,8 @@ class Scan:
     feed: FeedProgress | None
     is_too_old: bool = False
     note: str | None = None
-    refused: Checkpoint | None = None
+    was_refused: bool = False
+    failed_at: Checkpoint | None = None
     pages: int = 0
     items: int = 0
     failures: Counter[Disposition] = field(default_factory=Counter)
@@ -200,14 +202,13 @@ async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | Ru
     page = abandoned = None
     if isinstance(error, ApiError):
         failure = error.failure
-        _log.warning("%s: %s", scan.partition, failure, extra={**scan.about, **failure.facts})
+        page = keep_failure(run, scan, failure)
         if failure.disposition is Disposition.STOP:
             run.stop_media.set(failure)
             if failure.code != SCOPE_DENIED or scan.partition == CATALOGUE:
                 run.stop.set(failure)
-        page = _unreadable_page(run, scan, failure)
         # A checkpoint without pages is not stored; the one before the restart is.
-        dead = scan.checkpoint if scan.checkpoint.pages else scan.refused
+        dead = scan.checkpoint if scan.checkpoint.pages else scan.failed_at
         if dead and (failure.disposition is Disposition.RESTART or failure.code.startswith("cursor_")):
             abandoned = dead.abandon(run_id=outcome.run_id, at=outcome.ended_at)
     await run.land(PageCommit(page, abandoned, (outcome,)))
@@ -250,8 +251,9 @@ def _described(failure: Failure) -> dict[str, object]:
     }
 
 
-def _unreadable_page(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPage | None:
-    """Return the page to land if a page could not be parsed: without items, and with its body for quarantine."""
+def keep_failure(run: ScanContext, scan: Scan, error: Failure) -> ReceivedPage | None:
+    """Log an error; if a page could not be parsed, return what to land: no items, and its body for quarantine."""
+    _log.warning("%s: %s", scan.partition, error, extra={**scan.about, **error.facts})
     if error.body is None:
         return None
     return ReceivedPage(

@@ -389,7 +389,7 @@ MUTANTS = (
     Mutant(
         "a scan that landed nothing hides the gap of the one before it",
         "flows/engine/scan.py",
-        "dead = scan.checkpoint if scan.checkpoint.pages else scan.refused\n",
+        "dead = scan.checkpoint if scan.checkpoint.pages else scan.failed_at\n",
         "dead = scan.checkpoint\n",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),

@@ -19,8 +19,10 @@ _SYNCS = 3
 _FEWEST_ITEMS = 3
 _MOST_ITEMS = 200
 
+# Syncs of the same surfaces: those of others, such as stories every six hours, receive other items.
 _STARTS = f"""
 SELECT started_at FROM core.runs WHERE kind = 'sync' AND state IN ('running', 'complete', 'partial')
+AND selection IS NOT DISTINCT FROM (SELECT selection FROM core.runs WHERE run_id = $run_id)
 ORDER BY seq DESC LIMIT {_SYNCS}
 """  # noqa: S608 - a constant
 
@@ -56,12 +58,12 @@ QUALIFY before IS NOT NULL AND valid_from >= $first
 
 
 def one_field_changes_most(connection: Connection, run_id: str, *, accounts: int) -> RunWarning | None:
-    """Return a warning that names a field that alone changed most items in this sync and in the two before it.
+    """Return a warning that names a field that alone changed most items in the last three syncs of these surfaces.
 
     `accounts` is the number of accounts that the run listed. At most 200 of the changed items are examined, and none
     unless the content of most received items changed. Raises WarehouseUnusable if a part of the raw store is damaged.
     """
-    starts = sorted(at for (at,) in connection.db.execute(_STARTS).fetchall())
+    starts = sorted(at for (at,) in connection.db.execute(_STARTS, {"run_id": run_id}).fetchall())
     if len(starts) < _SYNCS:
         return None
     times = {"first": starts[0], "now": starts[-1]}

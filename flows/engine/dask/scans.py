@@ -136,6 +136,7 @@ class DaskScans:
         """Form tasks of the accounts that wait, as long as there are threads for them."""
         most = run.request.max_requests
         if run.stop_media.failure is not None or (most is not None and run.progress.requests >= most):
+            run.stop_media.wake()
             for job in self._waiting:
                 self._spawn(self._end(run, job, None))
             self._waiting.clear()
@@ -242,7 +243,10 @@ class DaskScans:
                 self._waiting.append(job)
 
     async def _wait(self, run: ScanContext, job: _Job, seconds: float) -> None:
+        budget = job.account.budget
         await sleep_without_slot(run, seconds + _MARGIN)
+        # The task has spent the whole wait, which may have ended early.
+        budget.spend(-budget.due(run.clock.monotonic()))
         self._waiting.append(job)
         self._submit(run)
 
@@ -262,7 +266,7 @@ class DaskScans:
             self._spawn(run.land(PageCommit(cooldown=ScopeCooldown(scope, until, now))))
 
     async def _pass_on_stop(self, run: ScanContext) -> None:
-        """Let tasks end once an error stopped the run or its media scans."""
+        """Let tasks end once an error stopped the run or its media scans, or no requests are left."""
         await run.stop_media.wait()
         self._submit(run)
         with suppress(OSError):

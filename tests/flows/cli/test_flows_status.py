@@ -12,7 +12,9 @@ import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.config.settings import Settings, load
@@ -336,6 +338,19 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
             asyncio.run(publish_now(_settings()))
             assert _looked(capsys)[0] == 0
         status_path(SNAPSHOT).write_bytes(healthy)
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_run_that_cannot_be_written_to_the_ledger_is_not_healthy(
+    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(*_: object, **__: object) -> None:
+        raise WarehouseUnusable("the disk is full")
+
+    monkeypatch.setattr(ledger, "begin", begin)
+    assert run_cli("sync")[0] == 1
+    code, found = _looked(capsys)
+    assert (code, found["attention"], found["last_command"]["detail"]) == (3, ["failed"], "the disk is full")
 
 
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(

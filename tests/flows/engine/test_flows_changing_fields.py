@@ -12,9 +12,13 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.changing_fields import CODE
 from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.pipeline import run_sync
+from flows.reporting.reader import Reader
+from flows.reporting.run_report import last_report
+from models.feeds import SURFACES
 from models.schema.mapping_built_in import BUILT_IN
-from tests.flows.fake_api import FakeApi, Records, open_run_resources, request
+from tests.flows.fake_api import FakeApi, Records, open_run_resources, request, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +84,21 @@ async def test_a_field_that_alone_changes_most_items_three_times_is_named(
         (text,) = warned[3]
         assert f"{name} alone changed most items" in text
         assert f'ignore = ["{name}"]' in text
+
+
+async def test_syncs_of_stories_neither_prevent_the_warning_nor_hide_it(tmp_path: Path) -> None:
+    service, warned = api(), list[str]()
+    for day in range(4):
+        service.change_posts = partial(_changed, lambda d, _: {"fetched_at": f"at {d}"}, day)
+        for surfaces in (SURFACES, ("stories",)):
+            report = await synced(tmp_path, service, surfaces=surfaces)
+            warned += [one.code for one in report.warnings]
+            service.clock.passed += 43_200
+    assert warned == [CODE]
+    with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
+        shown = last_report(Reader(snapshot))
+    assert shown is not None
+    assert (shown.selected, [one.code for one in shown.warnings]) == ("stories", [CODE])
 
 
 @pytest.mark.parametrize(

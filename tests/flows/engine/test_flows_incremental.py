@@ -1,5 +1,6 @@
 """Incremental scans of posts: their requests, where they stop, and the contents of warehouse and snapshot."""
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from flows.reporting.findings import findings
 from flows.reporting.report import sentence
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
-from tests.clocks import START
+from tests.clocks import START, StillClock
 from tests.flows.daily import PAGE, DailyRuns, kinds
 from tests.flows.fake_api import Refusal, account_of, cursor_of, is_posts, uuid
 from tests.flows.feeds import daily
@@ -220,6 +221,18 @@ async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_
         surfaces.append([asked["surface"] for asked in params if "surface" in asked])
     # Otherwise the stories of a partly scanned account would be read in every run.
     assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
+
+
+async def test_no_scan_waits_after_the_last_request_of_a_limited_run(tmp_path: Path) -> None:
+    runs = DailyRuns(tmp_path, daily(30), daily(30))
+    runs.clock = runs.service.clock = StillClock()
+    runs.service.failure = lambda request: Refusal(429, "rate_limited", 90) if account_of(request) == 1 else None
+    async with asyncio.timeout(30):
+        report = await runs.sync(max_requests=4, days=0)
+    assert any(seconds > 90 for seconds in runs.clock.slept)
+    assert report.requests == len(runs.service.requests) == 4
+    [failure_group] = report.failure_groups
+    assert (failure_group.outcome, failure_group.error_code) == (OutcomeKind.DEFERRED, "request_budget")
 
 
 @pytest.mark.parametrize("both_ways", ["here"], indirect=True)

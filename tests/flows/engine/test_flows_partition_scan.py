@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import hint_for
+from connectors.source.retry import TRIES
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
@@ -403,6 +405,46 @@ async def test_an_old_scan_whose_repetition_fails_has_one_outcome(tmp_path: Path
     report, outcomes = await _run(tmp_path, ended)
     assert report.state is RunState.PARTIAL
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "rate_limiter_unavailable")
+
+
+async def _killed_two_days_ago(folder: Path, service: FakeApi) -> None:
+    """Run a sync that dies after the first page of the posts."""
+    service.failure = lambda request: RuntimeError("killed") if cursor_of(request) == "c2" else None
+    with pytest.raises(RuntimeError, match="killed"):
+        await _run(folder, service)
+    service.failure = lambda _: None
+    service.clock.days(2)
+
+
+async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = _Spoiling(accounts=1, posts=3)
+    await _killed_two_days_ago(tmp_path, service)
+    unreadable = [TWO_LISTS] * TRIES
+    service.spoil = lambda page: unreadable.pop() if unreadable else page
+    with caplog.at_level(logging.WARNING, "flows.engine.scan"):
+        report, _ = await _run(tmp_path, service)
+    assert (report.state, unreadable) == (RunState.COMPLETE, [])
+    [(_, *found)] = stored(tmp_path, _QUARANTINE)
+    assert found == [2, None, TWO_LISTS.decode()]
+    [line] = [message for message in caplog.messages if "malformed_page" in message]
+    assert CORRELATION_ID in line
+
+
+async def test_a_cursor_that_failed_is_not_asked_again_after_the_list_cannot_be_followed_either(
+    tmp_path: Path,
+) -> None:
+    service = _Spoiling(accounts=1, posts=3, cursor=None)
+    await _killed_two_days_ago(tmp_path, service)
+    service.spoil = lambda page: page.replace(b', "next_cursor": "c2"', b"")
+    service.failure = lambda request: Refusal(422, "api_validation_error") if cursor_of(request) == "c2" else None
+    _, outcomes = await _run(tmp_path, service)
+    assert outcomes[uuid(1), "posts"][3] == "cursor_missing"
+    assert stored(tmp_path, "SELECT state FROM ops.checkpoints WHERE surface = 'posts'") == [("abandoned",)]
+    service.requests.clear()
+    await _run(tmp_path, service)
+    assert _posts(service, 1) == [None]
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
