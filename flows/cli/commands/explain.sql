@@ -35,6 +35,11 @@ WHERE m.account_id = $1 AND m.surface = $2 AND m.media_id = $3
 -- name: versions
 SELECT * FROM {versions} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY valid_from, valid_to
 
+-- name: changed
+-- The columns that a run found changed; if it is unknown, those that were found at a time.
+SELECT run_seq, if(run_seq IS NULL, changed_at, NULL) AS at, columns FROM changes
+WHERE account_id = $1 AND surface = $2 AND media_id = $3 AND change = 'changed'
+
 -- name: counts
 SELECT observed_at AS at, run_seq, metric, lag(value) OVER (PARTITION BY metric ORDER BY observed_at) AS old, value
 FROM {counts} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY observed_at, metric
