@@ -31,6 +31,9 @@ _SQL = statements(__name__)
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
 
+# With GRAMHOUSE_SCAN_EXPIRED.
+_STAYS = " While the account's token is expired, no scan marks it as removed."
+
 # The order of events at the same time.
 _OF_ITEMS = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
 _EVENTS = (*_OF_ITEMS, "renamed", "status", "scan")
@@ -78,13 +81,15 @@ def item_events(
     return _in_order(events)
 
 
-def _not_scanned(item: Record) -> str:
-    """Return why an item's account is not scanned, and since when; empty if it is scanned."""
+def _limits(item: Record) -> str:
+    """Return why an item's account is not scanned, and since when, or that scans mark nothing; empty if they do."""
     if item["account_removed_at"] is not None:
         return f" Not scanned since the account left the catalogue ({moment(item['account_removed_at'])} UTC)."
-    if item["token_expired_since"] is not None:
-        return f" Not scanned since the account's token expired ({moment(item['token_expired_since'])} UTC)."
-    return ""
+    if (since := item["token_expired_since"]) is None:
+        return ""
+    if any(at and at > since for at in (item["complete_at"], item["recent_at"])):
+        return _STAYS
+    return f" Not scanned since the account's token expired ({moment(since)} UTC)."
 
 
 def item_state(item: Record) -> str:
@@ -96,15 +101,18 @@ def item_state(item: Record) -> str:
     if item["removed_at"] is not None:
         ended = moment(item["removed_at"])
         return f"Removed: two complete scans in a row did not list it; the first ended {ended} UTC. The row is kept."
+    limits = _limits(item)
     if item["missing_since"] is not None:
+        missing = f"Missing: the scan that ended {moment(item['missing_since'])} UTC did not list it."
+        if limits == _STAYS:
+            return f"{missing}{limits}"
         return (
-            f"Missing: the scan that ended {moment(item['missing_since'])} UTC did not list it. It is marked as removed"
-            f" if the next complete scan, begun at least {count(CONFIRM_AFTER_HOURS, 'hour')} later, does not either."
-            f"{_not_scanned(item)}"
+            f"{missing} It is marked as removed if the next complete scan, begun at least"
+            f" {count(CONFIRM_AFTER_HOURS, 'hour')} later, does not either.{limits}"
         )
     # Whether the items of an account that left the catalogue still exist is unknown.
     seen = "Present: last seen" if item["account_removed_at"] is None else "Last seen"
-    return f"{seen} {moment(item['last_seen_at'])} UTC.{_not_scanned(item)}"
+    return f"{seen} {moment(item['last_seen_at'])} UTC.{limits}"
 
 
 def next_scan(account: Record, surface: Record, settings: Settings, *, now: datetime) -> str:

@@ -24,7 +24,8 @@ LEFT JOIN completed_scans AS c USING (account_id, surface)
 
 -- name: item
 SELECT
-    m.*, k.first_run_seq, n.missing_since, c.complete_at, a.token_expired_since, a.removed_at AS account_removed_at
+    m.*, k.first_run_seq, n.missing_since, c.complete_at, c.recent_at, a.token_expired_since,
+    a.removed_at AS account_removed_at
 FROM {items} AS m
 JOIN core.{resource} AS k USING (account_id, surface, media_id)
 LEFT JOIN core.missing_items AS n USING (account_id, surface, media_id)

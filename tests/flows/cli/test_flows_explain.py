@@ -198,6 +198,24 @@ def test_of_a_removed_account_its_removal_is_explained(
     assert missing.endswith(why)
 
 
+def test_of_an_account_that_is_scanned_although_its_token_expired_no_item_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
+) -> None:
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.catalogue("c-0", 0, [account()])
+        rig.scan(POSTS, "p-0", 0, [{"id": "1"}, {"id": "2"}])
+        rig.scan(POSTS, "p-1", 1, [{"id": "1"}])
+        rig.catalogue("c-1", 24, [account(status="token_expired")])
+        rig.record(Scan(POSTS, "p-2", at(25)).page([{"id": "1"}], at(25), last=True, token_expired=True))
+        rig.publish(tmp_path / "s.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    present, missing = (run_cli("explain", item)[1].splitlines()[1] for item in ("1", "2"))
+    stays = "While the account's token is expired, no scan marks it as removed."
+    assert present == f"  Present: last seen 2026-03-02 03:00 UTC. {stays}"
+    assert missing == f"  Missing: the scan that ended 2026-03-01 03:01 UTC did not list it. {stays}"
+
+
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SURFACE = {"resume_after": None, "gap_resumes": None, "gap_pages": None, "full_due_at": None}
 LATER = {"full_due_at": NOW + timedelta(hours=1)}
