@@ -338,15 +338,19 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
         status_path(SNAPSHOT).write_bytes(healthy)
 
 
+@pytest.mark.parametrize(
+    ("snapshot", "key", "why"), [("folder", "a-key", "folder"), ("other.duckdb", "", "No API key")]
+)
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, snapshot: str, key: str, why: str
 ) -> None:
-    for name, value in (CONFIGURED | {"GRAMHOUSE_SNAPSHOT": "folder"}).items():
+    for name, value in (CONFIGURED | {"GRAMHOUSE_SNAPSHOT": snapshot, "GRAMHOUSE_API_KEY": key}).items():
         monkeypatch.setenv(name, value)
     Path("folder").mkdir()
+    duckdb.connect("other.duckdb").close()
     assert run_cli("sync")[0] in {1, 2}
     code, out, _ = run_cli("status")
-    assert (code, "Last run: sync: failed (folder" in out) == (3, True)
+    assert (code, f"Last run: sync: failed ({why}" in out) == (3, True)
 
 
 @pytest.mark.usefixtures("configured")
