@@ -130,7 +130,8 @@ def _mark(finding: Finding) -> str:
 def _unpublished(state: Current) -> dict[str, Any]:
     lists = dict.fromkeys(("unresolved", "warnings", "failures", "findings", *_DATA), ())
     last = state.as_run()
-    ended = last if last is not None and last["ended_at"] is not None else None
+    # A run that failed to start has no id: cron may repeat it for days, and no run has ended meanwhile.
+    ended = last if last and last["run_id"] is not None and last["ended_at"] is not None else None
     return {"totals": None, "oldest_age_seconds": None, **lists, "last_run": last, "last_ended_run": ended}
 
 

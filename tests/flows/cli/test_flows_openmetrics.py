@@ -98,7 +98,8 @@ async def test_an_ended_run_without_a_snapshot_has_its_metrics(
 ) -> None:
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
     failed = Status("sync", RunState.FAILED, 1, START, run_id="first", ended_at=START, pages=1)
-    for status, shown in ((failed, True), (replace(failed, state=RunState.RUNNING, ended_at=None), False)):
+    running = replace(failed, state=RunState.RUNNING, ended_at=None)
+    for status, shown in ((failed, True), (running, False), (replace(failed, run_id=None), False)):
         write_status(settings.snapshot_file(), status)
         report(settings, START, as_metrics=True)
         found = parsed(capsys.readouterr().out)
