@@ -60,7 +60,8 @@ def _checkpoint(connection: Connection) -> None:
         checkpoint(connection)
 
 
-def _save_published(connection: Connection, *, at: datetime) -> None:
+def save_published(connection: Connection, *, at: datetime) -> None:
+    """Record that the snapshot of this time is published: a run before it is not resumed any more."""
     mark_published(connection, now=at)
     mark_unlisted(connection, at=at)
 
@@ -242,7 +243,10 @@ class Warehouse:
         full_refresh_every: timedelta = FULL_REFRESH_EVERY,
         hide: Sequence[str] = (),
     ) -> int:
-        """Publish a snapshot of the merged data without the columns to `hide`; return its size in bytes."""
+        """Publish a snapshot of the merged data without the columns to `hide`; return its size in bytes.
+
+        The caller records that with `save_published`, after uploading it if there is a bucket.
+        """
         await self._merge_has_ended()
 
         def run(connection: Connection) -> int:
@@ -260,9 +264,7 @@ class Warehouse:
                 hide=hide,
             )
 
-        size = await self._landing.do(run)
-        await self.write(_save_published, at=at)
-        return size
+        return await self._landing.do(run)
 
     async def publish_refusal(self, snapshot: Path, hide: Sequence[str] = ()) -> Refusal | None:
         """Return why `publish` would not replace the file at this path, or cannot hide a column; None if it would."""

@@ -12,8 +12,8 @@ from prefect.events import DeploymentEventTrigger
 
 DBT = os.environ.get("DBT", "dbt")
 
-# A run sends its event when it has published. A failed run publishes too, but the next dbt run is early enough for that.
-# The flow `publish` sends no event of its own.
+# A run sends its event when it has published. A failed run publishes too, but the next dbt run is early enough for
+# that. The flow `publish` sends no event of its own.
 TRIGGERS = [
     DeploymentEventTrigger(
         name="dbt: a run has published",

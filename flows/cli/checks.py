@@ -176,7 +176,7 @@ async def _asked(
 def _warehouse(settings: Settings) -> Finding:
     file = settings.warehouse
     if writing := holder(file):
-        return Finding("warehouse", "note", f"{file} is locked by {writing}; a sync would exit with code 4.")
+        return Finding("warehouse", "note", f"{file} is locked by {writing}; a sync would wait or exit with code 4.")
     if not file.exists():
         return Finding("warehouse", "note", f"{file} does not exist yet: the first sync creates it.")
     from connectors.warehouse.maintenance.pending import unfinished
@@ -280,6 +280,9 @@ _ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable)
 
 def findings(settings: Settings) -> Iterator[Finding]:
     """Yield the results of all checks."""
+    if settings.credentials is not None and prefect_api_url() is not None:
+        # Tracked runs use those of the block, even if others are set.
+        settings = settings.model_copy(update=dict.fromkeys(("base_url", "api_key", "api_key_file")))
     for name, check in _CHECKS.items():
         try:
             found = check(settings)

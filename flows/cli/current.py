@@ -45,8 +45,12 @@ class Current:
         """Return the last runs, newest first: the current one, if the snapshot does not have it yet, and its own."""
         answer = snapshot.query(_RUNS, [limit])
         rows, run = answer.records(), self.as_run() or {}
-        if run.get("run_id") is not None and snapshot.query(_KNOWN, [run["run_id"]]).rows == [(0,)]:
+        run_id = run.get("run_id")
+        if run_id is not None and snapshot.query(_KNOWN, [run_id]).rows == [(0,)]:
             rows.insert(0, {name: run.get(name) for name in answer.columns})
+        elif rows and rows[0]["run_id"] == run_id and run["state"] == RunState.INTERRUPTED:
+            # It ended after the snapshot was written, for example because the upload to the bucket failed.
+            rows[0] |= {name: run[name] for name in ("state", "error_code", "detail")}
         return rows[:limit]
 
     def as_run(self) -> dict[str, Any] | None:

@@ -81,10 +81,10 @@ def _configure_logging(*, verbose: bool) -> None:
         ours.setLevel(logging.INFO)
 
 
-def _address(settings: Settings, *, tracked: bool) -> str:
+def _address(settings: Settings, base_url: str | None, *, tracked: bool) -> str:
     if tracked and settings.credentials is not None:
-        # The address is in the block, which the run reads from Prefect's server.
-        return settings.base_url or f"the service of block {settings.credentials}"
+        # The block, which the run reads from Prefect's server, precedes the setting, but not the option.
+        return base_url or f"the service of block {settings.credentials}"
     address = settings.address()
     settings.key(), settings.network()
     return address
@@ -105,7 +105,7 @@ def run_command(
     api = prefect_api_url()
     with recorded_start(activity, run.chosen):
         request = build_request(settings, options)
-        address = _address(settings, tracked=api is not None)
+        address = _address(settings, run.base_url, tracked=api is not None)
     _configure_logging(verbose=run.verbose)
     how = (
         f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"

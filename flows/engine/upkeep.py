@@ -24,7 +24,7 @@ from connectors.warehouse.runs.progress import lift_cooldowns
 from connectors.warehouse.snapshot.ownership import Refusal, of_another_warehouse
 from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
-from connectors.warehouse.warehouse import Warehouse
+from connectors.warehouse.warehouse import Warehouse, save_published
 from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
 from flows.engine.resources import build_request, check_writable, steady_clock, writing
@@ -117,6 +117,7 @@ async def publish_snapshot(
         if (refused := await upload_refusal(bucket, warehouse)) is not None:
             raise WarehouseUnusable(str(refused))
         await bucket.publish(request.snapshot, await warehouse.read(warehouse_id), at=now, new_id=new_id)
+    await warehouse.write(save_published, at=now)
     if request.report is None:
         return Published(size, None)
     # Imported here, because most runs have no report.

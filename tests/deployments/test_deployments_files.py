@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -316,10 +317,28 @@ def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
         assert "memory" in container["resources"]["limits"]
 
 
+def _deploying() -> dict[str, Any]:
+    containers: list[dict[str, Any]] = [
+        container for pod in PODS.values() for container in pod.get("initContainers", [])
+    ]
+    return next(container for container in containers if "flows.orchestration.automations" in str(container))
+
+
 def test_automations_know_whom_to_notify() -> None:
-    containers = [container for pod in PODS.values() for container in pod.get("initContainers", [])]
-    [deploy] = [container for container in containers if "flows.orchestration.automations" in str(container)]
-    assert deploy["envFrom"] == [{"configMapRef": {"name": "gramhouse-settings"}}]
+    assert _deploying()["envFrom"] == [{"configMapRef": {"name": "gramhouse-settings"}}]
+
+
+@pytest.mark.parametrize(("failing", "code"), [("python", 0), ("prefect", 1)])
+def test_a_worker_starts_although_its_automations_cannot_notify(tmp_path: Path, failing: str, code: int) -> None:
+    """A missing notification block must not stop all scheduled runs; a server that does not answer yet does."""
+    for name in ("prefect", "python"):
+        stub = tmp_path / name
+        stub.write_text(f"#!/bin/sh\nexit {int(name == failing)}\n", encoding="utf-8")
+        stub.chmod(0o755)
+    service, container = SERVICES["deploy"], _deploying()
+    for command in (service["entrypoint"] + service["command"], container["command"] + container["args"]):
+        ended = subprocess.run(command, env={"PATH": str(tmp_path)}, check=False, capture_output=True, text=True)
+        assert (ended.returncode, "automations that notify" in ended.stderr) == (code, failing == "python")
 
 
 @pytest.mark.parametrize("name", sorted(PODS))

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from connectors.warehouse.maintenance.compact import compact
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.warehouse import save_published
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.incremental import SyncMode
 from models.partition import Partition
@@ -163,10 +164,9 @@ class Warehouses(RuleBasedStateMachine):
         if merge:
             self.merge(None)
         self.now += timedelta(minutes=1)
-        work = self.alive.warehouse.publish(self.disk.snapshot, at=self.now, version="test")
         waiting = Counter(outcome for one in self.waiting for outcome in one.outcomes)
         merged = list((Counter(self.outcomes) - waiting).elements())
-        returned = self._try(work, fault)
+        returned = self._try(self._publish(), fault)
         self.snapshot_reader.check(self.disk.snapshot, self.model, merged, at=self.now, published=returned)
         # A process that follows a killed one merges what landed.
         self._update_model()
@@ -227,6 +227,10 @@ class Warehouses(RuleBasedStateMachine):
         if scan.pages:
             assert self.progress[pending.run_kind] == (scan.scan_id, scan.cursor, scan.pages, scan.items, "scanning")
         return pending
+
+    async def _publish(self) -> None:
+        await self.alive.warehouse.publish(self.disk.snapshot, at=self.now, version="test")
+        await self.alive.warehouse.write(save_published, at=self.now)
 
     async def _land(self, pages: Sequence[PendingPage]) -> None:
         await asyncio.gather(*(self.alive.warehouse.land(one.landing) for one in pages))

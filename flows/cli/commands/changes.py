@@ -136,8 +136,8 @@ def changes(
 ) -> None:
     """List what the last run, or the runs since then, found.
 
-    Interrupted runs before the last one are listed with it. An item has one line for each run and kind of change, and
-    so has an account: new, renamed, token_expired, active, removed, returned.
+    Runs before the last one that were interrupted, or ended but were not published, are listed with it. An item has one
+    line for each run and kind of change, and so has an account: new, renamed, token_expired, active, removed, returned.
     """
     if since_run is not None and since is not None:
         raise SettingsError("--since-run and --since exclude each other. Fix: use one of them.")
@@ -165,7 +165,7 @@ def changes(
         out.print("No such run: `gramhouse runs` lists the last ones." if since_run or since else "No run yet.")
     if len(found["runs"]) > 1 and not (since_run or since):
         first, last = found["runs"][-1]["seq"], found["runs"][0]["seq"]
-        out.print(f"The last run, and the interrupted runs before it: runs {first} to {last}.")
+        out.print(f"The last run, and the unfinished runs before it: runs {first} to {last}.")
     for line in _lines(found, numbers):
         # Not wrapped, because an id that is split over two lines cannot be copied.
         out.print(line, soft_wrap=True)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby, pairwise, takewhile
 from typing import Annotated, Any
-from unicodedata import normalize
 
 import typer
 from humanize import precisedelta
@@ -29,11 +28,11 @@ Record = dict[str, Any]
 
 _SQL = statements(__name__)
 
-# Columns of media_history that are not content.
-_OF_VERSIONS = {"account_id", "surface", "media_id", "ig_username", "valid_from", "valid_to", "raw_landed", "run_seq"}
-
 # The number of characters shown of a value, and of those before the first difference of two.
 _VALUE, _CONTEXT = 60, 15
+
+# With GRAMHOUSE_SCAN_EXPIRED.
+_STAYS = " While the account's token is expired, no scan marks it as removed."
 
 # The order of events at the same time.
 _OF_ITEMS = ("received", "new", "returned", "changed", "counted", "missed", "removed", "expired")
@@ -44,26 +43,10 @@ def _in_order(events: Sequence[Record]) -> list[Record]:
     return sorted(events, key=lambda event: (event["at"], _EVENTS.index(event["event"])))
 
 
-def _comparable(value: object) -> object:
-    """Return a value as the merge compares it: an empty text or list is None, and texts are in composed form."""
-    if isinstance(value, str):
-        return normalize("NFC", value) or None
-    if isinstance(value, list):
-        return [_comparable(each) for each in value] or None
-    return value
-
-
-def _differences(before: Mapping[str, object], after: Mapping[str, object]) -> Record:
-    return {
-        name: {"old": before[name], "new": value}
-        for name, value in after.items()
-        if name not in _OF_VERSIONS and _comparable(value) != _comparable(before[name])
-    }
-
-
 def item_events(
     item: Record,
     versions: Sequence[Record],
+    changed: Sequence[Record],
     counts: Sequence[Record],
     received: Sequence[Record],
     earlier: Sequence[Record] = (),
@@ -72,16 +55,25 @@ def item_events(
 
     Each event has `at` and `event`: received, new, changed (with `changes` by column), counted (with `counts`), missed,
     removed, expired, returned. All but received and missed have `run_seq`, which is None if the run is unknown.
+    `changed` has the columns that each run found changed, or that were found at a time if the run is unknown.
     """
     events = [*earlier, *({"at": row["seen_at"], "event": "received", **row} for row in received)]
     events.append({"at": item["first_seen_at"], "event": "new", "run_seq": item["first_run_seq"]})
+    columns = {(row["run_seq"], row["at"]): row["columns"] for row in changed}
     for before, after in pairwise(versions):
         # An earlier version has the run that found the next one.
-        found = {"run_seq": before["run_seq"], "changes": _differences(before, after)}
-        events.append({"at": after["valid_from"], "event": "changed", **found})
+        seq = before["run_seq"]
+        named = columns.get((seq, before["valid_to"] if seq is None else None), ())
+        # A run that found several versions may not have changed all of its columns between these two.
+        differing = {
+            name: {"old": before[name], "new": value}
+            for name, value in after.items()
+            if name in named and value != before[name]
+        }
+        events.append({"at": after["valid_from"], "event": "changed", "run_seq": seq, "changes": differing})
     for (at, run_seq), of_time in groupby(counts, key=lambda row: (row["at"], row["run_seq"])):
-        changed = {row["metric"]: {"old": row["old"], "new": row["value"]} for row in of_time}
-        events.append({"at": at, "event": "counted", "run_seq": run_seq, "counts": changed})
+        counted = {row["metric"]: {"old": row["old"], "new": row["value"]} for row in of_time}
+        events.append({"at": at, "event": "counted", "run_seq": run_seq, "counts": counted})
     if item["missing_since"] is not None:
         events.append({"at": item["missing_since"], "event": "missed"})
     if item["removed_at"] is not None:
@@ -89,13 +81,15 @@ def item_events(
     return _in_order(events)
 
 
-def _not_scanned(item: Record) -> str:
-    """Return why an item's account is not scanned, and since when; empty if it is scanned."""
+def _limits(item: Record) -> str:
+    """Return why an item's account is not scanned, and since when, or that scans mark nothing; empty if they do."""
     if item["account_removed_at"] is not None:
         return f" Not scanned since the account left the catalogue ({moment(item['account_removed_at'])} UTC)."
-    if item["token_expired_since"] is not None:
-        return f" Not scanned since the account's token expired ({moment(item['token_expired_since'])} UTC)."
-    return ""
+    if (since := item["token_expired_since"]) is None:
+        return ""
+    if any(at and at > since for at in (item["complete_at"], item["recent_at"])):
+        return _STAYS
+    return f" Not scanned since the account's token expired ({moment(since)} UTC)."
 
 
 def item_state(item: Record) -> str:
@@ -107,15 +101,18 @@ def item_state(item: Record) -> str:
     if item["removed_at"] is not None:
         ended = moment(item["removed_at"])
         return f"Removed: two complete scans in a row did not list it; the first ended {ended} UTC. The row is kept."
+    limits = _limits(item)
     if item["missing_since"] is not None:
+        missing = f"Missing: the scan that ended {moment(item['missing_since'])} UTC did not list it."
+        if limits == _STAYS:
+            return f"{missing}{limits}"
         return (
-            f"Missing: the scan that ended {moment(item['missing_since'])} UTC did not list it. It is marked as removed"
-            f" if the next complete scan, begun at least {count(CONFIRM_AFTER_HOURS, 'hour')} later, does not either."
-            f"{_not_scanned(item)}"
+            f"{missing} It is marked as removed if the next complete scan, begun at least"
+            f" {count(CONFIRM_AFTER_HOURS, 'hour')} later, does not either.{limits}"
         )
     # Whether the items of an account that left the catalogue still exist is unknown.
     seen = "Present: last seen" if item["account_removed_at"] is None else "Last seen"
-    return f"{seen} {moment(item['last_seen_at'])} UTC.{_not_scanned(item)}"
+    return f"{seen} {moment(item['last_seen_at'])} UTC.{limits}"
 
 
 def next_scan(account: Record, surface: Record, settings: Settings, *, now: datetime) -> str:
@@ -174,13 +171,10 @@ def _item(opened: Snapshot, table: str, key: Sequence[str], *, with_raw: bool) -
     def rows(name: str) -> list[Record]:
         return opened.query(_SQL[name].format(**read), key).records()
 
-    versions, counts = rows("versions"), rows("counts")
     received = rows("raw") if with_raw else []
     [item] = rows("item")
-    events = with_runs(
-        item_events(item, versions, counts, received, rows("events")), opened.query(_SQL["runs"]).records()
-    )
-    return {"state": item_state(item), "item": item, "events": events}
+    events = item_events(item, rows("versions"), rows("changed"), rows("counts"), received, rows("events"))
+    return {"state": item_state(item), "item": item, "events": with_runs(events, opened.query(_SQL["runs"]).records())}
 
 
 def _account(opened: Snapshot, account_id: str, settings: Settings, *, now: datetime) -> Record:

@@ -24,7 +24,8 @@ LEFT JOIN completed_scans AS c USING (account_id, surface)
 
 -- name: item
 SELECT
-    m.*, k.first_run_seq, n.missing_since, c.complete_at, a.token_expired_since, a.removed_at AS account_removed_at
+    m.*, k.first_run_seq, n.missing_since, c.complete_at, c.recent_at, a.token_expired_since,
+    a.removed_at AS account_removed_at
 FROM {items} AS m
 JOIN core.{resource} AS k USING (account_id, surface, media_id)
 LEFT JOIN core.missing_items AS n USING (account_id, surface, media_id)
@@ -34,6 +35,11 @@ WHERE m.account_id = $1 AND m.surface = $2 AND m.media_id = $3
 
 -- name: versions
 SELECT * FROM {versions} WHERE account_id = $1 AND surface = $2 AND media_id = $3 ORDER BY valid_from, valid_to
+
+-- name: changed
+-- The columns that a run found changed; if it is unknown, those that were found at a time.
+SELECT run_seq, if(run_seq IS NULL, changed_at, NULL) AS at, columns FROM changes
+WHERE account_id = $1 AND surface = $2 AND media_id = $3 AND change = 'changed'
 
 -- name: counts
 SELECT observed_at AS at, run_seq, metric, lag(value) OVER (PARTITION BY metric ORDER BY observed_at) AS old, value

@@ -116,7 +116,7 @@ def up(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         private(settings.prefect_home)
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.default_int_handler)

@@ -14,7 +14,7 @@ from connectors.buckets.address import BucketError
 from connectors.warehouse.maintenance.pending import unfinished
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
-from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseError, WarehouseUnusable
+from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Current, current, current_snapshot
@@ -130,7 +130,8 @@ def _mark(finding: Finding) -> str:
 def _unpublished(state: Current) -> dict[str, Any]:
     lists = dict.fromkeys(("unresolved", "warnings", "failures", "findings", *_DATA), ())
     last = state.as_run()
-    ended = last if last is not None and last["ended_at"] is not None else None
+    # A run that failed to start has no id: cron may repeat it for days, and no run has ended meanwhile.
+    ended = last if last and last["run_id"] is not None and last["ended_at"] is not None else None
     return {"totals": None, "oldest_age_seconds": None, **lists, "last_run": last, "last_ended_run": ended}
 
 
@@ -158,7 +159,7 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
 def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
     """Print the status as of `now`; return 0, or 3 if something requires attention.
 
-    Raises SnapshotMissing if there is neither a snapshot nor a run, WarehouseUnusable and BucketError.
+    Raises BucketError, and WarehouseError, such as SnapshotMissing if there is neither a snapshot nor a run.
     """
     snapshot = current_snapshot(settings)
     writing, state = holder(settings.warehouse), current(settings)
@@ -167,7 +168,7 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
         if problem is None:
             with open_snapshot(snapshot) as opened:
                 found = _gather(opened, now, state)
-    except WarehouseUnusable:
+    except (WarehouseUnusable, SnapshotUnreadable):
         # The snapshot's path may be the cause of the failure.
         if state.status is None or not state.status.failed_to_start:
             raise

@@ -3,6 +3,7 @@
 Only gauges without timestamps, because node_exporter's textfile collector rejects other features of OpenMetrics.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -38,16 +39,22 @@ def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> It
         return
     ages = ((each["surface"], each["age_seconds"]) for each in found["freshness"])
     stale = ((each["surface"], each["stale"]) for each in found["freshness"])
-    causes = [((each["outcome"], each["error_code"]), each) for each in found["failures"]]
-    scans = ((*labels, each["scans"]) for labels, each in causes)
-    waits = ((*labels, _seconds(each["resume_after"])) for labels, each in causes)
+    # Groups of failures may also differ in what is no label, such as in a long cooldown.
+    scans: Counter[tuple[str, str]] = Counter()
+    until: dict[tuple[str, str], datetime | None] = {}
+    for each in found["failures"]:
+        labels = each["outcome"], each["error_code"]
+        scans[labels] += each["scans"]
+        until[labels] = max(filter(None, (until.get(labels), each["resume_after"])), default=None)
+    numbers = ((*labels, number) for labels, number in scans.items())
+    times = ((*labels, _seconds(at)) for labels, at in until.items())
     of_cause, expired = ("outcome", "code"), [(totals["expired"],)]
     yield "accounts_token_expired", "Accounts whose token must be renewed.", (), expired
     yield "stale_after_seconds", "GRAMHOUSE_STALE_AFTER.", (), [(totals["stale_after"],)]
     yield "stale_accounts", "Accounts that should be fresh and are stale.", ("surface",), stale
     yield "oldest_age_seconds", "Age of the oldest that should be fresh.", ("surface",), ages
-    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", of_cause, scans
-    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, waits
+    yield "incomplete_scans", "Scans that are not complete, by outcome and error code.", of_cause, numbers
+    yield "cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", of_cause, times
 
 
 def metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> str:

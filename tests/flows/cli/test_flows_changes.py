@@ -24,10 +24,14 @@ QUESTIONS = Path(__file__).parents[3] / "docs/questions.md"
 
 
 def run(
-    rig: Rig, hour: float, *scanned: tuple[Partition, list[Item]], state: RunState | None = RunState.COMPLETE
+    rig: Rig,
+    hour: float,
+    *scanned: tuple[Partition, list[Item]],
+    state: RunState | None = RunState.COMPLETE,
+    published: bool = True,
 ) -> None:
     run_id = f"run-{hour}"
-    rig.run(run_id, hour, state=state)
+    rig.run(run_id, hour, state=state, published=published)
     for partition, items in scanned:
         rig.land(Scan(partition, f"{partition} {hour}", at(hour), run_id).page(items, at(hour), last=True))
     rig.merge()
@@ -87,7 +91,7 @@ def test_a_hidden_column_that_changed_is_not_named(
     )  # fmt: skip
 
 
-def test_interrupted_runs_before_the_last_one_are_listed_with_it(
+def test_unfinished_runs_before_the_last_one_are_listed_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
 ) -> None:
     def listed() -> list[tuple[int, str]]:
@@ -113,7 +117,7 @@ def test_interrupted_runs_before_the_last_one_are_listed_with_it(
         assert listed() == [(3, "1"), (3, "4")]
         assert ask(tmp_path / "s.duckdb", query)[0][2:5] == ("1", "changed", ["caption"])
         out = run_cli("changes")[1].splitlines()
-        assert out[0] == "The last run, and the interrupted runs before it: runs 3 to 5."
+        assert out[0] == "The last run, and the unfinished runs before it: runs 3 to 5."
         assert [line for line in out if line.startswith("Run ")] == [
             "Run 5 (sync, began 2026-03-05 02:00 UTC): no changes of items",
             "Run 4 (sync, began 2026-03-04 02:00 UTC): no changes of items",
@@ -122,6 +126,11 @@ def test_interrupted_runs_before_the_last_one_are_listed_with_it(
         run(rig, 120)
         assert listed() == []
         assert run_cli("changes")[1] == "Run 6 (sync, began 2026-03-06 02:00 UTC): no changes of items\n"
+        # One that ended but was not published is resumed by the next one, which finds nothing more.
+        run(rig, 144, (POSTS, [ONE, TWO, {"id": "3"}, {"id": "4"}]), published=False)
+        run(rig, 145)
+        assert listed() == [(7, "1")]
+        assert ask(tmp_path / "s.duckdb", query)[0][2:5] == ("1", "changed", ["caption"])
 
 
 def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:

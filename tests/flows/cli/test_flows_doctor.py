@@ -6,17 +6,21 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from pydantic import SecretStr
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY, NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
 from connectors.warehouse.storage.holder import hold
+from flows.cli import checks
+from flows.config.settings import Settings
 from tests.cli_runner import Cli
 from tests.odd_api.api import OddApi
 from tests.odd_api.faults import Action, Rule
@@ -103,6 +107,15 @@ def test_address_and_key_of_a_block_are_not_missing(run_cli: Cli, monkeypatch: p
     found = _found(run_cli, 0)
     assert found["address"] == found["key"] == ("note", "not checked: it is that of the Prefect block production.")
     assert found["API"] == ("note", "not checked: see address, key and network above.")
+
+
+def test_tracked_runs_use_address_and_key_of_the_block_even_if_others_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = Settings(credentials="production", base_url="https://api.example.com", api_key=SecretStr("a-key"))
+    for api, verdict in ((None, "ok"), ("http://127.0.0.1:9/api", "note")):
+        if api is not None:
+            monkeypatch.setenv("PREFECT_API_URL", api)
+        found = [(finding.check, finding.verdict) for finding in islice(checks.findings(both), 2)]
+        assert found == [("address", verdict), ("key", verdict)]
 
 
 def test_a_scheduler_without_workers_is_a_mistake(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

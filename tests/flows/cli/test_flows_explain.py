@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.storage.connection import connect
 from flows.cli.commands.explain import next_scan
 from flows.config.settings import Settings
 from models.partition import CATALOGUE
 from models.runs import RunState
+from models.schema.mapping_built_in import BUILT_IN
 from tests.cli_runner import Cli
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, Scan, account, at
 
@@ -160,8 +163,11 @@ def test_values_that_are_only_spelled_differently_are_no_changes(
 ) -> None:
     first: Item = {"id": "1", "caption": "caf\u00e9", "alt": "a", "note": None, "tags": ["\u00e9"]}
     then: Item = {"caption": "cafe\u0301", "alt": "b", "note": "", "tags": ["e\u0301"]}
+    first |= {"permalink": f"{LINK}?Signature=1", "mood": "calm"}
+    then |= {"permalink": f"{LINK}?Signature=2", "mood": "wild"}
     with connect(tmp_path / "w.duckdb") as connection:
         rig = Rig(connection)
+        rig.call(adopt_mapping, replace(BUILT_IN, ignore=("/mood",)))
         rig.scan(POSTS, "p-0", 0, [first, {"id": "2", "note": "a text"}])
         rig.scan(POSTS, "p-1", 24, [first | then, {"id": "2", "note": "a text"}])
         rig.publish(tmp_path / "s.duckdb")
@@ -190,6 +196,24 @@ def test_of_a_removed_account_its_removal_is_explained(
     missing = run_cli("explain", "2")[1].splitlines()[1]
     assert missing.startswith("  Missing: the scan that ended 2026-03-01 03:01 UTC did not list it.")
     assert missing.endswith(why)
+
+
+def test_of_an_account_that_is_scanned_although_its_token_expired_no_item_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
+) -> None:
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.catalogue("c-0", 0, [account()])
+        rig.scan(POSTS, "p-0", 0, [{"id": "1"}, {"id": "2"}])
+        rig.scan(POSTS, "p-1", 1, [{"id": "1"}])
+        rig.catalogue("c-1", 24, [account(status="token_expired")])
+        rig.record(Scan(POSTS, "p-2", at(25)).page([{"id": "1"}], at(25), last=True, token_expired=True))
+        rig.publish(tmp_path / "s.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    present, missing = (run_cli("explain", item)[1].splitlines()[1] for item in ("1", "2"))
+    stays = "While the account's token is expired, no scan marks it as removed."
+    assert present == f"  Present: last seen 2026-03-02 03:00 UTC. {stays}"
+    assert missing == f"  Missing: the scan that ended 2026-03-01 03:01 UTC did not list it. {stays}"
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

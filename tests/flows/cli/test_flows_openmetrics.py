@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -97,7 +98,8 @@ async def test_an_ended_run_without_a_snapshot_has_its_metrics(
 ) -> None:
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
     failed = Status("sync", RunState.FAILED, 1, START, run_id="first", ended_at=START, pages=1)
-    for status, shown in ((failed, True), (replace(failed, state=RunState.RUNNING, ended_at=None), False)):
+    running = replace(failed, state=RunState.RUNNING, ended_at=None)
+    for status, shown in ((failed, True), (running, False), (replace(failed, run_id=None), False)):
         write_status(settings.snapshot_file(), status)
         report(settings, START, as_metrics=True)
         found = parsed(capsys.readouterr().out)
@@ -114,10 +116,23 @@ def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
     assert "There is no snapshot" in err
 
 
+def of_failures(*failures: dict[str, object]) -> str:
+    """Return the metrics of a status with these failures and without data."""
+    found: dict[str, Any] = {"unresolved": [], "last_ended_run": None, "freshness": [], "failures": failures}
+    return metrics({**found, "totals": dict.fromkeys(("expired", "stale_after"))}, {})
+
+
 def test_any_error_code_is_escaped() -> None:
-    failure = {"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "scans": 2, "resume_after": None}
-    found = {"totals": None, "unresolved": [], "last_ended_run": None, "freshness": [], "failures": [failure]}
-    totals = dict.fromkeys(("expired", "stale_after"))
-    text = metrics({**found, "totals": totals}, {})
+    text = of_failures({"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "scans": 2, "resume_after": None})
     assert "\x1b" not in text
     assert parsed(text)["gramhouse_incomplete_scans", (("code", 'a\\"b # EOF [31m'), ("outcome", "failed"))] == 2
+
+
+def test_failures_of_one_cause_are_added_up() -> None:
+    """The catalogue, and scans with a long cooldown, are groups of their own."""
+    cause: dict[str, object] = {"outcome": "deferred", "error_code": "rate_limited"}
+    groups = ((9, START), (2, START + timedelta(days=9)), (1, None))
+    found = parsed(of_failures(*(cause | {"scans": scans, "resume_after": until} for scans, until in groups)))
+    labels = (("code", "rate_limited"), ("outcome", "deferred"))
+    assert found["gramhouse_incomplete_scans", labels] == 12
+    assert found["gramhouse_cooldown_until_timestamp_seconds", labels] == (START + timedelta(days=9)).timestamp()

@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.buckets.address import BucketError
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
@@ -102,6 +103,30 @@ def test_an_unusable_bucket_is_reported_in_one_line_before_any_request(
     assert "the bucket s3://none cannot be used" in last
     assert "Fix: check the bucket's name" in last
     assert not (tmp_path / "operator" / "data" / "warehouse.duckdb").exists()
+
+
+def test_a_run_whose_upload_failed_is_interrupted_and_carried_on(
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise BucketError("the upload failed.")
+
+    _at(tmp_path / "operator", monkeypatch)
+    with monkeypatch.context() as broken:
+        broken.setattr("connectors.buckets.snapshot_bucket.SnapshotBucket.publish", fail)
+        assert _json(run_cli, "sync", code=1)["message"] == "the upload failed."
+    found: Any = _json(run_cli, "status", code=3)
+    last = found["last_run"]
+    assert found["attention"] == ["interrupted"]
+    assert (last["state"], last["error_code"], last["detail"]) == ("interrupted", None, "the upload failed")
+    runs: Any = _json(run_cli, "runs")["runs"]
+    [run] = runs
+    assert (run["state"], run["accounts"]) == ("interrupted", 4)
+    after = _json(run_cli, "sync")
+    assert (after["requests"], after["resumed_runs"]) == (0, [run["run_id"]])
+    assert _json(run_cli, "status")["attention"] == []
+    _at(tmp_path / "analyst", monkeypatch)
+    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
 
 
 def test_a_warehouse_leaves_the_bucket_of_another_one(

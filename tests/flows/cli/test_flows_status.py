@@ -353,15 +353,19 @@ def test_a_run_that_cannot_be_written_to_the_ledger_is_not_healthy(
     assert (code, found["attention"], found["last_command"]["detail"]) == (3, ["failed"], "the disk is full")
 
 
+@pytest.mark.parametrize(
+    ("snapshot", "key", "why"), [("folder", "a-key", "folder"), ("other.duckdb", "", "No API key")]
+)
 def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
-    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, snapshot: str, key: str, why: str
 ) -> None:
-    for name, value in (CONFIGURED | {"GRAMHOUSE_SNAPSHOT": "folder"}).items():
+    for name, value in (CONFIGURED | {"GRAMHOUSE_SNAPSHOT": snapshot, "GRAMHOUSE_API_KEY": key}).items():
         monkeypatch.setenv(name, value)
     Path("folder").mkdir()
+    duckdb.connect("other.duckdb").close()
     assert run_cli("sync")[0] in {1, 2}
     code, out, _ = run_cli("status")
-    assert (code, "Last run: sync: failed (folder" in out) == (3, True)
+    assert (code, f"Last run: sync: failed ({why}" in out) == (3, True)
 
 
 @pytest.mark.usefixtures("configured")

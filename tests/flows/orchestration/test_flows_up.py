@@ -1,6 +1,7 @@
 """`gramhouse up` without a server: refused options, and Prefect's settings."""
 
 import os
+import signal
 import socket
 from datetime import timedelta
 from pathlib import Path
@@ -52,6 +53,19 @@ def test_a_second_up_names_the_first(run_cli: Cli) -> None:
         message = refused(run_cli, code=4)
     assert f"gramhouse up at http://127.0.0.1:4200 (process {os.getpid()}, since {since})" in message
     assert f"kill {os.getpid()}" in message
+
+
+@pytest.mark.usefixtures("_ready")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_starts_stops_it(
+    monkeypatch: pytest.MonkeyPatch, run_cli: Cli, number: signal.Signals
+) -> None:
+    monkeypatch.setattr("flows.cli.commands.serving._run", lambda *_: signal.raise_signal(number))
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        assert refused(run_cli, "--port", str(free_port()), code=0).endswith("Stopped.")
+    finally:
+        signal.signal(number, before)
 
 
 def test_prefect_accepts_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
