@@ -506,7 +506,8 @@ ops_seen = Table(
     _required("scan_id", VARCHAR, "The scan, not complete yet."),
     *_item(),
     schema="ops",
-    comment="Items that unfinished scans have seen in merged pages; media_id is empty for rejected records.",
+    comment="Items that unfinished scans have seen in merged pages; media_id is empty for rejected records, and so is"
+    " surface if the account's token had expired when a page was received.",
 )
 
 ops_missing = Table(

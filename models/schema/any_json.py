@@ -30,13 +30,14 @@ def _whole(text: str) -> int | WideNumber:
     return int(text) if len(text) < _MOST_DIGITS else WideNumber(text)
 
 
-_parse = json.JSONDecoder(object_pairs_hook=_first, parse_float=_number, parse_int=_whole).decode
+# NaN and Infinity are not JSON: `int` raises ValueError for them.
+_parse = json.JSONDecoder(object_pairs_hook=_first, parse_float=_number, parse_int=_whole, parse_constant=int).decode
 
 
 def parse(text: str) -> Any:  # noqa: ANN401 - JSON
     """Return the value of a JSON text; of duplicate keys, the first one counts.
 
-    Raises RecursionError if it is nested deeper than 200 levels.
+    Raises ValueError if it is not JSON, and RecursionError if it is nested deeper than 200 levels.
     """
     value: Json = _parse(text)
     if _is_too_deep(value):

@@ -168,6 +168,16 @@ def test_a_media_item_is_repaired_if_the_result_is_certain(raw: bytes, item: obj
     assert (read.ids, read.rejected) == (("1", "2"), ())
 
 
+def test_an_integer_of_any_length_is_json_whatever_else_is_on_the_page() -> None:
+    long = b'{"id":"2","n":' + b"7" * 5_000 + b"}"
+    read = read_media_page(b'{"items":[{"id":1},' + long + b'],"next_cursor":null}')
+    assert (read.ids, read.rejected) == (("1", "2"), ())
+    assert list(map(bytes, raw_items(read.body.encode()))) == [b'{"id":1}', long]
+    account = json.dumps(ACCOUNT).encode()[:-1] + b', "n":' + b"7" * 5_000 + b"}"
+    listed = read_account_page(b'{"items":[' + account + b'],"next_cursor":null}')
+    assert ([one.id for one in listed.accounts], listed.rejected) == ([ACCOUNT["id"]], ())
+
+
 def test_an_account_that_is_not_json_is_rejected_alone_with_its_id() -> None:
     known, other = json.dumps(ACCOUNT).encode(), b'{"id":"\xff"}'
     broken = known.replace(b'"lena.bakes"', b'"lena.\xe9"')

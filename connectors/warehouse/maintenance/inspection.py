@@ -50,7 +50,7 @@ def _landed_cooldowns(connection: Connection, now: datetime) -> Mapping[str, dat
 def inspect(
     path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None], raw: Path | None = None
 ) -> Inspection:
-    """Inspect a warehouse, which need not exist.
+    """Inspect a warehouse, which need not exist or have tables.
 
     Left-over segments are checked. With `raw`, the folder of raw stores, every part is compared with its checksum.
 
@@ -64,8 +64,10 @@ def inspect(
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             with path.open("rb") as file, duckdb.connect(str(path), read_only=True) as db:
                 db.execute("SET TimeZone = 'UTC'")
+                if (revision := read_revision(db, path)) is None:
+                    return Inspection()
                 # An older warehouse lacks columns; the next sync upgrades it.
-                if read_revision(db, path) != revisions.HEAD:
+                if revision != revisions.HEAD:
                     return Inspection(cooldowns=_cooldowns(db, now))
                 addresses = db.execute(_BOUND_TO).fetchall()
                 connection = Connection(db, path, path.parent if raw is None else raw, file)

@@ -22,22 +22,20 @@ def check_exists(warehouse: Path) -> None:
         raise WarehouseUnusable(f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it.")
 
 
-def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
-    """Store the mapping if the stored rows, if there are any, are read like this; return whether they are.
+def adopt_mapping(connection: Connection, mapping: Mapping) -> None:
+    """Store the mapping if the stored rows, if there are any, are read like this.
 
     Without rows, tables may have columns nevertheless: those of items that had no id by the mapping before.
     """
     before = read_mapping(connection)
-    if not before.reads_like(mapping):
-        if value(connection.db, f"SELECT EXISTS ({of_all_items('media_id')})"):
-            return False
+    if before.reads_like(mapping):
+        if before != mapping or not value(connection.db, "SELECT EXISTS (FROM ops.mapping)"):
+            write_mapping(connection, mapping)
+    elif not value(connection.db, f"SELECT EXISTS ({of_all_items('media_id')})"):
         # Imported here, because it imports pyarrow.
         from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415
 
         rebuild_stored(connection, mapping)
-    elif before != mapping or not value(connection.db, "SELECT EXISTS (FROM ops.mapping)"):
-        write_mapping(connection, mapping)
-    return True
 
 
 @contextmanager

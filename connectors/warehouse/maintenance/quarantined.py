@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pydantic_core import from_json
-
 from connectors.warehouse.ingest.landing.batches import read_merged, write_merged
 from connectors.warehouse.ingest.landing.frames import frame
 from connectors.warehouse.merge.merge import merge
@@ -18,6 +16,7 @@ from connectors.warehouse.storage.statements import statements
 from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import id_in
 from models.partition import Partition
+from models.schema.any_json import parse
 from models.schema.pointer import to_keys
 
 # The most bytes of payloads in one batch.
@@ -85,6 +84,6 @@ def count_quarantined(connection: Connection) -> int:
 
 def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
     try:
-        return id_in(from_json(payload), paths)
-    except ValueError:
+        return id_in(parse(payload), paths)
+    except (ValueError, RecursionError):
         return None

@@ -64,11 +64,11 @@ def _comparable(texts: str, mapping: Mapping) -> str:
 
 
 def is_ignored(column: ColumnSchema, schema: TableSchema, mapping: Mapping) -> bool:
-    """Return whether the mapping ignores a column: one of the fields that fill it, here or in an element of a list."""
+    """Return whether the mapping ignores a column: a field that fills it, in every list that fills its table."""
     pattern = mapping.ignored_pattern
     above = schema.lists or ("",)
-    return pattern is not None and any(
-        re.fullmatch(pattern, begin + path, re.DOTALL) for begin in above for path in column.paths
+    return pattern is not None and all(
+        any(re.fullmatch(pattern, begin + path, re.DOTALL) for path in column.paths) for begin in above
     )
 
 

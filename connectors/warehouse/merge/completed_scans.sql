@@ -35,6 +35,7 @@ SELECT
         coalesce(full_share, (1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0)
     ) AS full_share,
     CASE
+        WHEN token_expired THEN before.removals_undecided_since
         WHEN is_undecided THEN coalesce(before.removals_undecided_since, complete_at)
         WHEN is_recent AND (account_id, surface) IN (
             SELECT (account_id, surface) FROM ops.missing WHERE missing_since IS NULL

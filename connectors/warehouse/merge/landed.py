@@ -34,8 +34,9 @@ def merge_landed(connection: Connection, frames: Callable[[], Iterable[Frame]]) 
             write_merged(connection, following)
             return left, counts
 
-    left, counts = in_enough_memory(connection.db, transaction)
+    # Columns that are filled need the part that an earlier merge could not rename.
     confirm_part(connection)
+    left, counts = 1, MergeStats()
     while left:
         left, more = in_enough_memory(connection.db, transaction)
         confirm_part(connection)

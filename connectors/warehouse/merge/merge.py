@@ -107,6 +107,8 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
     _write_items(steps, items)
     if returned:
         steps.run("returned_rows")
+    if items.respelled:
+        _replace_children(steps, items)
 
     if items.unidentified.num_rows or records.rejected or records.unreadable:
         steps.copy("unidentified_items", items.unidentified)
@@ -212,14 +214,15 @@ def _write_items(steps: Steps, items: _Items) -> None:
 
 
 def _update_respelled(steps: Steps, items: _Items) -> None:
-    """Update only the columns whose values differ: usually these are the signed URLs.
-
-    Children that are not compared are replaced before items are updated, which may change the rowids of items.
-    """
-    for child in items.children:
-        if not child.is_compared:
-            steps.run("respelled_children", **child.lists)
+    """Update only the columns whose values differ: usually these are the signed URLs."""
     for lists in (items.lists, *(child.lists for child in items.children if child.is_compared)):
         [(assignments,)] = steps.run("respelled_columns", **lists).fetchall()
         if assignments:
             steps.run("respelled", assignments=", ".join(assignments), **lists)
+
+
+def _replace_children(steps: Steps, items: _Items) -> None:
+    """Replace the children of respelled items that are not compared. They get the run that their item has now."""
+    for child in items.children:
+        if not child.is_compared:
+            steps.run("respelled_children", **child.lists)

@@ -4,8 +4,8 @@
 -- of its partition was closed after it began: its first pages are older than the other scan's result, so it can neither
 -- prove that an item is missing nor that it is present. Landing numbers decide the order, because a clock may have been
 -- wrong. `has_rejected`: it has a rejected record of media, which may be any of the items that it seems to miss; if it
--- seems to miss any, it `is_undecided`. `token_expired`: the account's token had expired when its last page was received.
--- `before` is the partition's last closed scan.
+-- seems to miss any, it `is_undecided`. `token_expired`: the account's token had expired when one of its pages was
+-- received. `before` is the partition's last closed scan.
 CREATE OR REPLACE TEMP TABLE finished AS
 WITH completed AS (FROM core.completed_scans SEMI JOIN last_checkpoints USING (resource, account_id, surface)),
 rejecting AS (
@@ -13,14 +13,18 @@ rejecting AS (
     UNION
     SELECT scan_id FROM pages WHERE is_unreadable AND resource = '{resource}'
     UNION
-    SELECT scan_id FROM ops.seen WHERE media_id = ''
+    SELECT scan_id FROM ops.seen WHERE media_id = '' AND surface <> ''
+),
+expired AS (
+    SELECT scan_id FROM pages WHERE token_expired
+    UNION
+    SELECT scan_id FROM ops.seen WHERE surface = ''
 )
 SELECT
     c.* RENAME (updated_at AS complete_at), c.state = 'recent' AS is_recent,
     if(c.state = 'recent', c.read_to, NULL) AS covered_from, c.scan_id IN (FROM rejecting) AS has_rejected,
-    coalesce(p.token_expired, false) AS token_expired, false AS is_undecided, w AS before
+    c.scan_id IN (FROM expired) AS token_expired, false AS is_undecided, w AS before
 FROM last_checkpoints AS c
-LEFT JOIN (SELECT seq, token_expired FROM pages) AS p USING (seq)
 LEFT JOIN completed AS w USING (resource, account_id, surface)
 WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL))
   AND coalesce(w.seq <= c.began_seq, true);

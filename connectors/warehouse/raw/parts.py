@@ -8,7 +8,7 @@ import duckdb
 
 from connectors.warehouse.raw.store import COLUMNS, RawStore, check_part, checksum_of, parquet, part_name
 from connectors.warehouse.storage.appending import append
-from connectors.warehouse.storage.connection import Connection, session_id, value, warehouse_id
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts
@@ -37,10 +37,22 @@ class Part:
 
 _PARTS = f"SELECT {', '.join(field.name for field in fields(Part))} FROM ops.raw_parts ORDER BY number"  # noqa: S608
 
+_LAST_PART = "SELECT warehouse_id, raw_parts, coalesce(session, 'none') FROM ops.warehouse"
+
 
 def store_of(connection: Connection) -> RawStore:
     """Return the raw store of this warehouse."""
-    return RawStore(connection.raw_folder / warehouse_id(connection) / "media")
+    return last_part(connection)[0]
+
+
+def last_part(connection: Connection) -> tuple[RawStore, int, str]:
+    """Return the raw store, the number of the last committed part, or 0, and the id of the process that writes.
+
+    Numbers of committed parts are never reused.
+    """
+    # One statement, because each merge needs it twice.
+    [(warehouse, number, session)] = connection.db.execute(_LAST_PART).fetchall()
+    return RawStore(connection.raw_folder / warehouse / "media"), number, session
 
 
 def all_parts(connection: Connection) -> list[Part]:
@@ -55,11 +67,6 @@ def live_parts(connection: Connection) -> list[Part]:
     """
     found = (part for part in all_parts(connection) if part.retired_at is None)
     return sorted(found, key=lambda part: part.first_landed)
-
-
-def last_number(connection: Connection) -> int:
-    """Return the number of the last committed part, or 0; numbers of committed parts are never reused."""
-    return int(value(connection.db, "SELECT raw_parts FROM ops.warehouse"))
 
 
 def check_parts(connection: Connection, parts: Iterable[Part]) -> None:
@@ -82,19 +89,18 @@ def sources(connection: Connection, parts: Collection[Part]) -> str:
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
     """Write the rows of a query to the next part, and add the part to the list in the open transaction.
 
-    A transaction writes one part. If the part before has not got its final name, because renaming failed, it gets it.
+    A transaction writes one part.
 
     The query has the columns `COLUMNS`. Its rows should be roughly in the order of landing, because readers look for
     ranges of landing numbers.
 
     The file, compressed with zstd at `level`, is a durable draft when this returns. Call `confirm_part` after the
-    commit; if the transaction is not committed, the next draft replaces this one. Returns None, and leaves no file, if
-    the query has no rows. Raises WarehouseUnusable when the folder cannot be written.
+    commit, and before the next part is written; if the transaction is not committed, the next draft replaces this one.
+    Returns None, and leaves no file, if the query has no rows. Raises WarehouseUnusable when the folder cannot be
+    written.
     """
-    number = last_number(connection) + 1
-    store, session = store_of(connection), session_id(connection)
-    # Only the last committed part is renamed by `confirm_part`.
-    _keep(store, number - 1, session)
+    store, last, session = last_part(connection)
+    number = last + 1
     draft = store.draft(number, session)
     # DuckDB's own temporary file would only add a rename. Its statistics save another evaluation of the query.
     copy = (
@@ -128,12 +134,7 @@ def confirm_part(connection: Connection) -> None:
     The connection must not be in a transaction. Raises WarehouseUnusable.
     """
     with connection.begin():
-        store, number, session = store_of(connection), last_number(connection), session_id(connection)
-    _keep(store, number, session)
-
-
-def _keep(store: RawStore, number: int, session: str) -> None:
-    """Give a committed part its final name, unless it has it already. Raises WarehouseUnusable."""
+        store, number, session = last_part(connection)
     draft = store.draft(number, session)
     try:
         if draft.exists():

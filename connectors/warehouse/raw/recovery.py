@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
-from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, last_number, live_parts, store_of
+from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, last_part, live_parts, store_of
 from connectors.warehouse.raw.store import RawStore, check_part, part_name
 from connectors.warehouse.storage.connection import Connection, session_id
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
@@ -62,9 +62,9 @@ def check_store(connection: Connection) -> Iterator[Callable[[], None]]:
 
     Nothing is changed. Both raise WarehouseUnusable.
     """
-    store, last = store_of(connection), last_number(connection)
+    store, last, session = last_part(connection)
     # A killed process may have committed a part that does not have its final name yet.
-    draft = store.draft(last, session_id(connection))
+    draft = store.draft(last, session)
     with _usable(store):
         unnamed = {last: draft} if draft.exists() else {}
         found = {**store.sizes(), **{number: path.stat().st_size for number, path in unnamed.items()}}

@@ -49,9 +49,10 @@ _MOST_SEEN = 100_000
 
 
 def seen(connection: Connection, scan_id: str) -> Sequence[str]:
-    """Return the ids of the items that an unfinished scan has received in merged pages."""
+    """Return the ids, as the API wrote them, of the items that an unfinished scan has received in merged pages."""
     media = select(ops_seen.c.media_id).where(ops_seen.c.scan_id == scan_id, ops_seen.c.media_id != "")
-    accounts = select(_of_account.account_id).where(_of_account.scan_id == scan_id)
+    listed_as = func.coalesce(_of_account.listed_as, _of_account.account_id)
+    accounts = select(listed_as).where(_of_account.scan_id == scan_id)
     return [item_id for (item_id,) in run(connection, media.union_all(accounts).limit(_MOST_SEEN)).fetchall()]
 
 

@@ -196,6 +196,15 @@ def test_the_address_that_a_warehouse_belongs_to_is_shown(run_cli: Cli, monkeypa
         assert f"filled from {address}" in _found(run_cli, 1)["warehouse"][1]
 
 
+def test_an_empty_database_is_a_warehouse_that_a_sync_fills(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("data").mkdir()
+    duckdb.connect("data/warehouse.duckdb").close()
+    with served(monkeypatch, "sandbox-demo-key"):
+        found = _found(run_cli, 0)
+        assert (found["API"][0], found["warehouse"][0]) == ("ok", "ok")
+        assert run_cli("sync")[0] == 0
+
+
 def _cut(part: Path) -> None:
     part.write_bytes(part.read_bytes()[:100])
 

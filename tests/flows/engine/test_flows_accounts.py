@@ -1,5 +1,6 @@
 """Missing accounts, ids in another case, unknown statuses, and warehouses of another API."""
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -245,3 +246,34 @@ async def test_accepted_removals_are_those_of_a_catalogue_that_is_listed_now(tmp
     report = await synced(tmp_path, service, accept_removals=True)
     assert (report.accounts, report.accounts_removed) == (6, 0)
     assert stored(tmp_path, "SELECT count(*) FROM core.account_status_history WHERE status = 'removed'") == [(0,)]
+
+
+@dataclass
+class CircularCatalogue(Catalogue):
+    """A fake API whose catalogue, of one account a page, begins again after its last page with the same cursors."""
+
+    def _page(self, request: ApiRequest) -> bytes:
+        page = json.loads(super()._page(request))
+        if request.operation == "accounts.list":
+            page["next_cursor"] = page["next_cursor"] or "c0"
+        return json.dumps(page).encode()
+
+
+async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_gets_a_part_of_it(tmp_path: Path) -> None:
+    left = 0
+
+    def failure(request: ApiRequest) -> Refusal | None:
+        nonlocal left
+        if account_of(request) is not None:
+            return None
+        left -= 1
+        return Refusal(429, "rate_limited", retry_after=200) if left < 0 else None
+
+    service = CircularCatalogue(posts=0, listed=range(1, 7), failure=failure)
+    service.spell = lambda account_id: account_id.replace("4000", "4ABC")
+    for _ in range(5):
+        left = 4
+        await synced(tmp_path, service, page_size=1)
+        service.clock.passed += 300
+    codes = stored(tmp_path, "SELECT error_code FROM core.run_outcomes WHERE account_id = ''")
+    assert ("cursor_no_progress",) in codes

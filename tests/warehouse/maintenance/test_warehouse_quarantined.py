@@ -76,6 +76,17 @@ def test_a_record_that_has_an_id_under_the_new_mapping_becomes_a_row(rig: Rig) -
     assert rig.rows("SELECT metric, value, observed_at FROM core.media_metrics") == [("like_count", 3, seen)]
 
 
+def test_a_record_with_a_long_integer_becomes_a_row_and_one_that_is_not_json_stays(rig: Rig) -> None:
+    long = '{"items":[{"uuid":"a","n":' + "7" * 5_000 + '}],"next_cursor":null}'
+    not_json = RejectedRecord(0, "The record is not JSON.", '{"uuid":"b","n":NaN}')
+    scan = Scan(POSTS, "p", at(0))
+    rig.record(scan.page([None], at(0), text=long), scan.page([None], at(1), rejected=(not_json,), last=True))
+    kept = [row for row in quarantine(rig) if row[0] != NO_ID]
+    assert again_mapped(rig)[:2] == (1, 0)
+    assert media(rig, "media_id") == [("a",)]
+    assert [row for row in quarantine(rig) if row[0] != NO_ID] == kept
+
+
 def test_an_import_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig) -> None:
     pages = [[post("a", "1"), {"id": "b"}], [post("c"), {"caption": "no id"}]]
 

@@ -170,7 +170,7 @@ def test_a_field_that_differs_in_every_response_is_no_change_and_its_newest_valu
 ) -> None:
     rig.scan(POSTS, "zero", 0, [{"id": "9", **varies(1), **varies(2)}])
     parameters = (*BUILT_IN.volatile_parameters, "at")
-    assert rig.call(adopt_mapping, replace(BUILT_IN, ignore=IGNORE, volatile_parameters=parameters))
+    rig.call(adopt_mapping, replace(BUILT_IN, ignore=IGNORE, volatile_parameters=parameters))
     rig.scan(POSTS, "first", 24, [{"id": "1", "caption": "a", **varies(1)}])
     assert rig.scan(POSTS, "second", 48, [{"id": "1", "caption": "a", **varies(2)}]).changed == 0
     everything = "SELECT * EXCLUDE ({}) FROM core.{} WHERE media_id = {} ORDER BY ALL"

@@ -1,5 +1,6 @@
 """However landed pages are divided into merges, the resulting rows are the same."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -7,12 +8,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
+from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, emptied
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, at, emptied
 
 # Depend on the merges: the parts of the raw store, and when a field is recorded as first seen.
 OF_MERGES = {"ops.raw_parts", "ops.warehouse"}
@@ -69,10 +72,13 @@ def landings(steps: list[Step]) -> list[PageCommit]:
     return landed
 
 
-def rows_after(connection: Connection, landed: list[PageCommit], cuts: set[int]) -> dict[str, set[Row]]:
+def rows_after(
+    connection: Connection, landed: list[PageCommit], cuts: set[int], mapping: Mapping = BUILT_IN
+) -> dict[str, set[Row]]:
     """Return all rows after the pages are merged, with merges before the pages of these numbers."""
     rig = emptied(connection)
     rig.do(RUNS)
+    rig.call(adopt_mapping, mapping)
     for number, one in enumerate(landed):
         if number in cuts:
             rig.merge()
@@ -133,6 +139,24 @@ def test_any_division_of_landed_pages_into_merges_results_in_the_same_rows(
     landed = landings(steps)
     at_once = rows_after(opened_rig, landed, set())
     assert rows_after(opened_rig, landed, cuts) == at_once
+
+
+def test_ignored_children_of_a_removed_item_that_returns_do_not_depend_on_the_division(opened_rig: Connection) -> None:
+    def listed(viewer: int) -> list[Item]:
+        return [{"id": "1", "viewers": [{"id": viewer}]}]
+
+    landed = [
+        Scan(POSTS, f"scan-{day}", at(24 * day), f"run-{day}").page(items, at(24 * day), last=True)
+        for day, items in enumerate((listed(1), [], []))
+    ]
+    scan = Scan(POSTS, "last", at(72), "run-0")
+    landed.append(scan.page(listed(1), at(72)))
+    scan.run_id = "run-1"
+    landed.append(scan.page(listed(2), at(73), last=True))
+    mapping = replace(BUILT_IN, ignore=("/viewers",))
+    at_once = rows_after(opened_rig, landed, set(), mapping)
+    assert rows_after(opened_rig, landed, {4}, mapping) == at_once
+    assert Rig(opened_rig).rows("SELECT id, run_seq FROM core.media_viewers") == [(2, 1)]
 
 
 def test_rows_have_the_number_of_the_run_that_wrote_them(rig: Rig) -> None:

@@ -71,6 +71,37 @@ def test_scans_with_an_expired_token_miss_and_confirm_nothing(rig: Rig, snapshot
     assert rig.rows(GONE) == [("2", at(72), "removed")]
 
 
+def test_a_scan_with_an_expired_token_leaves_open_since_when_removals_are_undecided(rig: Rig) -> None:
+    nameless: Item = {"id": None}
+
+    def expired(name: str, hour: float, items: list[Item]) -> None:
+        rig.record(Scan(POSTS, name, at(hour)).page(items, at(hour), last=True, token_expired=True))
+
+    rig.scan(POSTS, "a", 0, posts(1, 2))
+    expired("b", 24, [*posts(1), nameless])
+    assert undecided(rig) == [(None,)]
+    rig.scan(POSTS, "c", 48, [*posts(1), nameless])
+    expired("d", 72, posts(1))
+    expired("e", 96, [*posts(1), nameless])
+    assert undecided(rig) == [(minute(48),)]
+    rig.scan(POSTS, "f", 120, posts(1))
+    assert (rig.rows(GONE), undecided(rig)) == ([], [(None,)])
+
+
+@pytest.mark.parametrize("merge_each", [True, False])
+def test_a_scan_whose_first_pages_came_with_an_expired_token_decides_nothing(rig: Rig, *, merge_each: bool) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
+    for hour in (24, 48):
+        scan = Scan(POSTS, f"scan {hour}", at(hour))
+        rig.land(scan.page(posts(1), at(hour), token_expired=True))
+        if merge_each:
+            rig.merge()
+        rig.record(scan.page(posts(3), at(hour + 1), last=True))
+    assert rig.rows("SELECT media_id, missing_since FROM ops.missing") == [("2", None)]
+    assert (rig.rows(GONE), undecided(rig)) == ([], [(None,)])
+    assert rig.rows("FROM ops.seen") == []
+
+
 def test_stories_do_not_expire_by_a_scan_with_an_expired_token(rig: Rig) -> None:
     rig.scan(STORIES, "a", 0, posts(1))
     rig.record(Scan(STORIES, "b", at(30)).page([], at(30), last=True, token_expired=True))

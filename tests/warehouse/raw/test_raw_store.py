@@ -1,6 +1,7 @@
 """The raw store keeps rows byte for byte; a part is listed exactly if its transaction was committed."""
 
 import errno
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -242,16 +243,19 @@ def test_a_part_that_could_not_be_renamed_gets_its_name_before_the_next_one(
     connection: Connection, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, scan = Rig(connection), Scan(POSTS, "p", T0)
-    rig.record(scan.page([{"id": "1"}], at(1)))
-    for number in (2, 3):
-        rig.land(scan.page([{"id": str(number)}], at(number)))
+    # The last one widens a column, which is then filled from the raw store.
+    items = [{"id": "1", "n": 1}, {"id": "2", "n": 1}, {"id": "3", "n": "x"}]
+    rig.record(scan.page(items[:1], at(1)))
+    for item in items[1:]:
+        rig.land(scan.page([item], at(2)))
         with monkeypatch.context() as patched:
             patched.setattr(Path, "rename", Mock(side_effect=OSError(errno.EDQUOT, "Disk quota exceeded")))
             assert "part-0000002.parquet: Disk quota exceeded" in refusal(rig.merge)
     rig.merge()
     assert names(folder) == [f"part-000000{number}.parquet" for number in (1, 2, 3)]
     recover_parts(connection, now=T0)
-    assert [payload for _, payload in kept(connection)] == [f'{{"id":"{number}"}}' for number in (1, 2, 3)]
+    assert [json.loads(payload) for _, payload in kept(connection)] == items
+    assert rig.rows("SELECT n FROM core.media ORDER BY media_id") == [("1",), ("1",), ("x",)]
 
 
 def test_an_interrupted_deletion_of_retired_parts_is_continued(connection: Connection, folder: Path) -> None:
