@@ -143,7 +143,7 @@ def test_the_order_of_keys_changes_nothing_and_every_unknown_one_is_recorded(
     assert found[0] == found[1] == (len(held), "on", frozenset(more))
 
 
-@pytest.mark.parametrize("item", [b"[" * 100_000 + b"]" * 100_000, b"1" + b"0" * 5000, b"NaN", b'"\xc0\xaf"'], ids=len)
+@pytest.mark.parametrize("item", [b"[" * 100_000 + b"]" * 100_000, b"NaN", b'"\xc0\xaf"'], ids=len)
 @pytest.mark.parametrize("request_", REQUESTS, ids=["accounts", "media"])
 def test_an_item_that_cannot_be_read_is_rejected(request_: ApiRequest, item: bytes) -> None:
     got = verdict(request_, 200, {}, b'{"items":[' + item + b'],"next_cursor":"on"}')
