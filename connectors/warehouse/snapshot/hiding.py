@@ -13,6 +13,7 @@ from secrets import token_hex
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.merge.comparing import comparable
 from connectors.warehouse.raw.listed import PADDED
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.snapshot.contents import lookups
@@ -21,6 +22,7 @@ from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.schema.mapping import Mapping as MediaMapping
 from models.schema.naming import safe_name
 from models.schema.pointer import to_keys
 from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
@@ -44,7 +46,7 @@ _NEEDED = "published_at"
 # As the API calls the name of an account; items may have a column of this name, which is hidden with it.
 _SYNONYMS = {"username": "ig_username"}
 
-# Names of fields, in snake case, that are hidden with a column: an item's address and fields may have the account's name.
+# Keys, in snake case, whose columns are hidden with another one: an item's address and fields may have the name.
 _WITH = {"ig_username": re.compile(r"permalink|.*user_?name")}
 
 # What a table has in place of texts that may quote any value: as it came, or as a person typed it.
@@ -70,6 +72,7 @@ class Hiding:
     tables: Mapping[str, Mapping[str, bool]]
     everywhere: frozenset[str]
     salt: str
+    mapping: MediaMapping
 
     def left_out(self, table: str) -> list[str]:
         """Return the names of a table's columns that are left out."""
@@ -168,7 +171,7 @@ def find_hidden(connection: Connection, hide: Sequence[str]) -> Hiding | Refusal
     tables = _tables(schemas, wanted)
     everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}
     salt = _salt(connection) if any(wanted.values()) else ""
-    return Hiding(tuple(hide), tables, frozenset(everywhere & declared), salt)
+    return Hiding(tuple(hide), tables, frozenset(everywhere & declared), salt, mapping)
 
 
 def _selected(hiding: Hiding, table: str, columns: Sequence[str]) -> str:
@@ -176,7 +179,9 @@ def _selected(hiding: Hiding, table: str, columns: Sequence[str]) -> str:
     hidden = hiding.tables.get(table, {})
     replaced = {name: f"if(false, {name}, NULL)" for name in _NEVER}
     for name, is_hashed in hidden.items():
-        salted = f"left(sha256({literal(hiding.salt)} || {quoted(name)}), 32)"
+        # Of the form that is compared, so that texts which are no change of each other have equal hashes.
+        compared = f"{comparable(f'[{quoted(name)}]', hiding.mapping)}[1]"
+        salted = f"left(sha256({literal(hiding.salt)} || {compared}), 32)"
         replaced[name] = salted if is_hashed else f"if(false, {quoted(name)}, NULL)"
     if hidden.get("ig_username") is False and table == "accounts":
         # In commands and the report, which name accounts.
