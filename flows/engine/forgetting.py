@@ -24,7 +24,7 @@ from flows.reporting.progress import notices
 from flows.reporting.recording import recorded_start
 
 NOT_REACHED = (
-    "exports, and copies of the snapshot on other machines",
+    "exports, reports written to other files, and copies of the snapshot on other machines",
     "backups of the warehouse, the raw store and the snapshot",
     "older versions of objects that the bucket keeps",
     "Prefect's database: parameters, logs and artifacts of runs",

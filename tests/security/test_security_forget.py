@@ -277,3 +277,20 @@ def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: 
     assert "not searched" in str(found["w.duckdb.old"])
     assert found["w.duckdb"].items() >= {"core.media.owner__id": 1, "core.media.overflow": 1}.items()
     assert "core.media.caption" not in found["w.duckdb"]
+
+
+def test_fields_that_are_called_like_the_account_are_named(
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.catalogue("c-1", 0, [account(ID, name=NAME)])
+        rig.scan(POSTS, "p-1", 1, [_item(1, tagged={NAME: {"x": 0.5}, f"{NAME}.too": {"x": 0.5}})])
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
+    code, out, _ = run_cli("forget", NAME, "--yes")
+    assert (code, "What to do: docs/maintenance.md#forget-an-account" in out) == (3, True), out
+    # The key, and what is within it.
+    assert {line.strip() for line in out.splitlines() if line.startswith("    ")} == {
+        f"{tmp_path / file}: core.fields.path (2)" for file in ("w.duckdb", "s.duckdb")
+    }

@@ -13,12 +13,13 @@ from connectors.warehouse.maintenance.pending import Account
 from connectors.warehouse.storage.durable import is_duckdb
 from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.schema.pointer import to_pointer
 
 _TABLES = "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = 'searched'"
 
 # Columns with words of the API or of gramhouse, one of which may be an account's name as well.
 _WORDS = {
-    "code", "column_name", "error_code", "item_order", "kind", "media_type", "metric", "name", "outcome", "path",
+    "code", "column_name", "error_code", "item_order", "kind", "media_type", "metric", "name", "outcome",
     "reason", "removal", "resource", "run_kind", "state", "status", "surface", "type",
 }  # fmt: skip
 
@@ -39,7 +40,9 @@ def files_of(*begins: Path) -> list[Path]:
 
 
 def search(files: Iterable[Path], accounts: Iterable[Account]) -> dict[Path, Found]:
-    """Return for each file where it has ids (as text, or as 16 bytes) or names (as whole values), and how many values.
+    """Return for each file where it has ids (as text, or as 16 bytes) or names, and how many values.
+
+    Names are whole values, or whole keys in the paths of fields.
 
     A database that cannot be opened, such as a backup that another program has open, counts as found. Raises OSError.
     """
@@ -112,8 +115,11 @@ def _holds(column: str, text: str, accounts: Iterable[Account]) -> str:
         # A column of bytes is read as hexadecimal digits, in which an id that is text has those of its characters.
         hexadecimal = (one.hex, str(one).encode().hex(), one.hex.encode().hex())
         conditions += [f"contains(replace(lower({text}), '-', ''), '{each}')" for each in hexadecimal]
-        if column not in _WORDS:
-            for name in account.names:
+        for name in account.names:
+            if column == "path":
+                # Of fields: columns and tables are named after the keys.
+                conditions.append(f"contains({text} || '/', {literal(to_pointer((name, '')))})")
+            elif column not in _WORDS:
                 in_json = literal(_IN_JSON % re.escape(name))
                 conditions += [f"{text} = {literal(name)}", f"regexp_matches({text}, {in_json})"]
     return " OR ".join(conditions)

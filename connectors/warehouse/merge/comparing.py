@@ -51,7 +51,7 @@ def _without_addresses(text: str) -> str:
     return f"regexp_replace({text}, '{_ADDRESSES}', '', 'g')"
 
 
-def _comparable(texts: str, mapping: Mapping) -> str:
+def comparable(texts: str, mapping: Mapping) -> str:
     """Return the expression of a list of texts for comparison.
 
     One expression for all texts, because DuckDB compiles every pattern of a query. `nfc_normalize` takes ten times as
@@ -94,7 +94,7 @@ def _present(column: ColumnSchema, mapping: Mapping, name: str) -> str:
     if column.type.endswith("[]"):
         # Hashed separately, because DuckDB's hash of several values ignores a list that is NULL.
         if column.type == "VARCHAR[]":
-            name = _comparable(name, mapping)
+            name = comparable(name, mapping)
         return f"CASE WHEN list_count({name}) > 0 THEN hash({name}) END"
     if column.field is None or column.type != "VARCHAR":
         return name
@@ -142,7 +142,7 @@ def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> s
     others = [_content(column, mapping, row) for column in columns if column.type != "VARCHAR"]
     if schema.table == mapping.table:
         texts.append(_overflow(row, mapping))
-    listed = [f"hash({_comparable('[' + ', '.join(texts) + ']', mapping)})"] if texts else []
+    listed = [f"hash({comparable('[' + ', '.join(texts) + ']', mapping)})"] if texts else []
     return _hash([*others, *listed, *more])
 
 
@@ -153,7 +153,7 @@ def changed_columns(schema: TableSchema, mapping: Mapping, old: str, new: str) -
     of_rows = [(one, [_content(one, mapping, row) for row in (old, new)]) for one in columns if one not in texts]
     differing = [f"CASE WHEN {' IS DISTINCT FROM '.join(two)} THEN {literal(one.name)} END" for one, two in of_rows]
     names = f"[{', '.join(literal(one.name) for one in texts)}]"
-    rows = (_comparable(f"[{', '.join(_content(one, mapping, row) for one in texts)}]", mapping) for row in (old, new))
+    rows = (comparable(f"[{', '.join(_content(one, mapping, row) for one in texts)}]", mapping) for row in (old, new))
     pairs = f"list_zip({names}, {', '.join(rows)})"
     in_texts = f"list_transform({pairs}, lambda one: CASE WHEN one[2] IS DISTINCT FROM one[3] THEN one[1] END)"
     found = f"list_concat([{', '.join(differing)}]::VARCHAR[], {in_texts})"

@@ -13,6 +13,7 @@ from secrets import token_hex
 
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.merge.comparing import comparable
 from connectors.warehouse.raw.listed import PADDED
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.snapshot.contents import lookups
@@ -21,7 +22,10 @@ from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.table_schemas import TableSchema, table_schemas
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.naming import safe_name
+from models.schema.pointer import to_keys
+from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
 from models.tables import ITEM_TABLES, core_accounts
 from models.views import View, views
 
@@ -42,8 +46,8 @@ _NEEDED = "published_at"
 # As the API calls the name of an account; items may have a column of this name, which is hidden with it.
 _SYNONYMS = {"username": "ig_username"}
 
-# A column that is hidden with another one: an item's address and fields may have the account's name.
-_WITH = {"ig_username": re.compile(r"permalink|.*user_?name", re.IGNORECASE)}
+# Keys, in snake case, whose columns are hidden with another one: an item's address and fields may have the name.
+_WITH = {"ig_username": re.compile(r"permalink|.*user_?name")}
 
 # What a table has in place of texts that may quote any value: as it came, or as a person typed it.
 _MASK = "'(hidden)'"
@@ -68,6 +72,7 @@ class Hiding:
     tables: Mapping[str, Mapping[str, bool]]
     everywhere: frozenset[str]
     salt: str
+    mapping: MediaMapping
 
     def left_out(self, table: str) -> list[str]:
         """Return the names of a table's columns that are left out."""
@@ -99,12 +104,20 @@ def _is_related(path: str, paths: Sequence[str]) -> bool:
     return any(path == one or path.startswith(f"{one}/") or one.startswith(f"{path}/") for one in paths)
 
 
+def _is_named(column: ColumnSchema, name: str) -> bool:
+    """Return whether a name hides this column: its own, or that of its field, whose column may have a number added."""
+    if column.name == name:
+        return True
+    keys = to_keys(column.field.path) if column.field is not None else (column.name,)
+    also = _WITH.get(name)
+    return safe_name(keys) == name if also is None else also.fullmatch(safe_name(keys[-1:])) is not None
+
+
 def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[str]) -> dict[str, bool]:
     """Return the hidden columns of a table of items or children, each with whether it is hashed."""
     hidden: dict[str, bool] = {}
     for name, is_hashed in wanted.items():
-        also = _WITH.get(name, re.compile(re.escape(name)))
-        found = [column for column in schema.columns if column.name == name or also.fullmatch(column.name)]
+        found = [column for column in schema.columns if _is_named(column, name)]
         hidden |= {column.name: is_hashed and column.type == "VARCHAR" for column in found}
         paths = [path for column in found for path in column.paths] + [*lists]
         for column in schema.columns:
@@ -158,7 +171,7 @@ def find_hidden(connection: Connection, hide: Sequence[str]) -> Hiding | Refusal
     tables = _tables(schemas, wanted)
     everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}
     salt = _salt(connection) if any(wanted.values()) else ""
-    return Hiding(tuple(hide), tables, frozenset(everywhere & declared), salt)
+    return Hiding(tuple(hide), tables, frozenset(everywhere & declared), salt, mapping)
 
 
 def _selected(hiding: Hiding, table: str, columns: Sequence[str]) -> str:
@@ -166,7 +179,9 @@ def _selected(hiding: Hiding, table: str, columns: Sequence[str]) -> str:
     hidden = hiding.tables.get(table, {})
     replaced = {name: f"if(false, {name}, NULL)" for name in _NEVER}
     for name, is_hashed in hidden.items():
-        salted = f"left(sha256({literal(hiding.salt)} || {quoted(name)}), 32)"
+        # Of the form that is compared, so that texts which are no change of each other have equal hashes.
+        compared = f"{comparable(f'[{quoted(name)}]', hiding.mapping)}[1]"
+        salted = f"left(sha256({literal(hiding.salt)} || {compared}), 32)"
         replaced[name] = salted if is_hashed else f"if(false, {quoted(name)}, NULL)"
     if hidden.get("ig_username") is False and table == "accounts":
         # In commands and the report, which name accounts.

@@ -153,6 +153,8 @@ def _lines(receipt: "Receipt") -> Iterator[str]:
     for path, found in receipt.found.items():
         places = ", ".join(f"{clean(place)} ({number:,})" for place, number in found.items())
         yield f"    {clean(path)}: {places}"
+    if receipt.found:
+        yield "  What to do: docs/maintenance.md#forget-an-account"
     yield f"  Not reached, if they exist: {'; '.join(NOT_REACHED)}."
     for account_id in accounts:
         yield f"  Syncs skip it. To let them import it again: gramhouse forget {account_id} --undo"
@@ -188,7 +190,7 @@ def forget(
     the warehouse file.
 
     Exit codes: 0 erased and nothing found, 1 failed or not confirmed, 2 wrong usage or no such account, 3 erased, but
-    data of other accounts still mention it, 4 the warehouse is held by another process.
+    something still mentions it, 4 the warehouse is held by another process.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     if undo:

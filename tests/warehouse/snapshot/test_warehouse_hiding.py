@@ -23,7 +23,9 @@ def post(number: int, caption: str = CAPTION, **more: object) -> Item:
     return {
         "id": f"10{number}", "caption": f"{caption} {NO_SHOW}", "media_type": "IMAGE", "like_count": 20 + number,
         "permalink": f"https://social.example/{NAME}/p/{number}", "timestamp": f"2026-01-0{number}T00:00:00Z",
-        "owner": {"username": NAME, "name": "n"}, "children": [{"id": "c", "text": TAGGED, "username": NAME}], **more,
+        "owner": {"username": NAME, "name": "n"}, "children": [{"id": "c", "text": TAGGED, "username": NAME}],
+        # Their columns get a number, because the names are taken.
+        "ig_username": NAME, "user_name": NAME, "userName": NAME, **more,
     }  # fmt: skip
 
 
