@@ -243,10 +243,13 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             ],
         },
         [
-            ("anna", "ANNA", "1", ago(10), "comments_count", 1, ago(9), 3, ago(8, 12), ago(8), 2, 2.0, 1, None),
-            ("anna", "ANNA", "1", ago(10), "like_count", 2, ago(9, 12), 6, ago(1), None, 4, 4 / 9.5, 5, 8),
-            ("anna", "ANNA", "2", ago(1), "like_count", 9, ago(0, 1), 9, ago(0, 1), None, 0, None, None, None),
-            ("anna", "ANNA", "3", None, "like_count", 9, ago(1), 9, ago(1), None, 0, 0.0, None, None),
+            (
+                *("anna", "ANNA", "1", ago(10), "comments_count", 1, ago(9), 3, ago(8, 12), ago(8), 2, 2.0),
+                *(1, None, "posts"),
+            ),
+            ("anna", "ANNA", "1", ago(10), "like_count", 2, ago(9, 12), 6, ago(1), None, 4, 4 / 9.5, 5, 8, "posts"),
+            ("anna", "ANNA", "2", ago(1), "like_count", 9, ago(0, 1), 9, ago(0, 1), None, 0, None, None, None, "posts"),
+            ("anna", "ANNA", "3", None, "like_count", 9, ago(1), 9, ago(1), None, 0, 0.0, None, None, "posts"),
         ],
     ),
     "stories_by_day": (
@@ -274,11 +277,11 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
     "post_performance": (
         {"media": RIPE},
         [
-            ("anna", "ANNA", "1", MONDAY, 10, 20.0, 0.5),
-            ("anna", "ANNA", "2", WEEK_BEFORE, 20, 20.0, 1.0),
-            ("anna", "ANNA", "3", ago(16, 2), 60, 20.0, 3.0),
-            ("ben", "BEN", "1", MONDAY, 5, 5.0, 1.0),
-            ("carl", "CARL", "1", MONDAY, 0, 0.0, None),
+            ("anna", "ANNA", "1", MONDAY, 10, 20.0, 0.5, "posts"),
+            ("anna", "ANNA", "2", WEEK_BEFORE, 20, 20.0, 1.0, "posts"),
+            ("anna", "ANNA", "3", ago(16, 2), 60, 20.0, 3.0, "posts"),
+            ("ben", "BEN", "1", MONDAY, 5, 5.0, 1.0, "posts"),
+            ("carl", "CARL", "1", MONDAY, 0, 0.0, None, "posts"),
         ],
     ),
     "best_hour": ({"media": RIPE}, [(1, 3, 3, 2, 1.0), (2, 1, 1, 1, 3.0)]),
