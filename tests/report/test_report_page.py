@@ -189,7 +189,11 @@ def test_only_a_sync_of_a_surface_shows_that_nothing_happened(
 
 
 @pytest.mark.parametrize("weeks", [1, 4])
-def test_engagement_by_day_equals_the_view(snapshot: Path, weeks: int) -> None:
+def test_engagement_by_day_equals_the_view(snapshot: Path, tmp_path: Path, weeks: int) -> None:
+    def some_in_future(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("UPDATE media SET published_at = published_at + INTERVAL 10 YEARS WHERE media_id LIKE '%7'")
+
+    snapshot = rewritten(snapshot, tmp_path / "future.duckdb", some_in_future)
     expected = answer(
         snapshot,
         "SELECT account_id, day, likes_gained, comments_gained FROM engagement_by_day"

@@ -80,8 +80,8 @@ gains AS (
     UNION ALL
     SELECT s.account_id, s.metric, s.observed_at, s.value
     FROM stepped AS s JOIN media AS m USING (account_id, media_id)
-    WHERE s.earlier IS NULL AND m.surface = 'posts' AND m.published_at >= getvariable('since') - INTERVAL 48 HOURS
-      AND s.observed_at < m.published_at + INTERVAL 48 HOURS
+    WHERE s.earlier IS NULL AND m.surface = 'posts' AND s.observed_at < m.published_at + INTERVAL 48 HOURS
+      AND m.published_at BETWEEN getvariable('since') - INTERVAL 48 HOURS AND getvariable('made_at') + INTERVAL 24 HOURS
 )
 SELECT account_id, (observed_at AT TIME ZONE 'UTC')::DATE AS day,
     (sum(gain) FILTER (metric = 'like_count'))::BIGINT AS likes,

@@ -388,6 +388,26 @@ def test_each_view_has_the_rows_that_follow_from_its_tables(db: DuckDBPyConnecti
     assert ask(db, f"FROM {view}") == expected
 
 
+@pytest.mark.parametrize("view", [name for name, (rows, _) in CASES.items() if "media" in rows])
+def test_a_post_in_ten_years_changes_nothing(db: DuckDBPyConnection, view: str) -> None:
+    rows, expected = CASES[view]
+    accounts = rows.get("accounts", [account("anna")])
+    future = [item(each["account_id"], "in ten years", ago(-3650), like_count=1000) for each in accounts]
+    fill(db, {**rows, "media": [*rows["media"], *future]})
+    if view == "engagement_by_day":
+        fill(db, {"media_metrics": [*rows["media_metrics"], *counts("in ten years", "like_count", (NOW, 1000))]})
+    assert ask(db, f"FROM {view}") == expected
+
+
+def test_times_of_publication_count_until_24_hours_after_the_snapshot(db: DuckDBPyConnection) -> None:
+    times = {"1": ago(1), "2": ago(-1), "3": ago(-1, -1)}
+    media = [item("anna", media_id, at, caption="#sun") for media_id, at in times.items()]
+    fill(db, {"accounts": [account("anna")], "media": media})
+    assert ask(db, "SELECT posts, last_used_at FROM hashtags") == [(3, ago(-1))]
+    assert ask(db, "SELECT posts, posts_7d, last_post_at FROM posting_cadence") == [(2, 2, ago(-1))]
+    assert ask(db, "SELECT day FROM engagement_by_day") == [(TODAY - timedelta(1),), (TODAY + timedelta(1),)]
+
+
 def test_inferred_columns_do_not_shadow_names_in_views(db: DuckDBPyConnection) -> None:
     # Inferred columns of media may have the same names as columns of views.
     words = {word for view in VIEWS.values() for word in re.findall(r"(?:AS |^    )(\w+)\b", view.select, re.MULTILINE)}
