@@ -7,7 +7,7 @@ SELECT day, sum(likes_gained)::BIGINT AS likes, sum(comments_gained)::BIGINT AS 
         sum(posts_published) FILTER (day < (SELECT max(snapshot_at AT TIME ZONE 'UTC')::DATE FROM published))
     )::BIGINT AS posts
 FROM engagement_by_day
-WHERE day > (SELECT min(started_at AT TIME ZONE 'UTC')::DATE FROM runs)
+WHERE day > (SELECT min(started_at AT TIME ZONE 'UTC')::DATE FROM runs WHERE kind <> 'totals')
 GROUP BY day
 ORDER BY day;
 
@@ -22,5 +22,5 @@ SELECT m.ig_username, m.media_id, epoch(c.observed_at - m.published_at) / 86400 
 FROM media_metrics AS c
 JOIN media AS m USING (account_id, surface, media_id)
 WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.value IS NOT NULL
-    AND m.published_at >= (SELECT min(started_at) FROM runs)
+    AND m.published_at >= (SELECT min(started_at) FROM runs WHERE kind <> 'totals')
 ORDER BY m.ig_username, m.media_id, days;
