@@ -1,10 +1,14 @@
 -- The three charts of first-look.ipynb as plain SQL, for any tool that reads DuckDB.
 
 -- Likes by day: bars of likes over day; a second axis for posts.
--- The day of the snapshot is not over, so its posts are not counted yet.
+-- The day of the snapshot is not over, so its posts are not counted yet. Nor are those of accounts that left: one that was
+-- connected again under another id would have each of its posts twice.
 SELECT day, sum(likes_gained)::BIGINT AS likes, sum(comments_gained)::BIGINT AS comments,
     (
-        sum(posts_published) FILTER (day < (SELECT max(snapshot_at AT TIME ZONE 'UTC')::DATE FROM published))
+        sum(posts_published) FILTER (
+            day < (SELECT max(snapshot_at AT TIME ZONE 'UTC')::DATE FROM published)
+            AND account_id IN (SELECT account_id FROM accounts WHERE removed_at IS NULL)
+        )
     )::BIGINT AS posts
 FROM engagement_by_day
 WHERE day > (SELECT min(started_at AT TIME ZONE 'UTC')::DATE FROM runs WHERE kind <> 'totals')
