@@ -389,7 +389,7 @@ core_runs = Table(
     _optional("selection", VARCHAR, "What it was asked to scan; NULL for everything."),
     _optional("reason", VARCHAR, "The reason that was given for it."),
     _required("state", VARCHAR, "running, complete, partial, failed or interrupted; totals in the row of kind totals."),
-    _required("started_at", INSTANT, "When it began."),
+    _required("started_at", INSTANT, "When it began; 1970 in the row of kind totals."),
     _optional("ended_at", INSTANT, "When it ended."),
     _optional("resumes", VARCHAR, "The interrupted run that it resumes."),
     _optional("base_url", VARCHAR, "Address of the API, without /api/v1."),

@@ -1,11 +1,20 @@
 -- Likes and comments that each account's posts gained, by the day (UTC) on which a scan saw them: a nightly scan sees
 -- mostly the day before. Withdrawn likes are subtracted; growth while a count was hidden is counted on the day it is
 -- visible again. The first count of a post is a gain only within 48 hours of its publication. Removed posts and accounts
--- are included. A day without changes has no row. With incremental scans, gains of posts older than the lookback window
--- fall on the day of their next full scan.
+-- are included. A time of publication more than 24 hours after the snapshot is ignored. A day without changes has no
+-- row. With incremental scans, gains of posts older than the lookback window fall on the day of their next full scan.
 -- key: account_id, day
 -- join: accounts by account_id
-WITH counted AS (
+WITH post AS (
+    SELECT
+        m.account_id,
+        m.media_id,
+        if(m.published_at <= s.snapshot_at + INTERVAL 24 HOURS, m.published_at, NULL) AS published_at
+    FROM media AS m
+    CROSS JOIN published AS s
+    WHERE m.surface = 'posts'
+),
+counted AS (
     SELECT
         c.account_id,
         (c.observed_at AT TIME ZONE 'UTC')::DATE AS day,
@@ -15,7 +24,7 @@ WITH counted AS (
             CASE WHEN c.observed_at < m.published_at + INTERVAL 48 HOURS THEN 0 END
         ) AS gain
     FROM media_metrics AS c
-    JOIN media AS m USING (account_id, surface, media_id)
+    JOIN post AS m USING (account_id, media_id)
     WHERE c.surface = 'posts' AND c.metric IN ('like_count', 'comments_count') AND c.value IS NOT NULL
 ),
 happened AS (
@@ -24,8 +33,8 @@ happened AS (
     WHERE gain IS NOT NULL
     UNION ALL
     SELECT account_id, (published_at AT TIME ZONE 'UTC')::DATE, 'post', 1
-    FROM media
-    WHERE surface = 'posts' AND published_at IS NOT NULL
+    FROM post
+    WHERE published_at IS NOT NULL
 )
 SELECT
     h.account_id,  -- The account's id.

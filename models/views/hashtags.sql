@@ -1,5 +1,5 @@
 -- Hashtags in the captions of posts, in lower case, over all accounts. A tag that a caption repeats counts once. Removed
--- posts are included. Relative likes are those of post_performance.
+-- posts and accounts are included. Relative likes are those of post_performance.
 -- key: hashtag
 WITH tagged AS (
     SELECT
@@ -15,7 +15,9 @@ SELECT
     count(*) AS posts,  -- Number of posts with it.
     count(DISTINCT t.account_id) AS accounts,  -- Number of accounts with such posts.
     min(t.published_at) AS first_used_at,  -- When the first such post was published, UTC.
-    max(t.published_at) AS last_used_at,  -- When the last such post was published, UTC.
+    max(t.published_at) FILTER (t.published_at <= (SELECT max(snapshot_at) + INTERVAL 24 HOURS FROM published))
+        AS last_used_at,  -- When the last such post was published, UTC; times more than 24 hours after the snapshot are
+                          -- ignored.
     median(p.relative_likes) AS relative_likes  -- Median of relative_likes of these posts; NULL if none has it.
 FROM tagged AS t
 LEFT JOIN post_performance AS p USING (account_id, media_id)

@@ -4,7 +4,7 @@
 -- last_seen_at in media: with incremental scans, only full scans see old posts. A post that leaves their window may have
 -- no value_24h or value_7d until the next full scan.
 -- key: account_id, media_id, metric
--- join: media by account_id, media_id
+-- join: media by account_id, surface, media_id
 -- join: accounts by account_id
 WITH grown AS (
     SELECT
@@ -44,6 +44,7 @@ SELECT
     END AS value_24h,  -- The count 24 hours after publication; NULL unless scans saw it before and after.
     CASE
         WHEN m.last_seen_at >= m.published_at + INTERVAL 168 HOURS THEN g.by_7d
-    END AS value_7d  -- The count 7 days after publication; NULL unless scans saw it before and after.
+    END AS value_7d,  -- The count 7 days after publication; NULL unless scans saw it before and after.
+    m.surface  -- posts: an item of another surface may have the same id.
 FROM grown AS g
 JOIN media AS m ON m.surface = 'posts' AND m.account_id = g.account_id AND m.media_id = g.media_id

@@ -2,11 +2,12 @@
 -- seen within 7 days of publication, whose likes were still growing, and posts with hidden likes or without a time of
 -- publication. Removed posts and accounts are included, with the likes last seen.
 -- key: account_id, media_id
--- join: media by account_id, media_id
+-- join: media by account_id, surface, media_id
 -- join: accounts by account_id
 WITH ripe AS (
     SELECT
         account_id,
+        surface,
         ig_username,
         media_id,
         published_at,
@@ -22,5 +23,6 @@ SELECT
     published_at,  -- When it was published, UTC.
     like_count,  -- Likes when last seen.
     usual AS median_likes,  -- The median of the account's posts in this view.
-    like_count / nullif(usual, 0) AS relative_likes  -- like_count / median_likes; NULL when that is 0.
+    like_count / nullif(usual, 0) AS relative_likes,  -- like_count / median_likes; NULL when that is 0.
+    surface  -- posts: an item of another surface may have the same id.
 FROM ripe

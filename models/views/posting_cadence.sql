@@ -1,6 +1,7 @@
 -- How often each account posts: number of posts in the days before this snapshot, and the usual number of days between
--- two posts. Posts removed since are included, posts without a time of publication are not. Posts published after
--- scanned_at are not known yet. Accounts that left the catalogue are excluded.
+-- two posts. Posts removed since are included. Posts without a time of publication, or with one more than 24 hours after
+-- the snapshot, are not. Posts published after scanned_at are not known yet. Accounts that left the catalogue are
+-- excluded.
 -- key: account_id
 -- join: accounts by account_id
 WITH post AS (
@@ -12,7 +13,7 @@ WITH post AS (
         row_number() OVER newest_first AS nth
     FROM media AS m
     CROSS JOIN published AS s
-    WHERE m.surface = 'posts' AND m.published_at IS NOT NULL
+    WHERE m.surface = 'posts' AND m.published_at <= s.snapshot_at + INTERVAL 24 HOURS
     WINDOW newest_first AS (PARTITION BY m.account_id ORDER BY m.published_at DESC)
 )
 SELECT

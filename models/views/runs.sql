@@ -7,7 +7,7 @@ SELECT
     r.selection,  -- What it was asked to scan; NULL for everything.
     r.reason,  -- The reason that was given for it.
     r.state,  -- running, complete, partial, failed or interrupted; totals in the row of kind totals.
-    r.started_at,  -- When it began.
+    r.started_at,  -- When it began; 1970 in the row of kind totals.
     r.ended_at,  -- When it ended.
     r.resumes,  -- The interrupted run that it resumes.
     r.base_url,  -- Address of the API, without /api/v1.

@@ -1,5 +1,5 @@
 -- Accounts whose posts are stale, or that have stopped posting, with the reason. An account has stopped posting if it
--- has at least five posts, but none for a week and for three times its usual gap.
+-- has at least five posts, but none for a week and for three times its usual gap, by posting_cadence.
 -- key: account_id
 -- join: accounts by account_id
 SELECT

@@ -102,6 +102,8 @@ def test_every_table_and_view_has_its_key_and_joins_of_columns_that_are_there() 
         assert set(view.relation.key) <= view.columns.keys()
         for join in view.relation.joins:
             assert set(join.columns) <= view.columns.keys() & views()[join.table].columns.keys()
+            # So that no row is joined with several.
+            assert set(join.columns) >= set(views()[join.table].relation.key)
 
 
 def _broken(db: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> list[str]:

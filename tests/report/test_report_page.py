@@ -189,7 +189,11 @@ def test_only_a_sync_of_a_surface_shows_that_nothing_happened(
 
 
 @pytest.mark.parametrize("weeks", [1, 4])
-def test_engagement_by_day_equals_the_view(snapshot: Path, weeks: int) -> None:
+def test_engagement_by_day_equals_the_view(snapshot: Path, tmp_path: Path, weeks: int) -> None:
+    def some_in_future(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("UPDATE media SET published_at = published_at + INTERVAL 10 YEARS WHERE media_id LIKE '%7'")
+
+    snapshot = rewritten(snapshot, tmp_path / "future.duckdb", some_in_future)
     expected = answer(
         snapshot,
         "SELECT account_id, day, likes_gained, comments_gained FROM engagement_by_day"
@@ -200,6 +204,37 @@ def test_engagement_by_day_equals_the_view(snapshot: Path, weeks: int) -> None:
         make(opened, weeks=weeks, release="0.0.0")
         found = opened.query("SELECT account_id, day, likes, comments FROM gained ORDER BY ALL").rows
     assert found == expected
+
+
+def test_the_growth_of_posts_equals_the_view(snapshot: Path, tmp_path: Path) -> None:
+    asked = "SELECT account_id, ig_username FROM post_performance ORDER BY account_id LIMIT 1"
+    [(account_id, name)] = answer(snapshot, asked)
+
+    def hide_likes(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("CREATE TEMP TABLE grown AS SELECT snapshot_at - INTERVAL 220 HOURS AS published_at FROM published")
+        db.execute(
+            "INSERT INTO media BY NAME SELECT ? AS account_id, ? AS ig_username, 'posts' AS surface, 'new' AS media_id,"
+            " published_at, published_at + INTERVAL 216 HOURS AS last_seen_at, 300 AS like_count FROM grown",
+            [account_id, name],
+        )
+        for hours, likes in ((5, 100), (20, None), (30, 150), (216, 300)):
+            db.execute(
+                "INSERT INTO media_metrics BY NAME SELECT ? AS account_id, 'posts' AS surface, 'new' AS media_id,"
+                " 'like_count' AS metric, ? AS value, published_at + to_hours(?) AS observed_at FROM grown",
+                [account_id, likes, hours],
+            )
+
+    snapshot = rewritten(snapshot, tmp_path / "grown.duckdb", hide_likes)
+    expected = answer(
+        snapshot,
+        "SELECT strftime(published_at, '%Y-%m-%d %H:%M'), coalesce(value_24h::VARCHAR, ''),"
+        " coalesce(value_7d::VARCHAR, '')"
+        f" FROM post_growth WHERE metric = 'like_count' AND account_id = '{account_id}'",
+    )
+    rows = table(page(snapshot, accounts=(account_id,)).html, "Best posts of the last 28 days")
+    found = {(row[3], *row[6:]) for row in rows}
+    assert ("2026-02-21 22:15", "", "150") in found
+    assert found <= set(expected)
 
 
 def test_top_posts_are_relative_to_their_account(snapshot: Path) -> None:

@@ -38,7 +38,8 @@ _QUESTION, _QUERY = (
     "Which posts have the most likes?",
     """
 SELECT ig_username, like_count, comments_count, left(caption, 40) AS caption
-FROM media WHERE surface = 'posts' AND removed_at IS NULL
+FROM media SEMI JOIN (FROM accounts WHERE removed_at IS NULL) USING (account_id)
+WHERE surface = 'posts' AND removed_at IS NULL
 ORDER BY like_count DESC LIMIT 4
 """,
 )

@@ -80,8 +80,8 @@ gains AS (
     UNION ALL
     SELECT s.account_id, s.metric, s.observed_at, s.value
     FROM stepped AS s JOIN media AS m USING (account_id, media_id)
-    WHERE s.earlier IS NULL AND m.surface = 'posts' AND m.published_at >= getvariable('since') - INTERVAL 48 HOURS
-      AND s.observed_at < m.published_at + INTERVAL 48 HOURS
+    WHERE s.earlier IS NULL AND m.surface = 'posts' AND s.observed_at < m.published_at + INTERVAL 48 HOURS
+      AND m.published_at BETWEEN getvariable('since') - INTERVAL 48 HOURS AND getvariable('made_at') + INTERVAL 24 HOURS
 )
 SELECT account_id, (observed_at AT TIME ZONE 'UTC')::DATE AS day,
     (sum(gain) FILTER (metric = 'like_count'))::BIGINT AS likes,
@@ -129,8 +129,7 @@ CREATE TEMP TABLE recent_likes AS
 SELECT r.account_id, r.media_id, r.rank, r.is_sample, r.published_at, r.last_seen_at, c.value,
     c.value / r.usual AS times, greatest((epoch(c.observed_at) - epoch(r.published_at)) / 86400, 0) AS age
 FROM media_metrics AS c JOIN recent_posts AS r ON r.account_id = c.account_id AND r.media_id = c.media_id
-WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.value IS NOT NULL
-  AND c.observed_at >= getvariable('made_at') - INTERVAL 29 DAYS
+WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.observed_at >= getvariable('made_at') - INTERVAL 29 DAYS
 
 -- name: growth
 -- value_24h and value_7d are the same as in the view post_growth. The last count applies until the post was last seen.
@@ -139,9 +138,11 @@ SELECT *, counts || [[greatest(seen, each[1]), each[2]] for each in counts[-1:]]
     coalesce(['c1', 'c3', 'c2', 'c5', 'c4'][rank], 'c0 thin') AS style
 FROM (
     SELECT r.rank, r.ig_username, r.caption, r.permalink, r.published_at, r.like_count, r.times,
-        arg_max(g.value, g.age) FILTER (g.age <= 1 AND r.last_seen_at >= r.published_at + INTERVAL 24 HOURS) AS value_24h,
-        arg_max(g.value, g.age) FILTER (g.age <= 7 AND r.last_seen_at >= r.published_at + INTERVAL 168 HOURS) AS value_7d,
-        coalesce(list([g.age, g.times] ORDER BY g.age) FILTER (g.age <= 28), []) AS counts,
+        arg_max_null(g.value, g.age) FILTER (g.age <= 1 AND r.last_seen_at >= r.published_at + INTERVAL 24 HOURS)
+            AS value_24h,
+        arg_max_null(g.value, g.age) FILTER (g.age <= 7 AND r.last_seen_at >= r.published_at + INTERVAL 168 HOURS)
+            AS value_7d,
+        coalesce(list([g.age, g.times] ORDER BY g.age) FILTER (g.age <= 28 AND g.value IS NOT NULL), []) AS counts,
         least((epoch(r.last_seen_at) - epoch(r.published_at)) / 86400, 28) AS seen
     FROM recent_posts AS r
     LEFT JOIN recent_likes AS g ON g.account_id = r.account_id AND g.media_id = r.media_id
@@ -156,7 +157,7 @@ asked AS (
     WHERE last_seen_at >= published_at + to_days(day::INTEGER)
 )
 SELECT a.day AS x, quantile_cont(l.times, 0.25) AS low, median(l.times) AS middle, quantile_cont(l.times, 0.75) AS high
-FROM asked AS a ASOF JOIN recent_likes AS l
+FROM asked AS a ASOF JOIN (FROM recent_likes WHERE value IS NOT NULL) AS l
   ON l.account_id = a.account_id AND l.media_id = a.media_id AND a.day >= l.age
 GROUP BY a.day HAVING count(*) >= 5 ORDER BY a.day
 

@@ -243,10 +243,13 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
             ],
         },
         [
-            ("anna", "ANNA", "1", ago(10), "comments_count", 1, ago(9), 3, ago(8, 12), ago(8), 2, 2.0, 1, None),
-            ("anna", "ANNA", "1", ago(10), "like_count", 2, ago(9, 12), 6, ago(1), None, 4, 4 / 9.5, 5, 8),
-            ("anna", "ANNA", "2", ago(1), "like_count", 9, ago(0, 1), 9, ago(0, 1), None, 0, None, None, None),
-            ("anna", "ANNA", "3", None, "like_count", 9, ago(1), 9, ago(1), None, 0, 0.0, None, None),
+            (
+                *("anna", "ANNA", "1", ago(10), "comments_count", 1, ago(9), 3, ago(8, 12), ago(8), 2, 2.0),
+                *(1, None, "posts"),
+            ),
+            ("anna", "ANNA", "1", ago(10), "like_count", 2, ago(9, 12), 6, ago(1), None, 4, 4 / 9.5, 5, 8, "posts"),
+            ("anna", "ANNA", "2", ago(1), "like_count", 9, ago(0, 1), 9, ago(0, 1), None, 0, None, None, None, "posts"),
+            ("anna", "ANNA", "3", None, "like_count", 9, ago(1), 9, ago(1), None, 0, 0.0, None, None, "posts"),
         ],
     ),
     "stories_by_day": (
@@ -274,11 +277,11 @@ CASES: dict[str, tuple[Rows, list[Row]]] = {
     "post_performance": (
         {"media": RIPE},
         [
-            ("anna", "ANNA", "1", MONDAY, 10, 20.0, 0.5),
-            ("anna", "ANNA", "2", WEEK_BEFORE, 20, 20.0, 1.0),
-            ("anna", "ANNA", "3", ago(16, 2), 60, 20.0, 3.0),
-            ("ben", "BEN", "1", MONDAY, 5, 5.0, 1.0),
-            ("carl", "CARL", "1", MONDAY, 0, 0.0, None),
+            ("anna", "ANNA", "1", MONDAY, 10, 20.0, 0.5, "posts"),
+            ("anna", "ANNA", "2", WEEK_BEFORE, 20, 20.0, 1.0, "posts"),
+            ("anna", "ANNA", "3", ago(16, 2), 60, 20.0, 3.0, "posts"),
+            ("ben", "BEN", "1", MONDAY, 5, 5.0, 1.0, "posts"),
+            ("carl", "CARL", "1", MONDAY, 0, 0.0, None, "posts"),
         ],
     ),
     "best_hour": ({"media": RIPE}, [(1, 3, 3, 2, 1.0), (2, 1, 1, 1, 3.0)]),
@@ -383,6 +386,26 @@ def test_each_view_has_the_rows_that_follow_from_its_tables(db: DuckDBPyConnecti
     rows, expected = CASES[view]
     fill(db, rows)
     assert ask(db, f"FROM {view}") == expected
+
+
+@pytest.mark.parametrize("view", [name for name, (rows, _) in CASES.items() if "media" in rows])
+def test_a_post_in_ten_years_changes_nothing(db: DuckDBPyConnection, view: str) -> None:
+    rows, expected = CASES[view]
+    accounts = rows.get("accounts", [account("anna")])
+    future = [item(each["account_id"], "in ten years", ago(-3650), like_count=1000) for each in accounts]
+    fill(db, {**rows, "media": [*rows["media"], *future]})
+    if view == "engagement_by_day":
+        fill(db, {"media_metrics": [*rows["media_metrics"], *counts("in ten years", "like_count", (NOW, 1000))]})
+    assert ask(db, f"FROM {view}") == expected
+
+
+def test_times_of_publication_count_until_24_hours_after_the_snapshot(db: DuckDBPyConnection) -> None:
+    times = {"1": ago(1), "2": ago(-1), "3": ago(-1, -1)}
+    media = [item("anna", media_id, at, caption="#sun") for media_id, at in times.items()]
+    fill(db, {"accounts": [account("anna")], "media": media})
+    assert ask(db, "SELECT posts, last_used_at FROM hashtags") == [(3, ago(-1))]
+    assert ask(db, "SELECT posts, posts_7d, last_post_at FROM posting_cadence") == [(2, 2, ago(-1))]
+    assert ask(db, "SELECT day FROM engagement_by_day") == [(TODAY - timedelta(1),), (TODAY + timedelta(1),)]
 
 
 def test_inferred_columns_do_not_shadow_names_in_views(db: DuckDBPyConnection) -> None:
