@@ -66,16 +66,22 @@ def certain_id(text: bytes) -> str | None:
     try:
         value = distinct_members(text)["id"]
         # Anything else may be nested too deep.
-        return str(json.loads(value)) if value.startswith(b'"') else None
+        return _storable(json.loads(value)) if value.startswith(b'"') else None
     except (ValueError, KeyError):
         return None
 
 
 def _text(string: bytes) -> str:
     try:
-        return str(json.loads(string))
+        return _storable(json.loads(string))
     except ValueError:
         return exact_text(string)
+
+
+def _storable(text: str) -> str:
+    """Return the text. Raises ValueError if it has an unpaired surrogate, which UTF-8 cannot express."""
+    text.encode()
+    return text
 
 
 def _parts(text: bytes, opening: bytes) -> list[bytes]:

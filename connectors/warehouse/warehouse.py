@@ -332,7 +332,9 @@ async def open_warehouse(
                     segments = Segments(path, session, read_merged(connection).seq)
             stack.callback(segments.close)
             worker = _Worker(path, connection, landing)
-            return Warehouse(path, worker, sibling, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs)
+            return Warehouse(
+                connection.path, worker, sibling, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs
+            )
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)

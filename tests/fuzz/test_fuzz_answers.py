@@ -4,6 +4,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,8 +14,12 @@ from hypothesis import strategies as st
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request, read_response
 from connectors.source.errors import ApiError
+from connectors.warehouse.ingest.landing.frames import as_bytes, frame, frames_of
 from models.api import AccountPage, MediaPage
 from models.feeds import FEEDS
+from models.page_commit import PageCommit, ReceivedPage
+from models.partial_json import exact_text
+from models.partition import CATALOGUE
 from tests.fuzz.json_texts import keys, records, values
 from tests.fuzz.profiles import looking
 
@@ -141,6 +146,18 @@ def test_the_order_of_keys_changes_nothing_and_every_unknown_one_is_recorded(
             assert_kept(verdict(request, 200, {}, body.encode()), request, 200, body.encode())
         chance.shuffle(pairs)
     assert found[0] == found[1] == (len(held), "on", frozenset(more))
+
+
+@pytest.mark.parametrize("key", [rb"\ud83d", rb"a\udc00", b"\xed\xa0\x80", b"\xff"], ids=repr)
+@pytest.mark.parametrize("request_", REQUESTS, ids=["accounts", "media"])
+def test_a_page_with_an_unknown_key_that_is_no_text_can_land(request_: ApiRequest, key: bytes) -> None:
+    body = b'{"items":[],"' + key + b'":1,"next_cursor":"on"}'
+    got = verdict(request_, 200, {}, body)
+    assert isinstance(got, Response)
+    assert got.page.unknown_fields == {exact_text(b'"' + key + b'"')}
+    page = ReceivedPage(CATALOGUE, "r", "s", 1, NOW, None, got.page.body, (), tuple(got.page.unknown_fields))
+    [(landed, _)] = frames_of(as_bytes(frame(1, PageCommit(page))), 0, summed=True)
+    assert landed.commit.page == replace(page, body="")
 
 
 @pytest.mark.parametrize("item", [b"[" * 100_000 + b"]" * 100_000, b"NaN", b'"\xc0\xaf"'], ids=len)

@@ -43,6 +43,11 @@ def test_text_whose_brackets_do_not_match_is_no_list(text: bytes) -> None:
         elements(text)
 
 
+@pytest.mark.parametrize("name", [rb'"\ud83d"', b'"\xff"'])
+def test_a_key_that_cannot_be_stored_is_kept_as_it_was_written(name: bytes) -> None:
+    assert distinct_members(b"{" + name + b":1}") == {exact_text(name): b"1"}
+
+
 @pytest.mark.parametrize("text", [b"[]", b"{1:2}", b'{"a"}', b'{"a":1,"\\u0061":2}', b"{,}"])
 def test_an_object_needs_different_keys(text: bytes) -> None:
     with pytest.raises(Unreadable):
@@ -84,6 +89,8 @@ def test_the_bytes_of_an_exact_text_can_be_restored(raw: bytes) -> None:
         (b'{"c":"\xff","id":"1"}', "1"),
         (b'{"id":"\xff"}', None),
         (b'{"id":1,"c":NaN}', None),
+        (rb'{"id":"\ud800"}', None),
+        (b'{"id":"\xed\xa0\x80"}', None),
         (b'{"id":"1","id":"2"}', None),
         (b'{"data":{"id":"1"}}', None),
         (b'{"id":' + b"[" * 100_000 + b"]" * 100_000 + b"}", None),

@@ -1,5 +1,7 @@
 import asyncio
 import errno
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,6 +31,8 @@ from tests.landed import unmerged
 from tests.warehouse.rig import ANNA, T0, Scan, at, refusal
 
 pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
 
 
 def opened(path: Path, merge_bytes: int = 10**9) -> Any:  # noqa: ANN401 - an async context manager
@@ -319,6 +323,33 @@ async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
     assert list(path.parent.glob("*.segment-*")) == []
     async with opened(path) as warehouse:
         assert await warehouse.write(ask("SELECT count(*) FROM core.media")) == 1
+
+
+DIES = """
+import asyncio, os, sys
+from pathlib import Path
+from tests.warehouse.test_warehouse_warehouse import opened, page
+
+async def main():
+    async with opened(Path(sys.argv[1])) as warehouse:
+        await warehouse.land(page(1))
+        await warehouse.merge()
+        assert warehouse._log_bytes() > 0
+        os._exit(9)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_first_run_loses_nothing_if_the_path_is_a_link_to_a_new_file(tmp_path: Path) -> None:
+    target, link = tmp_path / "disk" / "target.duckdb", tmp_path / "warehouse.duckdb"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    command = [sys.executable, "-c", DIES, str(link)]
+    assert (await asyncio.to_thread(subprocess.run, command, cwd=ROOT, check=False)).returncode == 9
+    for path in (target, link):
+        async with opened(path) as warehouse:
+            assert await warehouse.read(ask("SELECT count(*) FROM core.media")) == 1
 
 
 async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path: Path) -> None:

@@ -3,6 +3,7 @@
 Rejected accounts are not decoded again, because every sync lists all accounts.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -84,6 +85,9 @@ def count_quarantined(connection: Connection) -> int:
 
 def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
     try:
-        return id_in(parse(payload), paths)
+        item = parse(payload)
+        # Raises ValueError for an unpaired surrogate, which no row can contain.
+        json.dumps(item, ensure_ascii=False).encode()
+        return id_in(item, paths)
     except (ValueError, RecursionError):
         return None

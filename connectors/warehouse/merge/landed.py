@@ -1,9 +1,9 @@
 """Merges landed frames, each batch in its own transaction."""
 
 from collections.abc import Callable, Iterable
-from itertools import chain
+from itertools import chain, islice
 
-from connectors.warehouse.ingest.landing.batches import batches_of, read_merged, write_merged
+from connectors.warehouse.ingest.landing.batches import batches_of, first_records, read_merged, write_merged
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import confirm_part
@@ -21,24 +21,26 @@ def merge_landed(connection: Connection, frames: Callable[[], Iterable[Frame]]) 
     # commands that merge nothing do not need it.
     from connectors.warehouse.merge.merge import merge  # noqa: PLC0415
 
-    def transaction() -> tuple[int, MergeStats]:
+    def transaction() -> tuple[bool, MergeStats]:
         with connection.begin():
             merged = read_merged(connection)
-            batches = batches_of(frame for frame in frames() if frame.seq not in merged)
+            unmerged = (frame for frame in frames() if frame.seq not in merged)
+            batches = batches_of(first_records(unmerged))
             if not batches:
-                return 0, MergeStats()
-            following = merged.with_batch(batches[0], chain.from_iterable(batches[1:]))
-            left = len(batches) - 1
-            del batches[1:]
+                return False, MergeStats()
+            left = [*chain.from_iterable(batches[1:]), *islice(unmerged, 1)]
+            following, is_left = merged.with_batch(batches[0], left), bool(left)
+            # They keep segments in memory.
+            del batches[1:], left, unmerged
             counts = merge(connection, batches.pop())
             write_merged(connection, following)
-            return left, counts
+            return is_left, counts
 
     # Columns that are filled need the part that an earlier merge could not rename.
     confirm_part(connection)
-    left, counts = 1, MergeStats()
-    while left:
-        left, more = in_enough_memory(connection.db, transaction)
+    is_left, counts = True, MergeStats()
+    while is_left:
+        is_left, more = in_enough_memory(connection.db, transaction)
         confirm_part(connection)
         counts += more
     release_memory(connection.db)

@@ -15,7 +15,7 @@ from connectors.warehouse.storage import limits
 from connectors.warehouse.storage.durable import logs
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.paths import database
+from connectors.warehouse.storage.paths import database, real
 from connectors.warehouse.storage.quoting import literal
 
 _SETTINGS = {
@@ -114,7 +114,8 @@ def connect(
     when it is not a warehouse or was written by a newer gramhouse, or when it cannot be upgraded; it is then unchanged.
     """
     try:
-        database(path)
+        # DuckDB names the WAL of a new file after a symbolic link to it, and that of an existing file after the file.
+        target = database(real(database(path)))
     except ValueError as error:
         raise WarehouseUnusable(f"{path} cannot be used: {error}.") from None
     # Imported here, because readers of the snapshot import this module, but do not need SQLAlchemy.
@@ -122,13 +123,12 @@ def connect(
 
     with ExitStack() as last, ExitStack() as stack:
         try:
-            db = stack.enter_context(duckdb.connect(str(path), config={"storage_compatibility_version": _STORAGE}))
+            db = stack.enter_context(duckdb.connect(str(target), config={"storage_compatibility_version": _STORAGE}))
             _set(db)
             stack.callback(limits.allow_checkpoint, db)
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
-            file = last.enter_context(path.open("rb"))
-            raw_folder = path.resolve().parent / "raw" if raw is None else raw
-            connection = Connection(db, path, raw_folder, file)
+            file = last.enter_context(target.open("rb"))
+            connection = Connection(db, target, target.parent / "raw" if raw is None else raw, file)
             prepare_tables(connection, new_id)
         except (duckdb.Error, OSError) as error:
             raise explain(path, error) from error

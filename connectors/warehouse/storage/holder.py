@@ -11,6 +11,7 @@ from typing import IO
 
 from connectors.warehouse.storage.durable import open_without_symlinks
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.paths import real
 
 _TRIES = 5
 _PAUSE = 0.05
@@ -29,8 +30,9 @@ class Holder:
 
 
 def lock_path(warehouse: Path) -> Path:
-    """Return the lock file's path."""
-    return warehouse.with_name(warehouse.name + ".lock")
+    """Return the lock file's path, which is the same for a warehouse and a symbolic link to it."""
+    path = real(warehouse)
+    return path.with_name(path.name + ".lock")
 
 
 def _read(file: IO[str]) -> Holder | None:
@@ -90,16 +92,17 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable when the folder cannot be written.
     """
+    file = lock_path(warehouse)
     with ExitStack() as held:
         try:
-            held.enter_context(lock(lock_path(warehouse), activity, since=since, pause=pause))
+            held.enter_context(lock(file, activity, since=since, pause=pause))
         except Held as other:
             raise WarehouseBusy(
                 f"{warehouse} is held by {other}. Fix: wait until it has finished, or read the snapshot meanwhile."
             ) from None
         except OSError as error:
             raise WarehouseUnusable(
-                f"cannot write in {warehouse.parent}: {error.strerror}."
+                f"cannot write in {file.parent}: {error.strerror}."
                 " Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder."
             ) from error
         yield

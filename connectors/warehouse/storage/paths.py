@@ -1,5 +1,6 @@
 """Validates paths: they must be local, and DuckDB must not interpret them as anything else."""
 
+import os
 import re
 from pathlib import Path
 
@@ -47,3 +48,9 @@ def database(path: Path) -> Path:
     if name.lower() in _TAKEN or (name.lower() in _RENAMED and name != name.lower()):
         raise ValueError(f"the name {name} is reserved in DuckDB; choose another file name")
     return found
+
+
+def real(path: Path) -> Path:
+    """Return the path of the file itself, if `path` is a symbolic link, also of one that does not exist yet."""
+    # `Path.resolve` raises RuntimeError for a link to itself.
+    return Path(os.path.realpath(path))

@@ -3,7 +3,9 @@
 import pytest
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
+from connectors.warehouse.ingest.landing.batches import MOST_RECORDS
 from models.page_commit import PageCommit, ReceivedPage
+from models.runs import Outcome, OutcomeKind
 from tests.warehouse.rig import POSTS, T0
 
 MB = 1024 * 1024
@@ -50,4 +52,34 @@ def test_pages_landed_during_a_merge_wait_for_the_next_merge() -> None:
     backlog.forget(8)
     assert backlog.merge_is_due
     backlog.forget(9)
+    assert not backlog.merge_is_due
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "commits"), [(1, MOST_RECORDS), (0, MOST_RECORDS), (MOST_RECORDS // 4, 4)], ids=["one", "none", "many"]
+)
+def test_many_commits_are_merged_although_they_have_no_page(outcomes: int, commits: int) -> None:
+    backlog = Backlog(16 * MB)
+    commit = PageCommit(outcomes=(Outcome(POSTS, "run-1", OutcomeKind.DENIED, T0, T0),) * outcomes)
+    backlog.add(0, [commit] * (commits - 1))
+    assert not backlog.merge_is_due
+    backlog.add(commits - 1, [commit])
+    assert backlog.merge_is_due
+    backlog.add(commits, [commit] * (commits - 1))
+    assert not backlog.landing_must_wait
+    backlog.add(2 * commits - 1, [commit])
+    assert backlog.landing_must_wait
+    backlog.forget(commits)
+    assert backlog.merge_is_due
+    assert not backlog.landing_must_wait
+    backlog.forget(2 * commits)
+    assert not backlog.merge_is_due
+
+
+def test_full_pages_are_merged_by_their_size() -> None:
+    backlog = Backlog(16 * MB)
+    backlog.add(0, [PageCommit(ReceivedPage(POSTS, "run-1", "scan", 1, T0, None, "x" * MB))] * 2)
+    backlog.forget(2)
+    for number in range(3, 503):
+        add(backlog, number, 28_000)
     assert not backlog.merge_is_due

@@ -12,6 +12,7 @@ from connectors.warehouse.maintenance.quarantined import count_quarantined, impo
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.raw.parts import confirm_part
 from connectors.warehouse.storage.connection import Connection
+from models.api import read_media_page
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from models.schema.mapping_built_in import BUILT_IN
@@ -85,6 +86,12 @@ def test_a_record_with_a_long_integer_becomes_a_row_and_one_that_is_not_json_sta
     assert again_mapped(rig)[:2] == (1, 0)
     assert media(rig, "media_id") == [("a",)]
     assert [row for row in quarantine(rig) if row[0] != NO_ID] == kept
+
+
+def test_a_record_with_an_unpaired_surrogate_stays(rig: Rig) -> None:
+    page = read_media_page(rb'{"items":[{"id":"a\ud83d"}],"next_cursor":null}')
+    rig.record(Scan(POSTS, "p", at(0)).page([{}], at(1), last=True, text=page.body, rejected=page.rejected))
+    assert again_mapped(rig) == (0, 0, 1)
 
 
 def test_an_import_has_the_same_result_as_the_new_mapping_from_the_start(rig: Rig) -> None:

@@ -1,5 +1,6 @@
 """However landed pages are divided into merges, the resulting rows are the same."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -8,11 +9,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from connectors.warehouse.ingest.landing import batches
+from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.maintenance.opening import adopt_mapping
+from connectors.warehouse.merge import merge as merge_module
+from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
+from models.runs import Outcome, OutcomeKind
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, at, emptied
@@ -70,6 +76,52 @@ def landings(steps: list[Step]) -> list[PageCommit]:
         if step.then == "abandon":
             landed.append(scan.abandon(now))
     return landed
+
+
+class Merges:
+    """The landing numbers of the frames of each merge; those after the first `survives` ones fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.merged: list[list[int]] = []
+        self.survives = 1000
+        self._merge = merge_module.merge
+        monkeypatch.setattr(merge_module, "merge", self._counted)
+
+    def _counted(self, connection: Connection, frames: Sequence[Frame]) -> MergeStats:
+        if len(self.merged) == self.survives:
+            raise WarehouseUnusable
+        self.merged.append([one.seq for one in frames])
+        return self._merge(connection, frames)
+
+
+def test_a_merge_has_a_limited_number_of_commits_and_outcomes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    merges, posts = Merges(monkeypatch), Scan(POSTS, "p", T0)
+    denied = PageCommit(outcomes=(Outcome(POSTS, "run-1", OutcomeKind.DENIED, T0, T0),) * 4)
+    monkeypatch.setattr(batches, "MOST_RECORDS", 3)
+    pages = [posts.page([{"id": str(number)}], at(number), last=number == 4) for number in range(5)]
+    rig.land(*pages, denied, denied)
+    assert rig.merge().added == 5
+    assert merges.merged == [[1, 2, 3], [4, 5, 6], [7]]
+    assert rig.value("SELECT count(*) FROM core.run_outcomes") == 8
+    assert rig.row("SELECT merged_seq, merged_ahead FROM ops.warehouse") == (7, [])
+
+
+def test_nothing_is_left_out_if_a_later_merge_is_smaller(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a kill, if the next gramhouse has another limit."""
+    merges = Merges(monkeypatch)
+    scans = [Scan(POSTS, name, at(hour)) for hour, name in enumerate("abc")]
+    landed = [scan.page([{"id": scan.scan_id}], scan.started_at, last=True) for scan in scans]
+    rig.land(*landed, Scan(STORIES, "d", T0).page([{"id": "d"}], T0, last=True))
+    segment, merges.survives = rig.segment, 1
+    with pytest.raises(WarehouseUnusable):
+        rig.merge()
+    assert rig.row("SELECT merged_seq, merged_ahead FROM ops.warehouse") == (1, [4])
+    monkeypatch.setattr(batches, "MOST_RECORDS", 1)
+    rig.segment, merges.survives = segment, 1000
+    rig.merge()
+    assert merges.merged == [[1, 4], [2], [3]]
+    assert rig.row("SELECT merged_seq, merged_ahead FROM ops.warehouse") == (4, [])
+    assert rig.rows("SELECT media_id FROM core.media ORDER BY 1") == [("a",), ("b",), ("c",), ("d",)]
 
 
 def rows_after(

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from models.api import read_account_page
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from tests.warehouse.rig import ANNA, BEN, POSTS, T0, Rig, Row, Scan, account, at, minute
@@ -66,6 +67,15 @@ def test_items_that_are_not_accounts_go_to_quarantine_and_the_others_land(rig: R
     assert names(rig) == [(ANNA, "anna", False)]
     found = rig.rows("SELECT position, payload, reason FROM core.quarantine ORDER BY position")
     assert found == [(position, payload, "It is no account.") for position, payload in enumerate(odd)]
+
+
+@pytest.mark.parametrize("fault", [rb'"x":NaN', rb'"x":"\ud800"'])
+def test_an_id_that_is_no_text_lists_no_account(rig: Rig, fault: bytes) -> None:
+    record = rb'{"id":"\ud800",' + fault + b"}"
+    page = read_account_page(b'{"items":[' + record + b"," + json.dumps(account()).encode() + b'],"next_cursor":null}')
+    rig.record(Scan(CATALOGUE, "c", T0).page([{}] * 2, at(1), last=True, text=page.body, rejected=page.rejected))
+    assert names(rig) == [(ANNA, "anna", False)]
+    assert rig.value("SELECT count(*) FROM core.quarantine") == 1
 
 
 @pytest.mark.parametrize("value", ["1e400", "[-1e400]", "9" * 5_000, '{"a":' * 150 + "1" + "}" * 150])

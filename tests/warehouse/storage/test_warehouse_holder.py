@@ -63,6 +63,21 @@ def test_a_second_process_is_told_which_process_holds_the_file(path: Path) -> No
             pass
 
 
+def test_a_symbolic_link_is_held_with_its_target(tmp_path: Path) -> None:
+    target, link = tmp_path / "disk" / "w.duckdb", tmp_path / "link.duckdb"
+    link.symlink_to(target)
+    for one, other in ((link, target), (target, link)):
+        with writing(one):
+            assert holder(other) == holder(one) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
+            assert "is held by gramhouse sync" in refused(other, WarehouseBusy)
+    assert {path.name for path in tmp_path.iterdir()} == {"disk", "link.duckdb"}
+
+
+def test_a_link_to_itself_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "w.duckdb").symlink_to("w.duckdb")
+    assert "cannot be used" in refused(tmp_path / "w.duckdb", WarehouseUnusable)
+
+
 def test_the_holder_is_recorded_while_it_holds_the_lock(path: Path) -> None:
     assert holder(path) is None
     with writing(path, "gramhouse publish"):

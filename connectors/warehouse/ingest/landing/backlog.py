@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 
+from connectors.warehouse.ingest.landing.batches import MOST_RECORDS, records_in
 from models.checkpoint import Checkpoint, RunKind
 from models.page_commit import PageCommit
 from models.partition import Partition
@@ -16,18 +17,20 @@ class Backlog:
     """Landed page commits that are not merged, in the order of landing. Not thread-safe; no IO."""
 
     def __init__(self, merge_bytes: int) -> None:
-        """Begin with an empty backlog; a merge is worthwhile from `merge_bytes` of pages on."""
+        """Begin with an empty backlog; a merge is worthwhile from `merge_bytes` of pages on, or many commits."""
         self._merge_bytes = merge_bytes
-        self._sizes: deque[tuple[int, int]] = deque()
-        self._bytes = 0
+        self._sizes: deque[tuple[int, int, int]] = deque()
+        self._bytes = self._records = 0
         self._enough = min(_FIRST, merge_bytes)
         self._checkpoints: dict[tuple[Partition, RunKind], tuple[int, Checkpoint]] = {}
 
     def add(self, after: int, commits: Sequence[PageCommit]) -> None:
         """Add page commits that landed together; they are numbered from `after` + 1."""
         size = sum(len(commit.page.body) for commit in commits if commit.page is not None)
-        self._sizes.append((after + len(commits), size))
+        records = sum(map(records_in, commits))
+        self._sizes.append((after + len(commits), size, records))
         self._bytes += size
+        self._records += records
         for seq, commit in enumerate(commits, after + 1):
             if (checkpoint := commit.checkpoint) is not None:
                 self._checkpoints[checkpoint.partition, checkpoint.run_kind] = seq, checkpoint
@@ -36,7 +39,9 @@ class Backlog:
         """Remove the page commits up to this number, because they are merged."""
         before = self._bytes
         while self._sizes and self._sizes[0][0] <= last:
-            self._bytes -= self._sizes.popleft()[1]
+            _, size, records = self._sizes.popleft()
+            self._bytes -= size
+            self._records -= records
         # A smaller merge, as at the beginning of a run, does not count as the first one.
         if before - self._bytes >= self._enough:
             self._enough = self._merge_bytes
@@ -54,9 +59,9 @@ class Backlog:
     @property
     def merge_is_due(self) -> bool:
         """Whether there is enough for a merge."""
-        return self._bytes >= self._enough
+        return self._bytes >= self._enough or self._records >= MOST_RECORDS
 
     @property
     def landing_must_wait(self) -> bool:
         """Whether there is a full batch in addition to the one being merged; landing then waits for the merge."""
-        return self._bytes >= self._enough + self._merge_bytes
+        return self._bytes >= self._enough + self._merge_bytes or self._records >= 2 * MOST_RECORDS

@@ -1,13 +1,23 @@
 """Divides landed frames into the batches that are merged, and records which of them are merged."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.storage.connection import Connection
+from models.page_commit import PageCommit
 from models.partition import Partition
 from models.schema.fields import MEDIA
+
+# The most records of a merge, to within one page commit: also without items, each takes 14 to 27 kB of memory. 16 MB of
+# full pages are about 600 commits.
+MOST_RECORDS = 4_000
+
+
+def records_in(commit: PageCommit) -> int:
+    """Return the number of records of a page commit: its outcomes, of which the last commit of a scan has one."""
+    return max(1, len(commit.outcomes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,16 @@ def write_merged(connection: Connection, merged: Merged) -> None:
     """Record which landing numbers are merged, in the open transaction that merges them."""
     ahead = ", ".join(map(str, sorted(merged.ahead)))
     connection.db.execute(f"UPDATE ops.warehouse SET merged_seq = {merged.seq}, merged_ahead = [{ahead}]")  # noqa: S608
+
+
+def first_records(frames: Iterable[Frame]) -> Iterator[Frame]:
+    """Yield the first frames, as many as are merged at once."""
+    records = 0
+    for frame in frames:
+        yield frame
+        records += records_in(frame.commit)
+        if records >= MOST_RECORDS:
+            return
 
 
 def batches_of(frames: Iterable[Frame]) -> list[list[Frame]]:
