@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from connectors.warehouse.storage.durable import open_without_symlinks
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, hint_for
 
 _TRIES = 5
 _PAUSE = 0.05
@@ -98,10 +98,8 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
                 f"{warehouse} is held by {other}. Fix: wait until it has finished, or read the snapshot meanwhile."
             ) from None
         except OSError as error:
-            raise WarehouseUnusable(
-                f"cannot write in {warehouse.parent}: {error.strerror}."
-                " Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder."
-            ) from error
+            hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
+            raise WarehouseUnusable(f"cannot write in {warehouse.parent}: {error.strerror}. {hint}") from error
         yield
 
 
