@@ -52,8 +52,8 @@ class LoopGuard:
         """Count a page, whose items have these identities.
 
         Raises ApiError `cursor_loop` if its next cursor occurred before, and `cursor_no_progress` if too many
-        consecutive pages had no new items and more follow. Such a page must not land: the scan would continue at its
-        cursor and never end.
+        consecutive pages had no new items and more follow. Such a page must land without a checkpoint: otherwise the
+        scan would continue at its cursor and never end.
         """
         cursor = response.page.next_cursor
         if cursor is not None:

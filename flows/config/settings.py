@@ -53,6 +53,9 @@ _NAMES = re.compile(r"JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TU
 _SIGNS = re.compile(r"[\d*,/-]+")
 _FIELDS = 5
 
+# A step after a single number, and a range from a number to itself.
+_AMBIGUOUS = re.compile(r"(?<![-\w])\w+/\d+|\b0*(\w+)-0*\1\b", re.IGNORECASE)
+
 
 def _stripped(key: SecretStr | None) -> SecretStr | None:
     return None if key is None else SecretStr(key.get_secret_value().strip(AROUND))
@@ -77,9 +80,10 @@ def _scheduler(address: str) -> str:
 
 
 def check_cron(expression: str) -> str:
-    """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid.
+    """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid or ambiguous.
 
-    Seconds, `L` and `#` are rejected: implementations differ there, and Prefect's must agree with ours.
+    What implementations read differently is rejected, because Prefect's must agree with ours: seconds, `L`, `#`, some
+    steps and ranges, and whether a day must match day-of-month and weekday, or one of them, if one contains `*`.
     """
     fields = expression.split()
     plain = all(_SIGNS.fullmatch(_NAMES.sub("0", found)) for found in fields)
@@ -89,6 +93,11 @@ def check_cron(expression: str) -> str:
         usable = False
     if not usable:
         raise ValueError("it is not a valid cron expression; use five fields, such as 15 2 * * *")
+    if (found := _AMBIGUOUS.search(expression)) is not None:
+        raise ValueError(f"schedulers read {found[0]} differently; list the numbers, such as 1,3,5")
+    day, weekday = fields[2], fields[4]
+    if "*" not in (day, weekday) and "*" in day + weekday:
+        raise ValueError("schedulers combine its day of the month and its weekday differently; set one of them to *")
     return expression
 
 

@@ -82,7 +82,7 @@ async def scan_partition(
     scan: Scan,
     budget: RateLimitBudget,
     *,
-    on_page: Callable[[Response], None] | None = None,
+    on_page: Callable[[Response], None] = lambda _: None,
 ) -> Outcome:
     """Scan to the last page or to known posts; land every page with its checkpoint, and the outcome, which is returned.
 
@@ -96,11 +96,12 @@ async def scan_partition(
         try:
             async with aclosing(_pages(run, scan, budget)) as pages:
                 async for response in pages:
-                    outcome = await _land_page(run, scan, response)
-                    if on_page is not None:
-                        on_page(response)
-                    if outcome is not None:
-                        return outcome
+                    ending = await _land_page(run, scan, response)
+                    on_page(response)
+                    if isinstance(ending, ApiError):
+                        raise ending
+                    if ending is not None:
+                        return ending
             # Newer items are on pages that the old scan had passed already.
             started = f"{scan.checkpoint.started_at:%Y-%m-%d}"
             scan_again(run, scan, f"An old scan, started {started} was abandoned; scanned again from the first page.")
@@ -202,10 +203,10 @@ async def _start_cooldown(run: ScanContext, scope: str, resume_after: datetime) 
     await run.land(PageCommit(cooldown=ScopeCooldown(scope, resume_after, run.clock.now())))
 
 
-async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcome | None:
+async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcome | ApiError | None:
     """Land a page with the checkpoint after it. Return the scan's outcome, landed with its last page, or None.
 
-    Raises ApiError for a page that does not show how the scan continues. If its items can be read, they have landed.
+    If the page does not show how the scan continues, it lands without a checkpoint, and the error is returned.
     """
     page, now = response.page, run.clock.now()
     received = ReceivedPage(
@@ -220,10 +221,11 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         unknown_fields=tuple(sorted(page.unknown_fields)),
         token_expired=scan.start.token_expired,
     )
-    if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
+    try:
+        _follow(run, scan, response)
+    except ApiError as error:
         await _land(run, scan, page.items, PageCommit(received))
-        raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
-    scan.guard.follow(response, _identities(response, run.request.mapping))
+        return error
     feed = scan.feed
     if feed is not None:
         feed = read_page(
@@ -252,6 +254,14 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     await _land(run, scan, page.items, PageCommit(received, checkpoint, (outcome,) if outcome else ()))
     scan.checkpoint, scan.feed = checkpoint, feed
     return outcome
+
+
+def _follow(run: ScanContext, scan: Scan, response: Response) -> None:
+    """Raise ApiError if a page does not show how the scan continues."""
+    page = response.page
+    if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
+        raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
+    scan.guard.follow(response, _identities(response, run.request.mapping))
 
 
 def _may_end(scan: Scan, fault: CursorFault) -> bool:

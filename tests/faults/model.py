@@ -75,9 +75,6 @@ class Model:
             self._land(one.where, scan, one.reply.page, one.at)
 
     def _land(self, where: Where, scan: OpenScan, page: Page, at: datetime) -> None:
-        if page.next_cursor in scan.cursors:
-            del self.scans[where]
-            return
         self.landed += 1
         scan.began = scan.began or self.landed
         self.pages[where] += 1
@@ -89,11 +86,11 @@ class Model:
                 scan.rejects = True
             else:
                 scan.seen.add(key)
-        scan.next_cursor = page.next_cursor
-        if page.next_cursor is not None:
+        is_repeated, scan.next_cursor = page.next_cursor in scan.cursors, page.next_cursor
+        if page.next_cursor is not None and not is_repeated:
             return
         del self.scans[where]
-        if page.is_last and not scan.old:
+        if page.is_last and not is_repeated and not scan.old:
             self.complete.add(where)
             self._end(where, scan, at)
 

@@ -1,5 +1,6 @@
 """The command `gramhouse report`."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -89,3 +90,15 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
         writing.write(snapshot, target, apart_from=tmp_path / "warehouse.duckdb")
     assert target.read_text() == MARK + "old"
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_full_disk_is_reported_with_its_fix(
+    run: Cli, snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(writing, "replace_file", full)
+    code, _, errors = run("report", str(tmp_path / "page.html"), "--snapshot", str(snapshot))
+    assert code == 1
+    assert "page.html: No space left on device. The disk is full. Fix: free space and retry; " in errors

@@ -52,7 +52,7 @@ class RequestCancelled:
 
 @dataclass(frozen=True, slots=True)
 class PageLanded:
-    """A page is durable; `recent`: it closes a recent scan. One without a valid cursor has no checkpoint."""
+    """A page is durable; `recent`: it closes a recent scan. One without a valid or new cursor has no checkpoint."""
 
     at: float
     correlation_id: str | None

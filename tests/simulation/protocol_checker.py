@@ -191,7 +191,9 @@ class ProtocolChecker:
             return session.listed
         return session.listed_by_old | session.listed
 
-    def _list_accounts(self, to: dict[str, str], items: Sequence[object]) -> None:
+    def _list_accounts(self, session: Session, scan: Scan, items: Sequence[object]) -> None:
+        # A scan that began too long ago is out of date; the catalogue is scanned again immediately.
+        to = session.listed_by_old if session.begun - scan.started > WITHIN else session.listed
         for item in items:
             if not isinstance(item, dict):
                 continue
@@ -207,15 +209,10 @@ class ProtocolChecker:
         require(response is not None, f"a page landed that was never received: {landed}")
         assert response is not None
         require(response.status == 200 and response.whole, f"a response that is not a page landed: {response}")
-        if not landed.has_checkpoint:
-            # Its items are stored, but the scan fails.
-            session.first_request_at.pop(response.partition, None)
-            failed = self._scan(session, instant(response.at))
-            self.model.land(
-                session.number, failed, response.partition, response.body, instant(response.at), has_cursor=False
-            )
-            return
         scan = self.scans.get((response.partition, session.run_kind))
+        if not landed.has_checkpoint:
+            self._page_without_checkpoint(session, scan, response)
+            return
         if response.cursor is None:
             first = instant(session.first_request_at.pop(response.partition))
             before, scan = scan, self._scan(session, first)
@@ -230,10 +227,8 @@ class ProtocolChecker:
             f"{response.partition}: a page is missing before {response.cursor}",
         )
         page = parsed(response.body)
-        # A scan that began too long ago is out of date; the catalogue is scanned again immediately.
         if response.partition == CATALOGUE:
-            is_old = session.begun - scan.started > WITHIN
-            self._list_accounts(session.listed_by_old if is_old else session.listed, page["items"])
+            self._list_accounts(session, scan, page["items"])
         if scan.day != session.number and scan.pages:
             if response.partition[1] == "posts":
                 scan.feed.resume({key[2] for key in scan.seen})
@@ -250,6 +245,21 @@ class ProtocolChecker:
         self.model.land(session.number, scan, response.partition, response.body, instant(response.at))
         if (scan.following is None or scan.recent) and not scan.abandoned:
             scan.closed, scan.ended_in = True, session.number
+
+    def _page_without_checkpoint(self, session: Session, scan: Scan | None, response: ResponseReceived) -> None:
+        """Its items are stored, but the scan fails."""
+        session.first_request_at.pop(response.partition, None)
+        at = instant(response.at)
+        failed = self._scan(session, at)
+        self.model.land(session.number, failed, response.partition, response.body, at, has_cursor=False)
+        if response.cursor is None or scan is None:
+            return
+        # A run that is killed before the outcome has landed is resumed before this page.
+        scan.seen |= failed.seen
+        if response.partition == CATALOGUE:
+            self._list_accounts(session, scan, parsed(response.body)["items"])
+            for row in self.model.accounts.rows.values():
+                row.scan = scan if row.scan is failed else row.scan
 
     @staticmethod
     def _scan(session: Session, started: datetime) -> Scan:

@@ -8,7 +8,7 @@ from functools import partial
 from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, last_part, live_parts, store_of
 from connectors.warehouse.raw.store import RawStore, check_part, part_name
 from connectors.warehouse.storage.connection import Connection, session_id
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, hint_for
 from connectors.warehouse.storage.holder import Held, lock
 
 # How long readers of an older snapshot may need a retired part after a snapshot without it was published.
@@ -80,10 +80,8 @@ def _usable(store: RawStore) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise WarehouseUnusable(
-            f"the raw store {store.folder} cannot be used: {error.strerror}."
-            " Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path."
-        ) from error
+        hint = hint_for(error, "Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path.")
+        raise WarehouseUnusable(f"the raw store {store.folder} cannot be used: {error.strerror}. {hint}") from error
 
 
 def _lacking(store: RawStore, part: Part) -> str:

@@ -13,7 +13,7 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.storage import limits
 from connectors.warehouse.storage.durable import logs
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line, hint_for
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import database, real
 from connectors.warehouse.storage.quoting import literal
@@ -40,12 +40,6 @@ _SMALL_BYTES = 8 * 1024 * 1024
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
 _HINT = "Fix: check the path and the disk; if the file is damaged, restore a backup."
-_HINTS = {
-    "No space left on device": "The disk is full. Fix: free space and retry; landed pages are kept.",
-    "Disk quota exceeded": "The quota is used up. Fix: free space and retry; landed pages are kept.",
-    "Out of Memory Error": "Fix: free memory and retry; landed pages are kept.",
-    "not a valid DuckDB database": "Fix: set the path to another file, or restore a backup.",
-}
 
 
 def explain(path: Path, error: Exception) -> WarehouseError:
@@ -62,8 +56,7 @@ def explain(path: Path, error: Exception) -> WarehouseError:
         return WarehouseBusy(
             f"{path} is held by another process. Fix: close that program, or read the snapshot instead."
         )
-    hint = next((hint for sign, hint in _HINTS.items() if sign in text), _HINT)
-    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. {hint}")
+    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}. {hint_for(error, _HINT)}")
 
 
 @contextmanager

@@ -14,6 +14,13 @@ QueryError is separate, because it concerns a user's query, not a file.
 import re
 from pathlib import Path
 
+_HINTS = {
+    "No space left on device": "The disk is full. Fix: free space and retry; landed pages are kept.",
+    "Disk quota exceeded": "The quota is used up. Fix: free space and retry; landed pages are kept.",
+    "Out of Memory Error": "Fix: free memory and retry; landed pages are kept.",
+    "not a valid DuckDB database": "Fix: set the path to another file, or restore a backup.",
+}
+
 
 def first_line(error: Exception | str) -> str:
     """Return the first line of an error's text without its final full stop, or the error's type if there is no text.
@@ -23,6 +30,11 @@ def first_line(error: Exception | str) -> str:
     text = str(error).strip()
     first = text.splitlines()[0] if text else type(error).__name__
     return re.sub(r"^\(\S+\) ", "", first).rstrip(".!")
+
+
+def hint_for(error: Exception, otherwise: str) -> str:
+    """Return the fix of an error of a file: by its text, such as that of a full disk, or another one."""
+    return next((hint for sign, hint in _HINTS.items() if sign in str(error)), otherwise)
 
 
 class WarehouseError(Exception):

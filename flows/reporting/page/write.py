@@ -8,7 +8,7 @@ from pathlib import Path
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.durable import replace_file
-from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
+from connectors.warehouse.storage.errors import WarehouseUnusable, first_line, hint_for
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.reporting.page.page import MARK, Report, make
@@ -57,7 +57,8 @@ def _refused(path: Path, error: OSError) -> WarehouseUnusable:
     why = (
         f"{path.parent} is not a folder" if isinstance(error, (FileExistsError, NotADirectoryError)) else error.strerror
     )
-    return WarehouseUnusable(f"cannot write the report {path}: {why}. Fix: choose a file in a writable folder.")
+    hint = hint_for(error, "Fix: choose a file in a writable folder.")
+    return WarehouseUnusable(f"cannot write the report {path}: {why}. {hint}")
 
 
 def write(

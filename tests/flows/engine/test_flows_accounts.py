@@ -277,3 +277,30 @@ async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_ge
         service.clock.passed += 300
     codes = stored(tmp_path, "SELECT error_code FROM core.run_outcomes WHERE account_id = ''")
     assert ("cursor_no_progress",) in codes
+
+
+@dataclass
+class RepeatedCursor(Catalogue):
+    """A fake API whose last page of the catalogue has the cursor with which it was requested."""
+
+    def _page(self, request: ApiRequest) -> bytes:
+        page = json.loads(super()._page(request))
+        if request.operation == "accounts.list":
+            page["next_cursor"] = page["next_cursor"] or cursor_of(request)
+        return json.dumps(page).encode()
+
+
+async def test_accounts_of_a_last_page_that_repeats_its_cursor_land_and_are_scanned(tmp_path: Path) -> None:
+    service = RepeatedCursor(posts=1, listed=range(1, 5))
+    await synced(tmp_path, service, page_size=2)
+    service.listed = (1, 2, 3)
+    for _ in range(2):
+        service.clock.passed += DAY
+        service.requests.clear()
+        report = await synced(tmp_path, service, page_size=2)
+        assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
+        assert sum(request.operation == "accounts.list" for request in service.requests) == 2
+        assert {account_of(request) for request in service.requests} == {None, 1, 2, 3}
+    assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.accounts") == [(4, 0)]
+    codes = stored(tmp_path, "SELECT DISTINCT outcome, error_code FROM core.run_outcomes WHERE account_id = ''")
+    assert codes == [("failed", "cursor_loop")]

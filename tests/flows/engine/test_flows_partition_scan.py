@@ -228,6 +228,22 @@ async def test_a_page_without_a_cursor_after_pages_with_one_lands_and_ends_nothi
     assert [is_there for _, _, is_there in stored(tmp_path, _STORED)] == [True, True, False, False]
 
 
+async def test_a_last_page_that_repeats_its_cursor_lands_and_ends_nothing(tmp_path: Path) -> None:
+    service = _Spoiling(accounts=1, posts=4)
+    await _run(tmp_path, service)
+    service.spoil = lambda page: page.replace(b"null", b'"c2"').replace(b"a post", b"new")
+    service.posts = 3
+    for _ in range(2):
+        service.clock.passed += 86_400
+        service.requests.clear()
+        report, outcomes = await _run(tmp_path, service)
+        assert report.state is RunState.PARTIAL
+        assert outcomes[uuid(1), "posts"][:4] == ("failed", 2, 3, "cursor_loop")
+        assert _posts(service, 1) == [None, "c2"]
+    captions = ["a post", "a post", "new", "a post"]
+    assert stored(tmp_path, _STORED) == [(f"001-{n}", caption, True) for n, caption in enumerate(captions)]
+
+
 def _is(request: ApiRequest, surface: str | None, account: int | None = None) -> bool:
     return dict(request.params).get("surface") == surface and account in {None, account_of(request)}
 
@@ -325,7 +341,7 @@ async def test_a_listing_that_never_ends_fails_and_the_next_run_starts_from_its_
     service = Endless(posts=5)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(1), "posts"][:4] == ("failed", 10, 20, "cursor_no_progress")
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 11, 22, "cursor_no_progress")
     assert len(_posts(service, 1)) == 11
     healed = FakeApi(posts=5, clock=service.clock)
     await _run(tmp_path, healed)

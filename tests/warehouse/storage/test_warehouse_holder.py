@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.warehouse.raw.recovery import hold_store
 from connectors.warehouse.storage.connection import explain, writer
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path
@@ -131,6 +133,29 @@ def test_a_folder_that_cannot_be_created_is_reported_with_a_hint(tmp_path: Path)
     message = refused(tmp_path / "file" / "w.duckdb", WarehouseUnusable)
     assert message.startswith(f"cannot write in {tmp_path / 'file'}: ")
     assert "GRAMHOUSE_WAREHOUSE" in message
+
+
+@pytest.mark.parametrize(
+    ("number", "hint"),
+    [
+        (errno.ENOSPC, "The disk is full. Fix: free space and retry; landed pages are kept."),
+        (errno.EDQUOT, "The quota is used up. Fix: free space and retry; landed pages are kept."),
+        (errno.EACCES, "Fix: "),
+    ],
+)
+def test_a_lock_that_cannot_be_written_is_reported_with_the_fix(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, hint: str
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with writing(path) as rig:
+        monkeypatch.setattr("connectors.warehouse.storage.holder.open_without_symlinks", full)
+        store = hold_store(rig.connection, "gramhouse sync", since=T0.isoformat(), pause=lambda _: None)
+        message = refusal(store.__enter__, WarehouseUnusable)
+        assert f" cannot be used: {os.strerror(number)}. {hint}" in message
+    message = refused(path, WarehouseUnusable)
+    assert message.startswith(f"cannot write in {path.parent}: {os.strerror(number)}. {hint}")
 
 
 @pytest.mark.parametrize(
