@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from connectors.warehouse.storage.durable import open_without_symlinks
-            hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
-            raise WarehouseUnusable(f"cannot write in {file.parent}: {error.strerror}. {hint}") from error
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, hint_for
+from connectors.warehouse.storage.paths import real
 
 _TRIES = 5
 _PAUSE = 0.05
@@ -101,15 +101,8 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
                 f"{warehouse} is held by {other}. Fix: wait until it has finished, or read the snapshot meanwhile."
             ) from None
         except OSError as error:
-<<<<<<< HEAD
-            raise WarehouseUnusable(
-                f"cannot write in {file.parent}: {error.strerror}."
-                " Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder."
-            ) from error
-=======
             hint = hint_for(error, "Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder.")
-            raise WarehouseUnusable(f"cannot write in {warehouse.parent}: {error.strerror}. {hint}") from error
->>>>>>> fix2-perf
+            raise WarehouseUnusable(f"cannot write in {file.parent}: {error.strerror}. {hint}") from error
         yield
 
 
