@@ -157,5 +157,5 @@ INJECTED_BUGS: Mapping[str, tuple[InjectBug, int]] = {
     "checkpoint before rows": (_checkpoint_before_rows, 0),
     "cleared before it is merged": (_cleared_before_it_is_merged, 1),
     "scans are merged together": (_out_of_order, 7),
-    "the old snapshot is deleted first": (_old_snapshot_away_first, 15),
+    "the old snapshot is deleted first": (_old_snapshot_away_first, 148),
 }
