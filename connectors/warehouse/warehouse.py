@@ -34,6 +34,7 @@ from connectors.warehouse.storage.connection import (
 )
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
+from connectors.warehouse.storage.paths import real
 from models.checkpoint import Checkpoint, RunKind
 from models.incremental import FULL_REFRESH_EVERY
 from models.page_commit import PageCommit
@@ -250,7 +251,7 @@ class Warehouse:
         await self._merge_has_ended()
 
         def run(connection: Connection) -> int:
-            if snapshot.resolve() == self._path.resolve():
+            if real(snapshot) == self._path:
                 raise WarehouseUnusable(
                     f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
                 )
@@ -323,13 +324,13 @@ async def open_warehouse(
                 recovered_runs = stack.enter_context(
                     opened_store(connection, activity, now=now, pause=pause, mapping=mapping)
                 )
-                remove_left_over(path)
+                remove_left_over(connection.path)
                 sibling = _Worker(path, open_sibling(connection), merging)
                 with connection.begin():
                     adopt_mapping(connection, mapping)
                     session = uuid4().hex
                     begin_session(connection, session)
-                    segments = Segments(path, session, read_merged(connection).seq)
+                    segments = Segments(connection.path, session, read_merged(connection).seq)
             stack.callback(segments.close)
             worker = _Worker(path, connection, landing)
             return Warehouse(

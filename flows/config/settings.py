@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from connectors.buckets.address import check_url, is_cloud
 from connectors.source.base_url import check_api_key, check_base_url
 from connectors.source.network import Network, read_network
-from connectors.warehouse.storage.paths import database, local
+from connectors.warehouse.storage.paths import database, local, real
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
 from flows.config.setting_sources import (
@@ -246,7 +246,7 @@ class Settings(BaseModel):
 
     def raw_folder(self) -> Path:
         """Return the folder of the raw store."""
-        return self.warehouse.resolve().parent / "raw" if self.raw is None else self.raw
+        return real(self.warehouse).parent / "raw" if self.raw is None else self.raw
 
     def media_mapping(self) -> Mapping:
         """Return the mapping with which media items are read."""

@@ -21,6 +21,7 @@ from connectors.warehouse.runs.status_file import status_path
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.storage.paths import real
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
@@ -84,16 +85,24 @@ def unwritable_folders(settings: Settings) -> Iterator[tuple[str, str]]:
 
     A folder that does not exist is created when it is written, so its first ancestor that exists must be writable.
     """
-    for name, noun, place, wanted in (
-        ("warehouse", "warehouse", settings.warehouse, settings.warehouse.parent),
-        ("snapshot", "snapshot", settings.snapshot_file(), settings.snapshot_file().parent),
-        ("raw", "raw store", settings.raw_folder(), settings.raw_folder()),
+    for name, noun, place in (
+        ("warehouse", "warehouse", settings.warehouse),
+        ("snapshot", "snapshot", settings.snapshot_file()),
+        ("raw", "raw store", settings.raw_folder()),
     ):
+        path = real(place)
+        wanted = path if name == "raw" else path.parent
         folder = next(there for there in (wanted, *wanted.parents) if os.path.exists(there))  # noqa: PTH110 - no errors
-        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-            why = "writable" if folder.is_dir() else "a folder"
-            fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
-            yield name, f"cannot write the {noun} {place}: {folder} is not {why}. Fix: {fix}."
+        if path.is_symlink():
+            why = "it is a symbolic link to itself"
+        elif not folder.is_dir():
+            why = f"{folder} is not a folder"
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            why = f"{folder} is not writable"
+        else:
+            continue
+        fix = f"set {PREFIX}{name.upper()} to a path in a writable folder"
+        yield name, f"cannot write the {noun} {place}: {why}. Fix: {fix}."
 
 
 def check_places(settings: Settings) -> None:
@@ -102,7 +111,7 @@ def check_places(settings: Settings) -> None:
     Raises SettingsError, and WarehouseUnusable if the report cannot be written.
     """
     snapshot, warehouse = settings.snapshot_file(), settings.warehouse
-    if snapshot.resolve() == warehouse.resolve():
+    if real(snapshot) == real(warehouse):
         raise SettingsError(f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path.")
     if (refused := file_refusal(snapshot)) is not None:
         raise SettingsError(str(refused))

@@ -20,6 +20,7 @@ from connectors.warehouse.storage.connection import Connection, attach_draft, co
 from connectors.warehouse.storage.durable import discard, is_duckdb, sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
@@ -146,7 +147,7 @@ def remove_left_over(warehouse: Path) -> None:
 
     The caller has the warehouse open for writing, so no compaction is running.
     """
-    draft = _draft_of(warehouse.resolve())
+    draft = _draft_of(warehouse)
     spill = _beside(draft, ".tmp")
     try:
         # DuckDB may not have written anything to it yet.
@@ -198,7 +199,7 @@ def rewrite(
     """
     check_exists(warehouse)
     # If the path is a symbolic link, its target is replaced.
-    path = warehouse.resolve()
+    path = real(warehouse)
     draft = _draft_of(path)
     with hold(warehouse, activity, since=now.isoformat(timespec="seconds"), pause=pause):
         try:
@@ -238,7 +239,7 @@ def compact(
     other arguments are those of `rewrite`, which also says what is raised; in addition WarehouseUnusable when the clock
     is behind.
     """
-    files = (warehouse, _beside(warehouse.resolve(), ".wal"))
+    files = (warehouse, _beside(real(warehouse), ".wal"))
     before = sum(part.stat().st_size for part in files if part.exists())
 
     def work(connection: Connection) -> CompactedParts:

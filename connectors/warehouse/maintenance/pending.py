@@ -8,6 +8,7 @@ import msgspec
 
 from connectors.warehouse.storage.durable import replace_file, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal
 
 ACTIVITY = "gramhouse forget"
@@ -46,7 +47,7 @@ class Erasure:
 
 def pending_path(warehouse: Path) -> Path:
     """Return the path of the file with what is being erased; it does not exist if nothing is."""
-    path = warehouse.resolve()
+    path = real(warehouse)
     return path.with_name(f"{path.name}.forget.json")
 
 

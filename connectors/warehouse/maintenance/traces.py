@@ -12,6 +12,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.maintenance.pending import Account
 from connectors.warehouse.storage.durable import is_duckdb
 from connectors.warehouse.storage.errors import first_line
+from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.pointer import to_pointer
 
@@ -32,7 +33,7 @@ Found = dict[str, int]
 def files_of(*begins: Path) -> list[Path]:
     """Return the files whose names begin with that of a path, such as its logs and drafts; of folders, all files."""
     found: set[Path] = set()
-    for begin in (path.resolve() for path in begins):
+    for begin in map(real, begins):
         beside = begin.parent.iterdir() if begin.parent.is_dir() else ()
         near = [path for path in beside if path.name.removeprefix(".").startswith(begin.name)]
         found |= {file for path in near for file in (path.rglob("*") if path.is_dir() else (path,))}

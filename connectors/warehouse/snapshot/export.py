@@ -21,6 +21,7 @@ from connectors.warehouse.snapshot.reader import COLUMNS as RELATION_COLUMNS
 from connectors.warehouse.snapshot.reader import RELATIONS, check_readable
 from connectors.warehouse.storage.durable import sync, unreadable
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
+from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.feeds import SURFACES
 
@@ -64,7 +65,7 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
         try:
             for name, value in _SETTINGS.items():
                 db.execute(f"SET {name} = '{value}'")
-            db.execute(f"ATTACH {literal(str(snapshot.resolve()))} AS snapshot (TYPE duckdb, READ_ONLY)")
+            db.execute(f"ATTACH {literal(str(real(snapshot)))} AS snapshot (TYPE duckdb, READ_ONLY)")
             db.execute("USE snapshot")
         except duckdb.Error as error:
             raise WarehouseUnusable(unreadable(snapshot, str(error))) from error

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from connectors.warehouse.storage.durable import sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.paths import real
 
 MANIFEST = "manifest.json"
 FORMAT = "gramhouse export"
@@ -91,7 +92,7 @@ def replaced(folder: Path) -> Iterator[tuple[Path, Path]]:
     cannot be written or contains other files than an export, WarehouseBusy when another export is writing to it.
     """
     # If the folder is a symbolic link, its target is replaced.
-    target = folder.resolve()
+    target = real(folder)
     workshop = target.with_name(f".{target.name}.exporting") if target.name else target
     draft, spill, before = paths = [workshop / name for name in ("files", "spill", "before")]
     try:

@@ -30,6 +30,7 @@ from connectors.warehouse.storage.connection import (
 from connectors.warehouse.storage.durable import discard, logs, sync
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
+from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.incremental import FULL_REFRESH_EVERY
 from models.runs import STALE_AFTER
@@ -206,7 +207,7 @@ def publish(
                     raise WarehouseUnusable(str(hiding))
                 if hiding is None:
                     store_views(connection, views)
-                raw_folder = store_of(connection).folder.resolve()
+                raw_folder = real(store_of(connection).folder)
                 published = {
                     "snapshot_at": at,
                     "version": version,

@@ -52,5 +52,5 @@ def database(path: Path) -> Path:
 
 def real(path: Path) -> Path:
     """Return the path of the file itself, if `path` is a symbolic link, also of one that does not exist yet."""
-    # `Path.resolve` raises RuntimeError for a link to itself.
+    # `Path.resolve` raises RuntimeError for a link to itself before Python 3.13.
     return Path(os.path.realpath(path))

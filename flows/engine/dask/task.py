@@ -208,9 +208,15 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str
     second attempt does nothing. Returns a packed result, or why there is none. Raises SettingsError if the worker
     cannot scan for this run.
     """
-    from distributed import get_client, get_worker  # noqa: PLC0415 - a part of an extra
+    from distributed import get_worker  # noqa: PLC0415 - a part of an extra
+    from distributed.utils import sync  # noqa: PLC0415 - a part of an extra
 
-    worker, client, of_run = get_worker(), get_client(), topic.rpartition("/")[0]
+    worker, of_run = get_worker(), topic.rpartition("/")[0]
+
+    def has_events(topic: str) -> bool:
+        # A client of the worker's own would print a traceback if the worker ended while it connects.
+        return bool(sync(worker.loop, worker.scheduler.events, topic=topic))
+
     try:
         settings = load()
         own = terms_of(settings, of_run)
@@ -221,7 +227,7 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str
             f"the worker {worker.address} has {different[0]} {own.get(different[0])}, and the run has"
             f" {terms[different[0]]}. Fix: start the workers with the installation and the settings of the run."
         )
-    if client.get_events(topic):
+    if has_events(topic):
         return WORKER_DIED
     worker.log_event(topic, ["began"])
     task: Task = pickle.loads(packed)  # noqa: S301 - the scheduler's clients can run any code here
@@ -234,7 +240,7 @@ def run_task(terms: Mapping[str, str], topic: str, packed: bytes) -> bytes | str
     def is_wanted() -> bool:
         # A task that the run released, or that has no run any more, is not executing for the scheduler.
         state = worker.state.tasks.get(key)
-        return state is not None and state.state == "executing" and not client.get_events(of_run)
+        return state is not None and state.state == "executing" and not has_events(of_run)
 
     async def scan() -> Scanned:
         api = ApiClient(

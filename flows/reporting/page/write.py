@@ -9,6 +9,7 @@ from pathlib import Path
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line, hint_for
+from connectors.warehouse.storage.paths import real
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.reporting.page.page import MARK, Report, make
@@ -19,7 +20,7 @@ from models.feeds import SURFACES
 
 def _occupied(path: Path, databases: tuple[Path, ...]) -> str | None:
     """Return what else a path is used for, or None if it is free or an earlier report. Raises OSError."""
-    if path.resolve() in {database.resolve() for database in databases}:
+    if real(path) in set(map(real, databases)):
         return "is reserved for a database"
     if path.is_dir():
         return "is a folder"

@@ -214,6 +214,10 @@ def _of_another_warehouse(part: Path) -> None:
     store.rename(store.with_name("f" * 32))
 
 
+def _link(_: Path) -> None:
+    Path("data/link").symlink_to("link")
+
+
 # What makes every command that writes fail: the damage to a part of the raw store, or a setting; and the check.
 UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]] = {
     "raw store gone": (lambda part: part.parents[2].rename("gone"), {}, "warehouse", "lacks part-"),
@@ -237,6 +241,8 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
     ),
     "report a folder": (bool, {"GRAMHOUSE_REPORT": "data"}, "configuration", "GRAMHOUSE_REPORT: data is a folder"),
     "report another file": (bool, {"GRAMHOUSE_REPORT": "notes.txt"}, "configuration", "is not a gramhouse report"),
+    "warehouse a link to itself": (_link, {"GRAMHOUSE_WAREHOUSE": "data/link"}, "warehouse", "link to itself"),
+    "raw store a link to itself": (_link, {"GRAMHOUSE_RAW": "data/link"}, "raw", "link to itself"),
     "raw store a file": (bool, {"GRAMHOUSE_RAW": "notes.txt"}, "raw", "not a folder"),
     "snapshot in a file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt/analytics.duckdb"}, "snapshot", "not a folder"),
     "snapshot another file": (bool, {"GRAMHOUSE_SNAPSHOT": "notes.txt"}, "configuration", "notes.txt"),

@@ -89,7 +89,7 @@ class LeftOver:
 
         Raises WarehouseUnusable when one of them belongs to another warehouse.
         """
-        self._warehouse = warehouse.resolve()
+        self._warehouse = warehouse
         self._session = session
         with _explained(self._warehouse):
             self._segments = _left(self._warehouse)
@@ -124,8 +124,7 @@ class Segments:
 
     def __init__(self, warehouse: Path, session: str, last: int) -> None:
         """Begin the segments of a session, with landing numbers after `last`; see `begin_session`."""
-        # A symbolic link and its target are the same warehouse.
-        self._warehouse = warehouse.resolve()
+        self._warehouse = warehouse
         self._session = session
         self._last = last
         self._lock = threading.Lock()
