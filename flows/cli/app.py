@@ -13,7 +13,7 @@ from connectors.warehouse.storage.errors import OtherService, WarehouseBusy, War
 from flows.cli.command_table import COMMANDS, Commands
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
-from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 from models.selection import SelectionError
@@ -39,15 +39,8 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     TrackerUnreachable: ExitCode.FAILED,
     ClusterLost: ExitCode.FAILED,
     BucketError: ExitCode.FAILED,
-    # For example, missing permissions or a full disk: an error of the environment, not a bug.
     OSError: ExitCode.FAILED,
 }
-
-
-def _message(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename or 'Standard output'}: {error.strerror or error}. Fix: correct this and retry."
-    return str(error)
 
 
 def _version(*, wanted: bool) -> None:
@@ -130,7 +123,7 @@ def _run(arguments: Sequence[str], received: Sequence[int]) -> tuple[int, str | 
         # The reader of the output closed it, such as `head`.
         return ExitCode.FAILED, None
     except tuple(_EXITS) as error:
-        return next(code for kind, code in _EXITS.items() if isinstance(error, kind)), _say(_message(error))
+        return next(code for kind, code in _EXITS.items() if isinstance(error, kind)), _say(error_line(error))
     except Stopped as stopped:
         return stopped.code, _say(stopped)
     except SystemExit as ended:

@@ -8,6 +8,15 @@ class SettingsError(Exception):
         return "\n".join(map(str, self.args))
 
 
+def error_line(error: BaseException) -> str:
+    """Return the line that describes an error which a user can fix."""
+    # For example, missing permissions or a full disk: an error of the environment, not a bug.
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}. Fix: correct this and retry."
+    return str(error)
+
+
 class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not an error of ours
     """The configured Prefect API cannot be used; `what` is why. The message is one line with the fix."""
 

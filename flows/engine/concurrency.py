@@ -93,13 +93,12 @@ class Pacer:
 class Slots(asyncio.Semaphore):
     """Slots for open scans. A scan that sleeps (cooldown, retry) releases its slot, so it delays only itself.
 
-    At most `most_released` scans have released their slots at a time; further ones keep them while they sleep.
+    Further ones than _MOST_RELEASED keep their slots while they sleep.
     """
 
-    def __init__(self, slots: int, most_released: int = _MOST_RELEASED, *, in_flight: int | None = None) -> None:
+    def __init__(self, slots: int, *, in_flight: int | None = None) -> None:
         super().__init__(slots)
         self.requests = RequestSlots(in_flight or slots)
-        self._most_released = most_released
         self.released = 0
         # Held by the batch that starts scans.
         self.starting = asyncio.Lock()
@@ -115,7 +114,7 @@ class Slots(asyncio.Semaphore):
 
         A task that is cancelled in the block takes no slot, as it might never get one; then the whole run ends.
         """
-        if self.released >= self._most_released:
+        if self.released >= _MOST_RELEASED:
             yield
             return
         self.release()

@@ -104,7 +104,7 @@ async def scan_partition(
                         return ending
             # Newer items are on pages that the old scan had passed already.
             started = f"{scan.checkpoint.started_at:%Y-%m-%d}"
-            scan_again(run, scan, f"An old scan, started {started} was abandoned; scanned again from the first page.")
+            scan_again(run, scan, f"An old scan, started {started}, was abandoned; scanned again from the first page.")
         except (ApiError, Deferred, RunStopped, RequestsSpent) as error:
             if _restarts(scan, error):
                 scan.was_refused = True

@@ -28,7 +28,7 @@ from connectors.warehouse.storage.errors import (
     WarehouseBusy,
     WarehouseUnusable,
 )
-from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.options import BackfillOptions, SyncOptions
 from flows.config.settings import prefect_api_url
 from flows.engine.resources import build_request, open_resources
@@ -129,12 +129,13 @@ def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[R
     return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
 
 
+# The first class that matches decides.
 _ENDS: Mapping[type[BaseException], Callable[..., State[Any]]] = {
     **dict.fromkeys(
         (SettingsError, SelectionError, OtherService, SnapshotMissing, SnapshotUnreadable),
         partial(Failed, name="Invalid parameters"),
     ),
-    **dict.fromkeys((WarehouseUnusable, BucketError, ClusterLost), Failed),
+    **dict.fromkeys((WarehouseUnusable, BucketError, ClusterLost, OSError), Failed),
     NothingChosen: partial(Completed, name="Nothing to do"),
     # Not a failure: another run is in progress.
     WarehouseBusy: partial(Cancelled, name="Skipped: locked"),
@@ -149,7 +150,10 @@ def _listen(doing: asyncio.Task[Any], caller: Caller | None) -> None:
     if caller is not None:
         caller.begun()
         return
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # With nohup, a run survives the end of its terminal.
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue
         # Handlers can only be set in the main thread.
         with suppress(RuntimeError, ValueError):
             asyncio.get_running_loop().add_signal_handler(number, lambda: doing.cancelling() or doing.cancel())
@@ -221,12 +225,13 @@ async def _state_after(error: BaseException) -> State[Any]:
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         return await _interrupted()
-    if not isinstance(error, tuple(_ENDS)):
+    ends = next((end for kind, end in _ENDS.items() if isinstance(error, kind)), None)
+    if ends is None:
         await notify_failure(f"{type(error).__name__}: {error}")
         raise error
-    state = _ENDS[type(error)](message=str(error))
+    state = ends(message=error_line(error))
     if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
-        await notify_failure(str(error))
+        await notify_failure(error_line(error))
     return state
 
 

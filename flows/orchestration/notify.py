@@ -21,16 +21,6 @@ PAGE = "gramhouse-run"
 _PATIENCE = 30.0
 
 
-def _warn(what: str, error: Exception) -> None:
-    line = (
-        f"Prefect did not receive {what} ({str(error) or type(error).__name__}); the run is recorded in the warehouse."
-    )
-    try:
-        get_run_logger().warning("%s", line)
-    except MissingContextError:
-        logging.getLogger(__name__).warning("%s", line)
-
-
 @asynccontextmanager
 async def _tolerated(what: str) -> AsyncIterator[None]:
     """Limit the time of the block, and log an error in it instead of raising it: none of Prefect may fail the run."""
@@ -38,7 +28,12 @@ async def _tolerated(what: str) -> AsyncIterator[None]:
         async with asyncio.timeout(_PATIENCE):
             yield
     except Exception as error:  # noqa: BLE001 - whatever Prefect raises
-        _warn(what, error)
+        reason = str(error) or type(error).__name__
+        try:
+            log = get_run_logger()
+        except MissingContextError:
+            log = logging.getLogger(__name__)
+        log.warning("Prefect did not receive %s (%s); the run is recorded in the warehouse.", what, reason)
 
 
 def _emit(events: Iterable[Event]) -> None:

@@ -22,8 +22,8 @@ from prefect.schedules import Cron
 from prefect.states import Cancelled, Scheduled
 from prefect.types.entrypoint import EntrypointType
 
-from flows.config.errors import SettingsError
-from flows.config.settings import Settings
+from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.config.settings import Settings, prefect_api_url
 from flows.orchestration.automations import apply
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.flow_run import check_tracker
@@ -116,8 +116,8 @@ async def serve(
 ) -> None:
     """Serve the deployments until a signal arrives. `server` is the Prefect server that this process started, if any.
 
-    `ready` is called with the deployments, and with warnings for the user. Raises TrackerUnreachable, and ProcessError
-    if the server ends.
+    `ready` is called with the deployments, and with warnings for the user. Raises ProcessError if that server ends or
+    no longer answers, and TrackerUnreachable if another one does not.
     """
     await check_tracker()
     notes = []
@@ -148,7 +148,10 @@ async def serve(
         await asyncio.sleep(_PAUSE)
     await _end_flow_runs()
     serving.cancel()
-    with suppress(asyncio.CancelledError):
-        await serving
+    [failure] = await asyncio.gather(serving, return_exceptions=True)
     if server is not None and server.process.poll() is not None:
         raise server.error(f"ended with code {server.process.returncode}")
+    # The runner gives up after three failed polls.
+    if isinstance(failure, Exception):
+        unreachable = TrackerUnreachable(prefect_api_url() or "The Prefect API", "no longer answers")
+        raise (server.error("no longer answers") if server else unreachable) from failure

@@ -29,6 +29,7 @@ from flows.cli.app import app
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
+from flows.orchestration.processes import HISTORY
 from flows.orchestration.serving import deployments
 
 ROOT = Path(__file__).parents[2]
@@ -209,11 +210,14 @@ def test_a_service_listens_only_locally_and_has_time_to_stop(name: str) -> None:
     assert "privileged" not in service
 
 
-def test_every_server_and_client_of_prefect_has_the_login_of_its_api() -> None:
+def test_every_server_and_client_of_prefect_has_the_login_of_its_api_and_servers_delete_history() -> None:
     """Otherwise every web page open in a browser that reaches the server could run programs through it."""
     services = [(service.get("entrypoint"), service.get("environment", {})) for service in SERVICES.values()]
     containers = [
-        (container.get("command"), {one["name"]: one.get("valueFrom") for one in container.get("env", [])})
+        (
+            container.get("command"),
+            {one["name"]: one.get("value") or one.get("valueFrom") for one in container.get("env", [])},
+        )
         for name, pod in PODS.items()
         if name != "pool"
         for container in [*pod["containers"], *pod.get("initContainers", [])]
@@ -223,6 +227,7 @@ def test_every_server_and_client_of_prefect_has_the_login_of_its_api() -> None:
         is_server, is_client = "PREFECT_SERVER_UI_API_URL" in variables, "PREFECT_API_URL" in variables
         assert bool(variables.get("PREFECT_SERVER_API_AUTH_STRING")) == is_server, command
         assert bool(variables.get("PREFECT_API_AUTH_STRING")) == is_client, command
+        assert not is_server or variables.items() >= HISTORY.items(), command
         servers, clients = servers + is_server, clients + is_client
     assert (servers, clients) == (2, 4)
 

@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 from prefect import flow
+from prefect.client.schemas.objects import State
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.runs.status_file import read_status
@@ -105,6 +106,21 @@ async def test_an_invalid_query_is_a_one_line_error(
     duckdb.connect("other.duckdb").close()
     await run(backfill, BackfillOptions(everything=True, dry_run=True))
     assert shown(tracker)[:2] == ("FAILED", "Invalid parameters")
+
+
+async def test_an_error_of_the_machine_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    async def work() -> State[None]:
+        raise PermissionError(13, "Permission denied", "data")
+
+    async def notified(text: str) -> None:
+        sent.append(text)
+
+    monkeypatch.setattr(flow_run, "notify_failure", notified)
+    state = await flow_run.conclude(work(), Caller(Progress(), lambda: None))
+    assert (state.is_failed(), state.message) == (True, "data: Permission denied. Fix: correct this and retry.")
+    assert sent == [state.message]
 
 
 async def test_address_and_key_may_be_a_block(

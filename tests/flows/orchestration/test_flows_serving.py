@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.config.errors import TrackerUnreachable
 from flows.config.settings import load
+from flows.orchestration import serving
 from flows.orchestration.processes import PrefectServer, ProcessError
 from flows.orchestration.serving import deployments, serve
 from tests.prefect_api import ask
@@ -44,6 +46,25 @@ async def test_a_run_that_another_process_may_be_doing_is_left_alone(api: str) -
     with pytest.raises(Ready):
         await serve(load(), None, ready)
     assert ask(api, f"flow_runs/{run['id']}", method="GET")["state"]["type"] == "RUNNING"
+
+
+@pytest.mark.usefixtures("api")
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_server_that_no_longer_answers_is_reported_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, own: bool
+) -> None:
+    async def give_up(_: object) -> None:
+        raise ExceptionGroup("unhandled errors", [RuntimeError("Service exceeded error threshold.")])
+
+    monkeypatch.setattr(serving.Runner, "start", give_up)
+    path = tmp_path / "server.log"
+    path.write_text("busy")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as process:  # noqa: ASYNC220
+        with pytest.raises((ProcessError, TrackerUnreachable)) as raised:
+            await serve(load(), PrefectServer(1, path, process) if own else None, lambda *_: None)
+        process.kill()
+    assert type(raised.value) is (ProcessError if own else TrackerUnreachable)
+    assert "no longer answers" in str(raised.value)
 
 
 @pytest.mark.usefixtures("api")
