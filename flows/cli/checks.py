@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from humanize import naturalsize
@@ -18,12 +18,14 @@ from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.network import Network
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
 from connectors.warehouse.runs.service import service_refusal
+from connectors.warehouse.runs.status_file import read_status
+from connectors.warehouse.snapshot.ownership import of_another_warehouse
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseError
 from connectors.warehouse.storage.holder import holder
 from flows.cli.current import current_snapshot
 from flows.clock import SystemClock
-from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.setting_sources import exposed
 from flows.config.settings import Settings, prefect_api_url, set_by
 from flows.engine.resources import check_places, unwritable_folders
@@ -85,9 +87,12 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
     check_places(settings)
 
 
-def _inspected(settings: Settings, now: datetime, raw: Path | None = None) -> Inspection:
+def _inspected(settings: Settings, now: datetime, *, is_whole: bool = False) -> Inspection:
     since = now.isoformat(timespec="seconds")
-    return inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep, raw=raw)
+    inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep)
+    if not is_whole:
+        return inspected()
+    return inspected(raw=settings.raw_folder(), publishing=(settings.snapshot_file(), settings.hide))
 
 
 def _long(cooldowns: Mapping[str, datetime], now: datetime) -> tuple[datetime, str] | None:
@@ -178,18 +183,24 @@ def _warehouse(settings: Settings) -> Finding:
     if writing := holder(file):
         return Finding("warehouse", "note", f"{file} is locked by {writing}; a sync would wait or exit with code 4.")
     if not file.exists():
+        snapshot = settings.snapshot_file()
+        if settings.snapshot_url() is None and snapshot.exists():
+            text = f"{file} does not exist yet, so {of_another_warehouse(str(snapshot))}"
+            return Finding("warehouse", "bad", text)
         return Finding("warehouse", "note", f"{file} does not exist yet: the first sync creates it.")
     from connectors.warehouse.maintenance.pending import unfinished
 
     if warning := unfinished(file):
         return Finding("warehouse", "bad", warning)
-    found = _inspected(settings, SystemClock().now(), settings.raw_folder())
+    found = _inspected(settings, SystemClock().now(), is_whole=True)
     if ahead := found.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`"
         return Finding("warehouse", "bad", f"{text}. Fix: {fix}.")
     if settings.base_url and (refusal := service_refusal(found.base_url, normalized(settings.base_url))):
         return Finding("warehouse", "bad", refusal)
+    if found.publish_refusal is not None:
+        return Finding("warehouse", "bad", f"its data cannot be published: {found.publish_refusal}")
     bound = f"; filled from {found.base_url}" if found.base_url else ""
     return Finding("warehouse", "ok", f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
 
@@ -211,6 +222,10 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
 def _snapshot(settings: Settings) -> Finding:
     at, place = None, settings.snapshot
     if not settings.snapshot_file().exists():
+        status = read_status(settings.snapshot_file()) if settings.warehouse.exists() else None
+        if status is not None and status.has_published:
+            text = f"{place} does not exist, but a run published it. Fix: `gramhouse publish`."
+            return Finding("snapshot", "bad", text)
         return Finding("snapshot", "note", f"{place} does not exist yet: the first sync publishes it.")
     with suppress(SnapshotUnreadable), open_snapshot(settings.snapshot_file()) as snapshot:
         ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
@@ -275,7 +290,7 @@ _CHECKS: Mapping[str, Callable[[Settings], Finding | Iterable[Finding]]] = {
     "schedules": _schedules,
 }
 
-_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable)
+_ERRORS = (SettingsError, WarehouseError, BucketError, TrackerUnreachable, ClusterLost, OSError)
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
@@ -288,7 +303,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
             found = check(settings)
             yield from [found] if isinstance(found, Finding) else found
         except _ERRORS as error:
-            yield Finding(name, "bad", str(error))
+            yield Finding(name, "bad", error_line(error))
 
 
 def repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]:

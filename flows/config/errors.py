@@ -13,7 +13,7 @@ def error_line(error: BaseException) -> str:
     # For example, missing permissions or a full disk: an error of the environment, not a bug.
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror or error}. Fix: correct this and retry."
+        return f"{place}{error.strerror or error}. Fix: check path, permissions and disk."
     return str(error)
 
 

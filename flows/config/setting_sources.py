@@ -79,7 +79,7 @@ def not_utf8(known: Collection[str]) -> list[str]:
 def _table(text: str) -> object:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         # The validation rejects it, like any other wrong value.
         return text
 

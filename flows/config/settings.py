@@ -364,6 +364,8 @@ def load(**chosen: object) -> Settings:
         wrong.append(not_toml(error))
     except UnicodeDecodeError:
         wrong.append(f"{CONFIG} is not valid TOML: it is not UTF-8. Fix: save it as UTF-8.")
+    except (ValueError, RecursionError):
+        wrong.append(f"{CONFIG}: a number is too long, or a list is nested too deep. Fix: shorten it.")
     except OSError as error:
         wrong.append(f"{CONFIG} cannot be read: {error.strerror}. Fix: make it a file that this user can read.")
     if wrong or settings is None:
@@ -379,7 +381,7 @@ def load_files(chosen: Map[str, object]) -> Settings:
     names = ("warehouse", "snapshot")
     try:
         found: dict[str, Any] = given(names)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = dict(from_environment(names))
     valid = {}
     for name in names:

@@ -17,9 +17,9 @@ from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.run import Run
 from flows.engine.upkeep import Published, delete_old, upload_refusal
 from flows.reporting.progress import notices
-from flows.reporting.run_report import NO_DATA, NOT_REPLACED, Data, RunReport, read_data
+from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from flows.reporting.words import count, per_second, span
-from models.runs import OutcomeKind, RunState, RunWarning, Tally, run_state
+from models.runs import NOT_REPLACED, OutcomeKind, RunState, RunWarning, Tally, run_state
 
 
 async def close_run(run: Run) -> RunReport:
@@ -90,12 +90,11 @@ async def finish_run(run: Run, report: RunReport, published: Published | None) -
         expired=await run.resources.warehouse.read(expired_accounts),
         seconds=run.seconds,
     )
-    stopped_by = report.stopped_by
-    run.recording.end(
-        report.state,
-        error_code=stopped_by.code if stopped_by else None,
-        detail=stopped_by.message if stopped_by else None,
-    )
+    # Not in the snapshot, so only the status file can say why.
+    refused = [warning for warning in report.warnings if warning.code == NOT_REPLACED]
+    groups = () if refused else report.failure_groups
+    error_code, detail = _reason(report.stopped_by, groups, refused or report.warnings)
+    run.recording.end(report.state, error_code=error_code, detail=detail)
     return report
 
 

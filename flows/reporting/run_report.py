@@ -13,7 +13,7 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.reporting.reader import Reader, Record
 from models.incremental import OVERDUE
-from models.runs import OutcomeKind, RunState, RunWarning, Tally
+from models.runs import NOT_REPLACED, OutcomeKind, RunState, RunWarning, Tally
 
 _SQL = statements(__name__)
 
@@ -21,9 +21,6 @@ Data = Mapping[str, Sequence[Record]]
 """The rows of each query of run_report.sql, by its name."""
 
 NO_DATA: Data = dict.fromkeys(_SQL, ())
-
-# The warning of a run that did not replace the file at the snapshot's path, which is not a snapshot of its warehouse.
-NOT_REPLACED = "snapshot_not_replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

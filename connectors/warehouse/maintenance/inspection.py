@@ -1,6 +1,6 @@
 """Read-only inspection of the warehouse file by commands, while no run writes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +10,8 @@ import duckdb
 from connectors.warehouse.ingest.landing.segments import LeftOver
 from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.raw.recovery import check_store
+from connectors.warehouse.snapshot.ownership import Refusal
+from connectors.warehouse.snapshot.publish import publish_refusal
 from connectors.warehouse.storage.connection import Connection, explain, session_id
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
@@ -23,13 +25,14 @@ _COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_af
 class Inspection:
     """Stored times in the future, if any, the service's address, and the end (UTC) of each tenant scope's cooldown.
 
-    `is_current` is whether a run could use the file as it is; of one that the next run upgrades, only the merged
-    cooldowns are known.
+    `publish_refusal` is why a run would not publish, if that was asked. `is_current` is whether a run could use the
+    file as it is; of one that the next run upgrades, only the merged cooldowns are known.
     """
 
     ahead: Ahead | None = None
     base_url: str | None = None
     cooldowns: Mapping[str, datetime] = field(default_factory=dict)
+    publish_refusal: Refusal | None = None
     is_current: bool = False
 
 
@@ -48,11 +51,19 @@ def _landed_cooldowns(connection: Connection, now: datetime) -> Mapping[str, dat
 
 
 def inspect(
-    path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None], raw: Path | None = None
+    path: Path,
+    activity: str,
+    *,
+    now: datetime,
+    since: str,
+    pause: Callable[[float], None],
+    raw: Path | None = None,
+    publishing: tuple[Path, Sequence[str]] | None = None,
 ) -> Inspection:
     """Inspect a warehouse, which need not exist or have tables.
 
-    Left-over segments are checked. With `raw`, the folder of raw stores, every part is compared with its checksum.
+    Left-over segments are checked. With `raw`, the folder of raw stores, every part is compared with its checksum; with
+    `publishing`, the snapshot's path and the columns to hide, also whether they can be published.
 
     Raises WarehouseBusy, and WarehouseUnusable also if this version cannot use the file, if the clock is behind, or if
     a segment or part is missing or damaged.
@@ -73,7 +84,8 @@ def inspect(
                 connection = Connection(db, path, path.parent if raw is None else raw, file)
                 address = addresses[0][0] if addresses else None
                 cooldowns = _landed_cooldowns(connection, now)
-                found = Inspection(check_clock(db, now), address, cooldowns, is_current=True)
+                refused = None if publishing is None else publish_refusal(connection, *publishing)
+                found = Inspection(check_clock(db, now), address, cooldowns, refused, is_current=True)
                 checks = [] if raw is None else list(check_store(connection))
         except duckdb.Error as error:
             raise explain(path, error) from error

@@ -15,7 +15,7 @@ import msgspec
 from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import StatusUnreadable
 from connectors.warehouse.storage.holder import look
-from models.runs import RunState
+from models.runs import NOT_REPLACED, RunState
 
 _LIMIT = 64 * 1024
 
@@ -47,6 +47,11 @@ class Status:
     def failed_to_start(self) -> bool:
         """Whether it is a sync or backfill that failed before its run began."""
         return self.kind in {"sync", "backfill"} and self.run_id is None and self.state is RunState.FAILED
+
+    @property
+    def has_published(self) -> bool:
+        """Whether it has published a snapshot."""
+        return self.state in {RunState.COMPLETE, RunState.PARTIAL} and self.error_code != NOT_REPLACED
 
 
 def status_path(snapshot: Path) -> Path:

@@ -155,18 +155,31 @@ def _salt(connection: Connection) -> str:
     return salt
 
 
-def find_hidden(connection: Connection, hide: Sequence[str]) -> Hiding | Refusal:
-    """Return what the names of the setting hide, or why they cannot be hidden. Call it within a transaction.
+def _schemas(connection: Connection, mapping: MediaMapping) -> list[TableSchema]:
+    registry = read_registry(connection)
+    return [schema for table in ITEM_TABLES for schema in table_schemas(mapping.of(table), registry)]
+
+
+def _wanted(hide: Sequence[str]) -> dict[str, bool]:
+    """Return the names of the setting, each with whether its values are hashed."""
+    named = {each.removesuffix(_HASH): each.endswith(_HASH) for each in hide}
+    return {_SYNONYMS.get(name, name): is_hashed for name, is_hashed in named.items()}
+
+
+def hide_refusal(connection: Connection, hide: Sequence[str]) -> Refusal | None:
+    """Return why a name of the setting cannot be hidden; None if all can. Call it within a transaction."""
+    schemas = _schemas(connection, read_mapping(connection))
+    found = (_refusal(name, schemas, is_hashed=is_hashed) for name, is_hashed in _wanted(hide).items())
+    return next(filter(None, found), None)
+
+
+def find_hidden(connection: Connection, hide: Sequence[str]) -> Hiding:
+    """Return what the names of the setting hide; `hide_refusal` must be None. Call it within a transaction.
 
     Each is a column of a snapshot's tables, followed by `:hash` if a salted hash replaces its values.
     """
-    mapping, registry = read_mapping(connection), read_registry(connection)
-    schemas = [schema for table in ITEM_TABLES for schema in table_schemas(mapping.of(table), registry)]
-    named = {each.removesuffix(_HASH): each.endswith(_HASH) for each in hide}
-    wanted = {_SYNONYMS.get(name, name): is_hashed for name, is_hashed in named.items()}
-    for name, is_hashed in wanted.items():
-        if (refused := _refusal(name, schemas, is_hashed=is_hashed)) is not None:
-            return refused
+    mapping, wanted = read_mapping(connection), _wanted(hide)
+    schemas = _schemas(connection, mapping)
     declared = {*_OF_ACCOUNTS, *(column.column for column in mapping.columns)}
     tables = _tables(schemas, wanted)
     everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}

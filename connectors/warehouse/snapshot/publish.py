@@ -15,7 +15,7 @@ from connectors.warehouse.raw.listed import list_statement
 from connectors.warehouse.raw.parts import store_of
 from connectors.warehouse.snapshot.contents import lookups, snapshot_views
 from connectors.warehouse.snapshot.file_copy import copy_file
-from connectors.warehouse.snapshot.hiding import Hiding, core_tables, find_hidden, statements
+from connectors.warehouse.snapshot.hiding import Hiding, core_tables, find_hidden, hide_refusal, statements
 from connectors.warehouse.snapshot.ownership import PUBLISHED, Refusal, refusal
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.connection import (
@@ -108,8 +108,7 @@ def publish_refusal(connection: Connection, snapshot: Path, hide: Sequence[str])
     if (refused := refusal(connection, snapshot, draft_of(snapshot))) is not None or not hide:
         return refused
     with connection.begin():
-        found = find_hidden(connection, hide)
-    return found if isinstance(found, Refusal) else None
+        return hide_refusal(connection, hide)
 
 
 def _write_all(connection: Connection) -> None:
@@ -202,9 +201,9 @@ def publish(
         with on_all_cores(db):
             with connection.begin():
                 views = snapshot_views(connection)
+                if hide and (refused := hide_refusal(connection, hide)) is not None:
+                    raise WarehouseUnusable(str(refused))
                 hiding = find_hidden(connection, hide) if hide else None
-                if isinstance(hiding, Refusal):
-                    raise WarehouseUnusable(str(hiding))
                 if hiding is None:
                     store_views(connection, views)
                 raw_folder = real(store_of(connection).folder)

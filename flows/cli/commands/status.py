@@ -33,9 +33,6 @@ from models.runs import RunState
 
 _SQL = statements(__name__)
 
-# Runs that end in these states have published a snapshot.
-_PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
-
 # The rows about the data that --json has.
 _DATA = ("freshness", "stale", "undecided", "recent", "full_overdue", "gaps")
 
@@ -65,6 +62,13 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]
     }
 
 
+def _is_unpublished(last: Mapping[str, Any] | None) -> bool:
+    """Return whether the last run has ended and should be in the snapshot, but is only in the status file."""
+    if last is None or last["run_id"] is None or last.get("seq") is not None:
+        return False
+    return last["state"] in {RunState.COMPLETE, RunState.PARTIAL}
+
+
 def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
     """Return each possible reason for attention, as a word for programs, and whether it holds."""
     last = found["last_run"]
@@ -73,6 +77,7 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
     other = state.other()
     return {
         "interrupted": "interrupted" in ends or (other is not None and other.state is RunState.INTERRUPTED),
+        "unpublished": _is_unpublished(last) and found.get("snapshot_problem") is None,
         "failed": "failed" in ends or bool(codes & set(LOST)) or (other is not None and other.state is RunState.FAILED),
         "warning": any(each["makes_partial"] for each in found["warnings"]),
         **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
@@ -104,6 +109,8 @@ def _fresh(fact: Mapping[str, Any]) -> str:
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["last_run"]:
         yield _run(found["last_run"])
+    if _is_unpublished(found["last_run"]):
+        yield f"{FAIL} The snapshot does not contain this run. Fix: correct the cause, then `gramhouse publish`."
     for run in found["unresolved"]:
         yield _run(run, "Earlier run")
     for finding in found["findings"]:
@@ -175,7 +182,7 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
     except SnapshotMissing:
         if writing is None and state.status is None:
             raise
-        if state.status is not None and state.status.state in _PUBLISHES:
+        if state.status is not None and state.status.has_published:
             raise SnapshotMissing(
                 f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
             ) from None
@@ -215,18 +222,19 @@ def status(
     """Show what is fresh, stale, expired, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
-    failed or interrupted scans, a warning, removals that are undecided for too long, an overdue full scan, a cooldown
-    of more than a day, an interrupted `gramhouse forget`, or a damaged status file or snapshot.
+    failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, an
+    overdue full scan, a cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged status file or
+    snapshot.
     """
-    settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"
     if as_json and as_metrics:
         raise SettingsError("--json and --format openmetrics cannot be combined. Fix: use one of them.")
     if as_metrics:
         write_utf8()
     try:
+        settings = load(warehouse=warehouse, snapshot=snapshot)
         code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
-    except (WarehouseError, BucketError):
+    except (SettingsError, WarehouseError, BucketError, OSError):
         if as_metrics:
             from flows.cli.output.openmetrics import metrics
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
-from flows.config.errors import SettingsError
+from flows.config.errors import ClusterLost, SettingsError
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 
@@ -40,7 +40,7 @@ def _report_unless(ignored: type[BaseException], loop: asyncio.AbstractEventLoop
 
 @asynccontextmanager
 async def connected(settings: Settings) -> AsyncIterator[Any]:
-    """Connect to the scheduler of the settings, or start workers on this machine. Raises SettingsError."""
+    """Connect to the scheduler of the settings, or to new workers here. Raises SettingsError and ClusterLost."""
     try:
         from distributed import Client, LocalCluster  # noqa: PLC0415 - a part of an extra
         from distributed.client import AllExit  # noqa: PLC0415
@@ -75,7 +75,7 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
                 with _ignoring_interrupts():
                     target = await stack.enter_async_context(cluster)
             except (OSError, RuntimeError, TimeoutError) as error:
-                raise SettingsError(
+                raise ClusterLost(
                     f"workers on this machine do not start ({error}). Fix: lower GRAMHOUSE_WORKERS."
                 ) from error
         try:
@@ -92,7 +92,7 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
         except (OSError, TimeoutError) as error:
             # Dask begins the reason with the object of its own that could not connect.
             reason = str(error.__cause__ or error).rpartition(">: ")[2]
-            raise SettingsError(
+            raise ClusterLost(
                 f"the Dask scheduler {target} does not answer ({reason}). Fix: start it, or correct GRAMHOUSE_SCHEDULER"
                 " or the certificates of DASK_DISTRIBUTED__COMM__TLS (docs/scale.md)."
             ) from error
@@ -100,6 +100,6 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
 
 
 async def count_workers(settings: Settings) -> int:
-    """Return the number of the scheduler's workers. Raises SettingsError."""
+    """Return the number of the scheduler's workers. Raises SettingsError and ClusterLost."""
     async with connected(settings) as client:
         return len(await client.nthreads())

@@ -237,4 +237,8 @@ def test_errors_of_the_operating_system_are_reported_in_one_line(run_cli: Cli, m
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
     monkeypatch.setattr(command_line, "app", refused)
-    assert run_cli() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and retry.\n")
+    assert run_cli() == (
+        1,
+        "",
+        "✖ /somewhere/s.duckdb: Permission denied. Fix: check path, permissions and disk.\n",
+    )

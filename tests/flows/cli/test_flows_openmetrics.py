@@ -56,7 +56,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
 
     assert value("snapshot_readable") == 1
     reasons = {labels[0][1]: holds for (name, labels), holds in found.items() if name == "gramhouse_attention"}
-    assert (len(reasons), {reason for reason, holds in reasons.items() if holds}) == (10, {"failed", "stale"})
+    assert (len(reasons), {reason for reason, holds in reasons.items() if holds}) == (11, {"failed", "stale"})
     assert value("last_run_ended_timestamp_seconds") >= START.timestamp()
     assert value("last_run_count", what="added") == 3 * 6
     assert value("accounts_token_expired") == 1
@@ -114,6 +114,11 @@ def test_without_a_snapshot_the_metrics_report_it_and_the_command_fails(
     assert code == 1
     assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
     assert "There is no snapshot" in err
+    # cron renames what was written, whatever the exit code.
+    monkeypatch.setenv("GRAMHOUSE_TYPO", "1")
+    code, message, err = Cli(monkeypatch, capsys)("status", "--format", "openmetrics")
+    assert (code, "GRAMHOUSE_TYPO" in err) == (2, True)
+    assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
 
 
 def of_failures(*failures: dict[str, object]) -> str:

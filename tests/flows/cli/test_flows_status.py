@@ -340,6 +340,21 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
         status_path(SNAPSHOT).write_bytes(healthy)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_run_that_could_not_publish_is_not_healthy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_first: bool
+) -> None:
+    api = FakeApi(accounts=2)
+    if not is_first:
+        await synced(tmp_path, api)
+    await synced(tmp_path, api, hide=("captoin",))
+    code, found = _looked(capsys)
+    assert (code, found["attention"], found["last_run"]["error_code"]) == (3, ["unpublished"], "snapshot_not_replaced")
+    text = _message(capsys)
+    assert "no table has a column 'captoin'" in text
+    assert is_first or "The snapshot does not contain this run" in text
+
+
 @pytest.mark.usefixtures("configured")
 def test_a_run_that_cannot_be_written_to_the_ledger_is_not_healthy(
     capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch

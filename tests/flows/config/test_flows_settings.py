@@ -180,6 +180,8 @@ def test_a_file_may_have_a_byte_order_mark_and_line_ends_of_windows() -> None:
     [
         (b"page_size = ", "gramhouse.toml is not valid TOML: invalid value"),
         (b"\xff\xfe", "gramhouse.toml is not valid TOML"),
+        (b"concurrency = " + b"9" * 5000, "gramhouse.toml: a number is too long"),
+        (b"hide = " + b"[" * 5000, "gramhouse.toml: a number is too long, or a list is nested too deep"),
         (b"pagesize = 1", "pagesize: unknown setting; did you mean page_size"),
         (b"keep_quarantine = 9", "keep_quarantine: there is no such setting any more. Fix: remove it; keep_runs"),
         (b'warehouse = "a\\u0000b"', "gramhouse.toml, line 1: warehouse: it is not a file name"),

@@ -119,7 +119,10 @@ async def test_an_error_of_the_machine_is_one_line(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(flow_run, "notify_failure", notified)
     state = await flow_run.conclude(work(), Caller(Progress(), lambda: None))
-    assert (state.is_failed(), state.message) == (True, "data: Permission denied. Fix: correct this and retry.")
+    assert (state.is_failed(), state.message) == (
+        True,
+        "data: Permission denied. Fix: check path, permissions and disk.",
+    )
     assert sent == [state.message]
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from flows.config.errors import TrackerUnreachable
 from flows.config.settings import load
-from flows.orchestration import serving
 from flows.orchestration.processes import PrefectServer, ProcessError
 from flows.orchestration.serving import deployments, serve
 from tests.prefect_api import ask
@@ -56,7 +55,7 @@ async def test_a_server_that_no_longer_answers_is_reported_in_one_line(
     async def give_up(_: object) -> None:
         raise ExceptionGroup("unhandled errors", [RuntimeError("Service exceeded error threshold.")])
 
-    monkeypatch.setattr(serving.Runner, "start", give_up)
+    monkeypatch.setattr("prefect.runner.Runner.start", give_up)
     path = tmp_path / "server.log"
     path.write_text("busy")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as process:  # noqa: ASYNC220
