@@ -5,7 +5,6 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import aiohttp
 import httpx
@@ -30,23 +29,19 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
 )
 
 _CONNECTING = (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_TEXTS: Mapping[str, str] = MappingProxyType(
-    {
-        "certificate_refused": "the certificate of {server} is not trusted",
-        "connection_failed": "cannot connect to {server}",
-        "connection_reset": "{server} closed the connection before it answered",
-        "cut_body": "the response of {server} ended early",
-        "proxy_refused": "the connection to {server} was refused",
-        "protocol_error": "{server} answered with something that is not HTTP",
-        "timeout": "{server} did not answer in time",
-    }
-)
-_NAMES: Mapping[int, str] = MappingProxyType(
-    {
-        socket.EAI_NONAME: "the host name was not found",
-        socket.EAI_AGAIN: "the host name could not be resolved: no name server answered",
-    }
-)
+_TEXTS: Mapping[str, str] = {
+    "certificate_refused": "the certificate of {server} is not trusted",
+    "connection_failed": "cannot connect to {server}",
+    "connection_reset": "{server} closed the connection before it answered",
+    "cut_body": "the response of {server} ended early",
+    "proxy_refused": "the connection to {server} was refused",
+    "protocol_error": "{server} answered with something that is not HTTP",
+    "timeout": "{server} did not answer in time",
+}
+_NAMES: Mapping[int, str] = {
+    socket.EAI_NONAME: "the host name was not found",
+    socket.EAI_AGAIN: "the host name could not be resolved: no name server answered",
+}
 # Statuses with which a proxy says that it could not reach the service, or may do so later.
 _TRANSIENT = frozenset({408, 425, 429, *range(500, 600)})
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
