@@ -12,8 +12,8 @@ import httpx
 from connectors.source.body import BodyError, BodyTooLarge
 from connectors.source.network import Proxy
 
-# The first row that matches is used. aiohttp's classes are distinguished here because its httpx transport reports both
-# refused and reset connections as ConnectTimeout.
+# The first row that matches is used. The classes are aiohttp's, from which its httpx transport raises each error of
+# httpx: it reports both refused and reset connections as ConnectTimeout.
 _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
     ((TimeoutError,), "timeout"),
@@ -22,13 +22,9 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((aiohttp.ClientPayloadError,), "cut_body"),
     ((aiohttp.ClientHttpProxyError,), "proxy_refused"),
     ((aiohttp.ClientResponseError,), "protocol_error"),
-    ((httpx.TimeoutException,), "timeout"),
-    ((httpx.ReadError, httpx.WriteError, httpx.CloseError), "connection_reset"),
-    ((httpx.ProtocolError, httpx.DecodingError), "protocol_error"),
     ((Exception,), "connection_failed"),
 )
 
-_CONNECTING = (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _TEXTS: Mapping[str, str] = {
     "certificate_refused": "the certificate of {server} is not trusted",
     "connection_failed": "cannot connect to {server}",
@@ -67,7 +63,7 @@ def describe(cause: BaseException, code: str, base_url: httpx.URL, proxy: Proxy 
         name = f"the proxy {proxy.server} ({proxy.variable})"
         is_at_proxy = isinstance(cause, aiohttp.ClientConnectorError) and _at(cause.host, cause.port) == proxy.server
         server = name if is_at_proxy else f"{server} through {name}"
-    connecting = code == "timeout" and isinstance(cause, _CONNECTING)
+    connecting = code == "timeout" and isinstance(cause, aiohttp.ConnectionTimeoutError)
     text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
     reason = _reason(cause)
     return text.format(server=server) + (f": {reason}" if reason else "")
