@@ -41,10 +41,6 @@ class Catalogue:
         position = self.identity.position(account_id) if UUID.fullmatch(account_id) else -1
         return position if position < MOST_ACCOUNTS else -1
 
-    def account_id(self, position: int) -> str:
-        """Return the UUID of the account at a position."""
-        return self.identity.account_id(position)
-
     def find(self, account_id: str, day: int) -> Account | None:
         """Return the account with this UUID if it is in the catalogue on this day, otherwise None."""
         position = self.position(account_id)
