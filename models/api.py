@@ -33,13 +33,13 @@ from models.schema.pointer import to_keys
 from models.text import one_line
 
 MAX_ACCOUNTS = 50
+UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 _NOT_JSON = "The record is not JSON."
 _OWN_KEYS = (b'"items"', b'"next_cursor"')
 # A letter of one of these keys as an escape. JSON allows it, but no serializer writes it.
 _ESCAPED_KEY = re.compile(rb"\\u00(?:5[fF]|6[359dDeEfF]|7[2-58])")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _ID_KEYS = tuple(map(to_keys, BUILT_IN.media_id))
 
 # Every escape is matched, so that the second backslash of `\\` is never taken for the start of an escape.
@@ -58,7 +58,7 @@ class Account(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
-    id: Annotated[str, Field(pattern=_UUID)]
+    id: Annotated[str, Field(pattern=f"^{UUID}$")]
     ig_username: Annotated[str, Field(pattern=r"^[A-Za-z0-9._]+$", min_length=1, max_length=30)]
     public_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9]+$", min_length=12, max_length=16)]
     status: Literal["active", "token_expired"]
@@ -259,7 +259,7 @@ def _read(raw: bytes) -> tuple[bytes, Any] | None:
 
 def _not_json(position: int, raw: bytes) -> RejectedRecord:
     account_id = certain_id(raw)
-    is_valid = account_id is not None and re.fullmatch(_UUID, account_id)
+    is_valid = account_id is not None and re.fullmatch(UUID, account_id)
     return RejectedRecord(position, _NOT_JSON, exact_text(raw), account_id if is_valid else None)
 
 

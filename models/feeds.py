@@ -7,7 +7,6 @@ feed, never its name.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from types import MappingProxyType
 
 # Media of an account (API 4.2).
 _MEDIA = ("accounts.media.list", "/api/v1/accounts/{account_id}/media")
@@ -36,15 +35,13 @@ class Feed:
 
 
 # Stories come first, because they expire.
-FEEDS: Mapping[str, Feed] = MappingProxyType(
-    {
-        feed.name: feed
-        for feed in (
-            Feed("stories", "story", *_MEDIA, (("surface", "stories"),), lifetime=timedelta(hours=24)),
-            Feed("posts", "post", *_MEDIA, (("surface", "posts"),), may_be_ordered=True),
-        )
-    }
-)
+FEEDS: Mapping[str, Feed] = {
+    feed.name: feed
+    for feed in (
+        Feed("stories", "story", *_MEDIA, (("surface", "stories"),), lifetime=timedelta(hours=24)),
+        Feed("posts", "post", *_MEDIA, (("surface", "posts"),), may_be_ordered=True),
+    )
+}
 
 SURFACES = tuple(FEEDS)
 """The names of all feeds."""

@@ -6,12 +6,10 @@ from hashlib import blake2b
 
 from pydantic_core import to_json
 
-from models.api import Account, AccountPage
+from models.api import UUID, Account, AccountPage
 from models.page_commit import RejectedRecord
 
 FORGOTTEN = "forgotten"
-
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def mark_of(account_id: str, salt: str) -> str:
@@ -29,7 +27,7 @@ class Forgotten:
 
     def marks_in(self, text: str) -> set[str]:
         """Return the marks of the erased accounts whose ids a text contains."""
-        return {mark_of(found, self.salt) for found in _UUID.findall(text)} & self.marks
+        return {mark_of(found[0], self.salt) for found in re.finditer(UUID, text)} & self.marks
 
 
 def without_forgotten(page: AccountPage, forgotten: Forgotten) -> tuple[AccountPage, set[str]]:

@@ -42,6 +42,11 @@ shows their queries, which are files in [models/views](../models/views).
 Columns = dict[str, list[dict[str, Any]]]
 
 
+def is_stored(view: View) -> bool:
+    """Return whether its rows are those of tables of the warehouse, instead of computed from other views."""
+    return "FROM core." in view.select
+
+
 def _type(column: dict[str, Any]) -> str:
     return str(column["type"]).replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
 
@@ -97,12 +102,12 @@ def pages() -> dict[str, str]:
         with open_snapshot(snapshot) as opened:
             columns = {name: opened.columns(name) for name in views()}
     found = sorted(views().values(), key=lambda view: view.name)
-    stored = [view for view in found if view.is_stored]
+    stored = [view for view in found if is_stored(view)]
     tables = [
         _TABLES.format("\n".join(_diagram(stored))),
         *(line for view in stored for line in _section(view, columns)),
     ]
-    computed = [_VIEWS, *(line for view in found if not view.is_stored for line in _section(view, columns))]
+    computed = [_VIEWS, *(line for view in found if not is_stored(view) for line in _section(view, columns))]
     return {"data-dictionary.md": "\n".join(tables) + "\n", "data-dictionary-views.md": "\n".join(computed) + "\n"}
 
 

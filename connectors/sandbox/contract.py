@@ -1,7 +1,5 @@
 """The documented constants of API v1: operations, scopes, limits and the table of errors (API 2, 4, 5, 7, 8)."""
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 from typing import Literal, get_args

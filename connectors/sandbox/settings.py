@@ -1,7 +1,5 @@
 """The settings of a sandbox, as immutable values."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pydantic import Field

@@ -5,7 +5,6 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import aiohttp
 import httpx
@@ -13,8 +12,8 @@ import httpx
 from connectors.source.body import BodyError, BodyTooLarge
 from connectors.source.network import Proxy
 
-# The first row that matches is used. aiohttp's classes are distinguished here because its httpx transport reports both
-# refused and reset connections as ConnectTimeout.
+# The first row that matches is used. The classes are aiohttp's, from which its httpx transport raises each error of
+# httpx: it reports both refused and reset connections as ConnectTimeout.
 _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
     ((TimeoutError,), "timeout"),
@@ -23,30 +22,22 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((aiohttp.ClientPayloadError,), "cut_body"),
     ((aiohttp.ClientHttpProxyError,), "proxy_refused"),
     ((aiohttp.ClientResponseError,), "protocol_error"),
-    ((httpx.TimeoutException,), "timeout"),
-    ((httpx.ReadError, httpx.WriteError, httpx.CloseError), "connection_reset"),
-    ((httpx.ProtocolError, httpx.DecodingError), "protocol_error"),
     ((Exception,), "connection_failed"),
 )
 
-_CONNECTING = (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout, httpx.PoolTimeout)
-_TEXTS: Mapping[str, str] = MappingProxyType(
-    {
-        "certificate_refused": "the certificate of {server} is not trusted",
-        "connection_failed": "cannot connect to {server}",
-        "connection_reset": "{server} closed the connection before it answered",
-        "cut_body": "the response of {server} ended early",
-        "proxy_refused": "the connection to {server} was refused",
-        "protocol_error": "{server} answered with something that is not HTTP",
-        "timeout": "{server} did not answer in time",
-    }
-)
-_NAMES: Mapping[int, str] = MappingProxyType(
-    {
-        socket.EAI_NONAME: "the host name was not found",
-        socket.EAI_AGAIN: "the host name could not be resolved: no name server answered",
-    }
-)
+_TEXTS: Mapping[str, str] = {
+    "certificate_refused": "the certificate of {server} is not trusted",
+    "connection_failed": "cannot connect to {server}",
+    "connection_reset": "{server} closed the connection before it answered",
+    "cut_body": "the response of {server} ended early",
+    "proxy_refused": "the connection to {server} was refused",
+    "protocol_error": "{server} answered with something that is not HTTP",
+    "timeout": "{server} did not answer in time",
+}
+_NAMES: Mapping[int, str] = {
+    socket.EAI_NONAME: "the host name was not found",
+    socket.EAI_AGAIN: "the host name could not be resolved: no name server answered",
+}
 # Statuses with which a proxy says that it could not reach the service, or may do so later.
 _TRANSIENT = frozenset({408, 425, 429, *range(500, 600)})
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -72,7 +63,7 @@ def describe(cause: BaseException, code: str, base_url: httpx.URL, proxy: Proxy 
         name = f"the proxy {proxy.server} ({proxy.variable})"
         is_at_proxy = isinstance(cause, aiohttp.ClientConnectorError) and _at(cause.host, cause.port) == proxy.server
         server = name if is_at_proxy else f"{server} through {name}"
-    connecting = code == "timeout" and isinstance(cause, _CONNECTING)
+    connecting = code == "timeout" and isinstance(cause, aiohttp.ConnectionTimeoutError)
     text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
     reason = _reason(cause)
     return text.format(server=server) + (f": {reason}" if reason else "")

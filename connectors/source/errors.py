@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED
@@ -141,107 +140,103 @@ def _rule(disposition: Disposition, hint: str, *statuses: int, outcome: Outcome 
     return Rule(frozenset(statuses), disposition, outcome, hint)
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "api_invalid_content_length": _rule(Disposition.STOP, _REPORT, 400),
-        "api_invalid_json": _rule(Disposition.STOP, _REPORT, 400),
-        "api_invalid_request_url": _rule(Disposition.STOP, _REPORT, 400),
-        "api_invalid_utf8": _rule(Disposition.STOP, _REPORT, 400),
-        "api_unauthorized": _rule(Disposition.STOP, _KEY, 401),
-        "api_account_not_granted": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
-        "api_forbidden": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
-        "api_scope_denied": _rule(Disposition.STOP, _SCOPE, 403, outcome="denied"),
-        "api_automation_media_not_found": _rule(Disposition.SKIP, _HINT_ACCOUNT_GONE, 404, outcome="not_found"),
-        "api_body_too_large": _rule(Disposition.STOP, _REPORT, 413),
-        "api_json_too_deep": _rule(Disposition.STOP, _REPORT, 413),
-        "api_unsupported_media_type": _rule(Disposition.STOP, _REPORT, 415),
-        "api_invalid_cursor": _rule(Disposition.RESTART, _CURSOR, 422),
-        "api_invalid_limit": _rule(Disposition.SKIP, _REPORT, 422),
-        "api_validation_error": _rule(Disposition.SKIP, _REPORT, 422),
-        "api_automation_invalid_configuration": _rule(Disposition.SKIP, _HINT_RETRY_LATER, 422),
-        "rate_limited": _rule(Disposition.WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
-        "api_internal_error": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-        "api_invalid_projection": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-        "api_projection_too_large": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-        "api_account_resolution_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
-        "rate_limiter_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
-    }
-)
+RULES: Mapping[str, Rule] = {
+    "api_invalid_content_length": _rule(Disposition.STOP, _REPORT, 400),
+    "api_invalid_json": _rule(Disposition.STOP, _REPORT, 400),
+    "api_invalid_request_url": _rule(Disposition.STOP, _REPORT, 400),
+    "api_invalid_utf8": _rule(Disposition.STOP, _REPORT, 400),
+    "api_unauthorized": _rule(Disposition.STOP, _KEY, 401),
+    "api_account_not_granted": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
+    "api_forbidden": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
+    "api_scope_denied": _rule(Disposition.STOP, _SCOPE, 403, outcome="denied"),
+    "api_automation_media_not_found": _rule(Disposition.SKIP, _HINT_ACCOUNT_GONE, 404, outcome="not_found"),
+    "api_body_too_large": _rule(Disposition.STOP, _REPORT, 413),
+    "api_json_too_deep": _rule(Disposition.STOP, _REPORT, 413),
+    "api_unsupported_media_type": _rule(Disposition.STOP, _REPORT, 415),
+    "api_invalid_cursor": _rule(Disposition.RESTART, _CURSOR, 422),
+    "api_invalid_limit": _rule(Disposition.SKIP, _REPORT, 422),
+    "api_validation_error": _rule(Disposition.SKIP, _REPORT, 422),
+    "api_automation_invalid_configuration": _rule(Disposition.SKIP, _HINT_RETRY_LATER, 422),
+    "rate_limited": _rule(Disposition.WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
+    "api_internal_error": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+    "api_invalid_projection": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+    "api_projection_too_large": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+    "api_account_resolution_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
+    "rate_limiter_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
+}
 """All error codes of API 7."""
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
-CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
-    {
-        # While connecting, while reading, or for the whole attempt.
-        "timeout": _rule(Disposition.RETRY, _NETWORK),
-        # Refused, unreachable, unknown host, or an interrupted TLS handshake.
-        "connection_failed": _rule(Disposition.RETRY, _NETWORK),
-        # The connection ended before the response began.
-        "connection_reset": _rule(Disposition.RETRY, _NETWORK),
-        # The response is truncated, or its gzip data is damaged.
-        "cut_body": _rule(Disposition.RETRY, _HINT_NETWORK),
-        # The response is not HTTP: an invalid header or status line.
-        "protocol_error": _rule(Disposition.RETRY, _HINT_NETWORK),
-        # Status 200, but not a page as in API 2: not JSON (a portal's login page, for example), or another structure.
-        "malformed_page": _rule(Disposition.RETRY, _HINT_NETWORK),
-        # Retries do not help, and the key must not be sent to a host without a valid certificate.
-        "certificate_refused": _rule(
-            Disposition.STOP,
-            "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
-            " to a PEM file with its certificate",
-        ),
-        # The proxy rejects its credentials or the service's host.
-        "proxy_refused": _rule(
-            Disposition.STOP,
-            "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY",
-        ),
-        # The body exceeds the size limit after decompression.
-        "body_too_large_response": _rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
-        # 3xx: never followed, because the key would be sent to another address.
-        "redirect": _rule(Disposition.SKIP, _ADDRESS),
-        # 1xx or 2xx except 200.
-        "unexpected_status": _rule(Disposition.SKIP, _HINT_RETRY_LATER),
-        # The catalogue lists an account with a status that is not in API 3.
-        UNKNOWN_STATUS: _rule(
-            Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
-        ),
-        # The scan reached its end, but most records went to quarantine.
-        ITEMS_REJECTED: _rule(
-            Disposition.SKIP,
-            "see the reasons in `gramhouse quarantine`; if the items' id has another name, set media_id under [mapping]"
-            " in gramhouse.toml",
-        ),
-        ACCOUNTS_REJECTED: _rule(
-            Disposition.SKIP,
-            "see the reasons in `gramhouse quarantine`; a newer gramhouse may read such accounts, or contact the"
-            " service's support with the correlation id",
-        ),
-        # A media page without a usable cursor that may not be the last one. Its items have landed.
-        "cursor_missing": _rule(
-            Disposition.SKIP,
-            'if the API ends its lists in this way, set missing_cursor = "ends" under [mapping] in gramhouse.toml;'
-            " if the cursor is elsewhere in the page, set next_cursor there",
-        ),
-        "cursor_empty": _rule(
-            Disposition.SKIP,
-            'if the API ends its lists in this way, set empty_cursor = "ends" under [mapping] in gramhouse.toml',
-        ),
-        "cursor_invalid": _rule(
-            Disposition.SKIP,
-            "contact the service's support with the correlation id; if the cursor is elsewhere in the page, set"
-            " next_cursor under [mapping] in gramhouse.toml",
-        ),
-        # The account's task on a worker ended every worker on which it ran, or its result cannot be read.
-        "worker_lost": _rule(
-            Disposition.SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"
-        ),
-        # A cursor occurred twice in one scan, which would never end.
-        "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
-        # New cursors, but no new items on many pages: the scan would never end.
-        "cursor_no_progress": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
-    }
-)
+CLIENT_ERRORS: Mapping[str, Rule] = {
+    # While connecting, while reading, or for the whole attempt.
+    "timeout": _rule(Disposition.RETRY, _NETWORK),
+    # Refused, unreachable, unknown host, or an interrupted TLS handshake.
+    "connection_failed": _rule(Disposition.RETRY, _NETWORK),
+    # The connection ended before the response began.
+    "connection_reset": _rule(Disposition.RETRY, _NETWORK),
+    # The response is truncated, or its gzip data is damaged.
+    "cut_body": _rule(Disposition.RETRY, _HINT_NETWORK),
+    # The response is not HTTP: an invalid header or status line.
+    "protocol_error": _rule(Disposition.RETRY, _HINT_NETWORK),
+    # Status 200, but not a page as in API 2: not JSON (a portal's login page, for example), or another structure.
+    "malformed_page": _rule(Disposition.RETRY, _HINT_NETWORK),
+    # Retries do not help, and the key must not be sent to a host without a valid certificate.
+    "certificate_refused": _rule(
+        Disposition.STOP,
+        "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
+        " to a PEM file with its certificate",
+    ),
+    # The proxy rejects its credentials or the service's host.
+    "proxy_refused": _rule(
+        Disposition.STOP,
+        "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY",
+    ),
+    # The body exceeds the size limit after decompression.
+    "body_too_large_response": _rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
+    # 3xx: never followed, because the key would be sent to another address.
+    "redirect": _rule(Disposition.SKIP, _ADDRESS),
+    # 1xx or 2xx except 200.
+    "unexpected_status": _rule(Disposition.SKIP, _HINT_RETRY_LATER),
+    # The catalogue lists an account with a status that is not in API 3.
+    UNKNOWN_STATUS: _rule(
+        Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
+    ),
+    # The scan reached its end, but most records went to quarantine.
+    ITEMS_REJECTED: _rule(
+        Disposition.SKIP,
+        "see the reasons in `gramhouse quarantine`; if the items' id has another name, set media_id under [mapping]"
+        " in gramhouse.toml",
+    ),
+    ACCOUNTS_REJECTED: _rule(
+        Disposition.SKIP,
+        "see the reasons in `gramhouse quarantine`; a newer gramhouse may read such accounts, or contact the"
+        " service's support with the correlation id",
+    ),
+    # A media page without a usable cursor that may not be the last one. Its items have landed.
+    "cursor_missing": _rule(
+        Disposition.SKIP,
+        'if the API ends its lists in this way, set missing_cursor = "ends" under [mapping] in gramhouse.toml;'
+        " if the cursor is elsewhere in the page, set next_cursor there",
+    ),
+    "cursor_empty": _rule(
+        Disposition.SKIP,
+        'if the API ends its lists in this way, set empty_cursor = "ends" under [mapping] in gramhouse.toml',
+    ),
+    "cursor_invalid": _rule(
+        Disposition.SKIP,
+        "contact the service's support with the correlation id; if the cursor is elsewhere in the page, set"
+        " next_cursor under [mapping] in gramhouse.toml",
+    ),
+    # The account's task on a worker ended every worker on which it ran, or its result cannot be read.
+    "worker_lost": _rule(
+        Disposition.SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"
+    ),
+    # A cursor occurred twice in one scan, which would never end.
+    "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
+    # New cursors, but no new items on many pages: the scan would never end.
+    "cursor_no_progress": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
+}
 """All codes of client-side errors. An error without an envelope has `http_<status>` and the rule of its status."""
 
 # These statuses stop the run only with the service's error envelope: a proxy may refuse one request and not the next.
@@ -249,20 +244,18 @@ _ENVELOPED = frozenset({400, 413, 415})
 _OUR_BUG = _rule(Disposition.STOP, _REPORT)
 
 # Also by class: 3 is that of 3xx.
-_BY_STATUS: Mapping[int, Rule] = MappingProxyType(
-    {
-        **dict.fromkeys(_ENVELOPED, _rule(Disposition.SKIP, _HINT_PROXY)),
-        401: _rule(Disposition.STOP, _KEY),
-        403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
-        404: _rule(Disposition.SKIP, f"{_HINT_ACCOUNT_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
-        408: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
-        425: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
-        429: RULES["rate_limited"],
-        3: CLIENT_ERRORS["redirect"],
-        4: _rule(Disposition.SKIP, _HINT_RETRY_LATER),
-        5: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
-    }
-)
+_BY_STATUS: Mapping[int, Rule] = {
+    **dict.fromkeys(_ENVELOPED, _rule(Disposition.SKIP, _HINT_PROXY)),
+    401: _rule(Disposition.STOP, _KEY),
+    403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
+    404: _rule(Disposition.SKIP, f"{_HINT_ACCOUNT_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
+    408: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
+    425: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
+    429: RULES["rate_limited"],
+    3: CLIENT_ERRORS["redirect"],
+    4: _rule(Disposition.SKIP, _HINT_RETRY_LATER),
+    5: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
+}
 
 
 def rule_for(code: str | None, status: int) -> Rule:

@@ -4,12 +4,11 @@ import base64
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from types import MappingProxyType
 from typing import Final
 
 from pydantic import SecretStr
 
-_URL_SAFE: Final[Mapping[str, str]] = MappingProxyType({"+": "-", "/": "_"})
+_URL_SAFE: Final[Mapping[str, str]] = {"+": "-", "/": "_"}
 # A shorter key is not a secret, and its encodings would occur in unrelated text.
 _SHORTEST_ENCODED: Final = 8
 _LINE_BREAKS: Final = r"(?:[\r\n]|\\{1,4}[rn])*"

@@ -4,20 +4,17 @@ The API does not publish which words there are (API 2): a word that is not here 
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from models.schema.table_schemas import TableSchema
 
 # In the order in which they are decided: a reel is a video too, and a carousel has images and videos. Words in lower
 # case and without other characters than letters.
-_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "reel": ("reel", "reels", "clip", "clips"),
-        "carousel": ("carousel", "carouselalbum", "carouselcontainer", "album", "sidecar", "graphsidecar"),
-        "video": ("video", "graphvideo", "igtv"),
-        "image": ("image", "graphimage", "photo", "picture"),
-    }
-)
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "reel": ("reel", "reels", "clip", "clips"),
+    "carousel": ("carousel", "carouselalbum", "carouselcontainer", "album", "sidecar", "graphsidecar"),
+    "video": ("video", "graphvideo", "igtv"),
+    "image": ("image", "graphimage", "photo", "picture"),
+}
 
 # Fields that tell reels from other videos, or the type where no candidate of `media_type` does.
 _PATHS = (

@@ -59,11 +59,6 @@ class View:
         """Return the names after FROM and JOIN: other views, and parts of the query."""
         return re.findall(r"\b(?:FROM|JOIN) (\w+)\b(?!\.)", self.select)
 
-    @property
-    def is_stored(self) -> bool:
-        """Return whether its rows are those of tables of the warehouse, instead of computed from other views."""
-        return "FROM core." in self.select
-
 
 _HEAD = re.compile(r"\A(?:-- .*\n)*")
 _TAG = re.compile(r"(?P<tag>key|join)(?P<note>, not [\w ]+)?: (?P<what>.+)")

@@ -13,6 +13,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.faults import Fault
 from connectors.sandbox.settings import SandboxSettings
 from models.views import views
+from tests.dictionary import is_stored
 from tests.handoff.days import snapshot_of
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -47,7 +48,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:
     """Copy the public tables and views of a snapshot to another file, with changes."""
-    computed = [view for view in views().values() if not view.is_stored]
+    computed = [view for view in views().values() if not is_stored(view)]
     with duckdb.connect(target) as db:
         db.execute("SET TimeZone = 'UTC'")
         db.execute(f"ATTACH '{snapshot}' AS old (READ_ONLY)")

@@ -13,6 +13,7 @@ from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.quoting import literal
 from models.partition import media
 from models.views import views
+from tests.dictionary import is_stored
 from tests.warehouse.rig import BEN, POSTS, STORIES, account, at, emptied
 
 Rows = list[dict[str, Any]]
@@ -59,7 +60,7 @@ def _shown(db: duckdb.DuckDBPyConnection, column: str) -> None:
 
 def as_tables(db: duckdb.DuckDBPyConnection) -> None:
     """Replace the public views by tables, so that a test can write to them."""
-    for name in [name for name, view in views().items() if view.is_stored]:
+    for name in [name for name, view in views().items() if is_stored(view)]:
         db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
 
 

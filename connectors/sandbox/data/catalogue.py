@@ -1,23 +1,16 @@
 """The catalogue: any number of accounts and media, generated when they are listed and never kept in memory."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 from connectors.sandbox.contract import POSTS, STORIES, UUID
 from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.data.identity import Identity
-from connectors.sandbox.data.items import graph
+from connectors.sandbox.data.items import Item, graph
 from connectors.sandbox.data.population import MOST_ACCOUNTS, Account, Population
 from connectors.sandbox.data.posts import Posts
 from connectors.sandbox.data.stories import Stories
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from connectors.sandbox.data.items import Item
-    from connectors.sandbox.settings import SandboxSettings
+from connectors.sandbox.settings import SandboxSettings
 
 Grant = tuple[int, ...] | None
 
@@ -47,10 +40,6 @@ class Catalogue:
         """Return the position of the account with this UUID, on any day; -1 if there is none."""
         position = self.identity.position(account_id) if UUID.fullmatch(account_id) else -1
         return position if position < MOST_ACCOUNTS else -1
-
-    def account_id(self, position: int) -> str:
-        """Return the UUID of the account at a position."""
-        return self.identity.account_id(position)
 
     def find(self, account_id: str, day: int) -> Account | None:
         """Return the account with this UUID if it is in the catalogue on this day, otherwise None."""

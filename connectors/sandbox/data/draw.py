@@ -1,7 +1,5 @@
 """Reproducible random numbers: pure functions of the seed and a few integers."""
 
-from __future__ import annotations
-
 from hashlib import blake2b
 from struct import Struct
 

@@ -1,12 +1,8 @@
 """Reversible ids: each id is a permutation of its position, so that no list of ids must be kept in memory."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 from uuid import UUID
 
-if TYPE_CHECKING:
-    from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.draw import Draw
 
 _TOPIC = 1
 _ACCOUNT_BITS = 48

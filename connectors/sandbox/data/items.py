@@ -1,7 +1,5 @@
 """An item of the media list on one day, and its JSON. The API does not document its shape (API 2)."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
 from json.encoder import encode_basestring

@@ -1,17 +1,13 @@
 """The accounts that exist on a day, and their status (API 2, 3)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from connectors.sandbox.contract import ACTIVE, TOKEN_EXPIRED
+from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.identity import Identity
 from connectors.sandbox.data.words import FIRST, SECOND, USERNAME_STYLES
-
-if TYPE_CHECKING:
-    from connectors.sandbox.data.draw import Draw
-    from connectors.sandbox.data.identity import Identity
-    from connectors.sandbox.settings import SandboxSettings
+from connectors.sandbox.settings import SandboxSettings
 
 _LEAVES, _EXPIRES = 10, 11
 _LONGEST_EXPIRY = 4

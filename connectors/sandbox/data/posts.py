@@ -1,19 +1,13 @@
 """The posts of an account: each is computed from its number and the day."""
 
-from __future__ import annotations
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from connectors.sandbox.data.identity import SEQUENCES
+from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.identity import SEQUENCES, Identity
 from connectors.sandbox.data.items import DAY, Child, Item
 from connectors.sandbox.data.words import post_caption
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from connectors.sandbox.data.draw import Draw
-    from connectors.sandbox.data.identity import Identity
-    from connectors.sandbox.settings import SandboxSettings
+from connectors.sandbox.settings import SandboxSettings
 
 _ACCOUNT, _POST = 20, 21
 _SURFACE = 0

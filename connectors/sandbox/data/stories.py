@@ -1,18 +1,12 @@
 """The stories of an account: each exists for 24 hours, so every day has different ones."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
+from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.identity import Identity
 from connectors.sandbox.data.items import DAY, Item
 from connectors.sandbox.data.words import story_caption
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from connectors.sandbox.data.draw import Draw
-    from connectors.sandbox.data.identity import Identity
-    from connectors.sandbox.settings import SandboxSettings
+from connectors.sandbox.settings import SandboxSettings
 
 _COUNT, _STORY = 30, 31
 _SURFACE = 1

@@ -1,7 +1,5 @@
 """The words of usernames and captions, and captions composed of them; they do not depend on the seed."""
 
-from __future__ import annotations
-
 FIRST = (
     "amber", "atlas", "autumn", "basil", "birch", "cedar", "clara", "cobalt", "coral", "daily",
     "dara", "delta", "elif", "ember", "fern", "frida", "gentle", "golden", "harbor", "hazel",

@@ -1,33 +1,26 @@
 """The sandbox: API v1 as an ASGI application (API 4), together with its control endpoints."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time
+from collections.abc import Awaitable, Callable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, MEDIA_KEY_SCOPE, UUID, Error
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Catalogue
 from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.population import Account
 from connectors.sandbox.http.checks import account_of, body_length, check_body, read_body, read_query
 from connectors.sandbox.http.control import OPENAPI_PATH, PREFIX, Control
 from connectors.sandbox.http.cursors import Cursors
 from connectors.sandbox.http.faults import Fault, take_fault
-from connectors.sandbox.http.keys import Keyring
+from connectors.sandbox.http.keys import Credential, KeyRequest, Keyring
 from connectors.sandbox.http.limits import RateLimiter
-from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource
+from connectors.sandbox.http.replies import PageRequest, Receive, Refused, Reply, Resource, Scope, Send
 from connectors.sandbox.settings import SandboxSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
-
-    from connectors.sandbox.data.population import Account
-    from connectors.sandbox.http.keys import Credential, KeyRequest
-    from connectors.sandbox.http.replies import Receive, Scope, Send
 
 # About 64 MB of pages with 50 posts.
 _CACHED_PAGES = 2048

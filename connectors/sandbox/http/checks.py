@@ -1,11 +1,9 @@
 """Validates a request's URL, query and body before anything is looked up (API 4, 7)."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from connectors.sandbox.contract import (
@@ -19,12 +17,7 @@ from connectors.sandbox.contract import (
     SURFACES,
     Error,
 )
-from connectors.sandbox.http.replies import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from connectors.sandbox.http.replies import Receive
+from connectors.sandbox.http.replies import Receive, Refused
 
 _BAD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _MEDIA_PATH = re.compile(rf"{ACCOUNTS_PATH}/([^/]+)/media", re.DOTALL)

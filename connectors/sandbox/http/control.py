@@ -112,10 +112,10 @@ class Control:
         return self._shown(keyring.revoke(name))
 
     def _shown(self, credential: Credential) -> Document:
-        positions, catalogue = credential.positions, self._sandbox.catalogue
+        positions, identity = credential.positions, self._sandbox.catalogue.identity
         return {
             "name": credential.name,
             "scopes": credential.scopes,
-            "accounts": None if positions is None else [catalogue.account_id(position) for position in positions],
+            "accounts": None if positions is None else [identity.account_id(position) for position in positions],
             "revoked": self._sandbox.keyring.is_revoked(credential),
         }

@@ -1,16 +1,11 @@
 """Cursors: opaque, authenticated, and bound to the resource they were issued for (API 8)."""
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from struct import Struct
-from typing import TYPE_CHECKING
 
 from connectors.sandbox.contract import SURFACES
-
-if TYPE_CHECKING:
-    from connectors.sandbox.data.draw import Draw
-    from connectors.sandbox.http.replies import Resource
+from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.http.replies import Resource
 
 _FIELDS = Struct("<Bqq")
 _SEAL = 11

@@ -1,16 +1,11 @@
 """One-off faults: an error or a delay for the next requests that match, created while the sandbox runs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from connectors.sandbox.contract import ACCOUNTS, ERRORS, MEDIA, Error, Surface
-from connectors.sandbox.http.replies import Refused
-
-if TYPE_CHECKING:
-    from connectors.sandbox.http.replies import PageRequest
+from connectors.sandbox.http.replies import PageRequest, Refused
 
 _OPERATIONS = {"accounts": ACCOUNTS, "media": MEDIA}
 

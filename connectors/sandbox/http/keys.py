@@ -1,16 +1,12 @@
 """API keys: their scopes and the accounts they can access (API 5)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from connectors.sandbox.contract import KEY_SCOPES, KeyScope
-
-if TYPE_CHECKING:
-    from connectors.sandbox.data.catalogue import Catalogue, Grant
+from connectors.sandbox.data.catalogue import Catalogue, Grant
 
 DEMO_KEY = "sandbox-demo-key"
 NO_SCOPE_KEY = "sandbox-no-scope-key"

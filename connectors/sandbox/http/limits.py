@@ -1,14 +1,9 @@
 """The rate limiter (API 8)."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from math import ceil
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from connectors.sandbox.settings import RateLimit
+from connectors.sandbox.settings import RateLimit
 
 
 class RateLimiter:

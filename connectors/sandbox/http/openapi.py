@@ -1,7 +1,5 @@
 """The OpenAPI 3.1 description of API v1, from the tables that the server uses (API 2, 4, 5, 7)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from connectors.sandbox.contract import (

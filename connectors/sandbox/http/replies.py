@@ -1,19 +1,13 @@
 """Valid requests for a page, replies, and errors."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from connectors.sandbox.contract import ACCOUNTS, MEDIA, Error
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from connectors.sandbox.data.catalogue import Grant
-    from connectors.sandbox.data.population import Account
+from connectors.sandbox.data.catalogue import Grant
+from connectors.sandbox.data.population import Account
 
 # ASGI
 Message = MutableMapping[str, Any]

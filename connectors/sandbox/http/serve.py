@@ -1,24 +1,18 @@
 """Serves a sandbox with uvicorn on a loopback address, in this process, blocking or in a thread."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from connectors.sandbox.contract import Error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.app import Sandbox
 
 _LOOPBACK = "127.0.0.1"
 _PATIENCE = 10.0

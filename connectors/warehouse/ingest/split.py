@@ -49,27 +49,15 @@ def hash_of(raw: bytes) -> bytes:
     return xxhash.xxh3_128_digest(raw)
 
 
-class NotAPage(ValueError):  # noqa: N818 - the name describes the body
-    """A body that is not a JSON object with a list of items."""
-
-
-def raw_items(body: bytes | memoryview) -> list[msgspec.Raw]:
-    """Return the bytes of each item of a media page, unchanged, as views of the body. Raises NotAPage."""
-    try:
-        return _items.decode(_page.decode(body)["items"])
-    except (msgspec.DecodeError, KeyError, RecursionError) as error:
-        raise NotAPage(str(error)) from error
-
-
 def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
-    """Split pages into items; return the items, and the pages that could not be split."""
+    """Split pages into items; return the items, and the pages that are not JSON objects with a list of items."""
     order_keys: list[int] = []
     raw: list[msgspec.Raw] = []
     unreadable: list[Page] = []
     for seq, body in pages:
         try:
-            found = raw_items(body)
-        except NotAPage:
+            found = _items.decode(_page.decode(body)["items"])
+        except (msgspec.DecodeError, KeyError, RecursionError):
             unreadable.append((seq, bytes(body)))
             continue
         first = seq << POSITION_BITS
