@@ -60,16 +60,24 @@ class Reader:
             self.records(query)
 
     def _ids(self, wanted: Sequence[str]) -> list[str]:
-        named = self.records("SELECT account_id, ig_username FROM accounts")
-        found = {each[key]: each["account_id"] for each in named for key in ("account_id", "ig_username")}
+        """Return the ids of these accounts: of a name, all accounts that have it."""
+        if not wanted:
+            return []
+        found: dict[str, set[str]] = {}
+        for account in self.records("SELECT account_id, ig_username, public_id FROM accounts"):
+            for name in filter(None, account.values()):
+                found.setdefault(name.lower(), set()).add(account["account_id"])
+        ids: set[str] = set()
         for each in wanted:
-            if each not in found:
-                near = difflib.get_close_matches(each, found, n=1)
+            name = each.strip().removeprefix("@").lower()
+            if name not in found:
+                near = difflib.get_close_matches(name, found, n=1)
                 meant = f"Did you mean {near[0]}? " if near else ""
                 raise SettingsError(
                     f"--account: the snapshot has no account {each!r}. {meant}Fix: `gramhouse accounts` lists all."
                 )
-        return sorted({found[each] for each in wanted})
+            ids |= found[name]
+        return sorted(ids)
 
     def set(self, **variables: object) -> None:
         """Set variables of queries."""

@@ -280,7 +280,7 @@ def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
 def test_one_account_alone(snapshot: Path) -> None:
     names = [name for (name,) in answer(snapshot, "SELECT ig_username FROM accounts ORDER BY ALL")]
     chosen = answer(snapshot, "SELECT ig_username, account_id FROM posting_cadence ORDER BY posts_28d DESC LIMIT 2")
-    for key in chosen[0]:
+    for key in (*chosen[0], f"@{chosen[0][0]}", chosen[0][1].upper()):
         html = page(snapshot, accounts=(key,)).html
         assert chosen[0][0] in html
         assert [name for name in names if f">{name}<" in html] == [chosen[0][0]]
