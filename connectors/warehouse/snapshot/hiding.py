@@ -81,7 +81,7 @@ class Hiding:
 
 def _refusal(name: str, schemas: Sequence[TableSchema], *, is_hashed: bool) -> Refusal | None:
     types = {column.name: column.type for schema in schemas for column in schema.columns}
-    types |= {metric.name: "BIGINT" for schema in schemas for metric in schema.metrics}
+    types |= {metric.name: "a count, recorded as a number" for schema in schemas for metric in schema.metrics}
     types |= _OF_ACCOUNTS | dict.fromkeys(_DERIVED, "computed")
     types.pop(_NEEDED)
     if name in types:
