@@ -123,7 +123,7 @@ def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[s
         for column in schema.columns:
             if column.field is not None and column not in found and _is_related(column.field.path, paths):
                 hidden[column.name] = False
-        hidden |= {metric.name: False for metric in schema.metrics if metric.name == name}
+        hidden |= {metric.name: False for metric in schema.metrics if _is_named(metric, name)}
     return hidden | {column.name: wanted[column.name] for column in schema.columns if column.name in wanted}
 
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -13,6 +15,8 @@ from flows.reporting.page.write import write
 from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
+from models.schema.mapping import ColumnMapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import BEN, POSTS, STORIES, Item, Rig, account, ask, at, in_memory, refusal
 
 CAPTION, NAME, TAGGED = "canary-Wq7", "canaryann", "canary-Zk3"
@@ -129,3 +133,14 @@ def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, 
     assert told.startswith("GRAMHOUSE_HIDE: ")
     assert message in told
     assert not (tmp_path / "a.duckdb").exists()
+
+
+def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(rig: Rig, snapshot: Path) -> None:
+    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("views", Reading.TEXT, ("/shown",))))
+    rig.call(adopt_mapping, mapping)
+    rig.scan(POSTS, "p", 0, [{"id": "1", "shown": "a text", "views": 77}, {"id": "2", "views": "many"}])
+    counts = "SELECT metric, value FROM media_metrics"
+    assert ask(put(rig, snapshot), counts) == [("views_2", 77)]
+    assert ask(put(rig, snapshot, "views:hash"), counts) == []
+    assert ask(snapshot, "SELECT strlen(views) FROM media WHERE views IS NOT NULL", as_published=True) == [(32,)]
+    assert "views_2" not in [name for name, *_ in ask(snapshot, "DESCRIBE media", as_published=True)]
