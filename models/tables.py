@@ -211,7 +211,11 @@ def item_tables(
         METADATA,
         *_item(),
         _required("metric", VARCHAR, f"Name of the count: a column of {name}, such as like_count."),
-        _optional("value", BIGINT, "The count from observed_at on; NULL if the API stopped sending it."),
+        _optional(
+            "value",
+            BIGINT,
+            "The count from observed_at on; NULL if the API stopped sending it, or a mapped column has it.",
+        ),
         _required("observed_at", INSTANT, "When a sync first saw this value."),
         _run_seq("The run that first saw this value"),
         schema="core",

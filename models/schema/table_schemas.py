@@ -32,22 +32,16 @@ class ColumnSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
-    """A count that is recorded over time: read from its column if it has one, otherwise from its path."""
-
-    name: str
-    path: str | None
-    column: ColumnSchema | None
-
-
-@dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table filled from payloads. A child table has the elements of all its `lists` (paths), one after another."""
+    """A table filled from payloads. A child table has the elements of all its `lists` (paths), one after another.
+
+    `metrics` are the columns whose counts are recorded over time.
+    """
 
     table: str
     columns: tuple[ColumnSchema, ...]
     lists: tuple[str, ...] = ()
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[ColumnSchema, ...] = ()
 
 
 class Part(StrEnum):
@@ -136,22 +130,17 @@ def _column_schemas(
     return (*canonical, *inferred)
 
 
-def _metrics(mapping: Mapping, columns: Sequence[ColumnSchema], registry: Registry) -> tuple[Metric, ...]:
-    is_count = _count_keys(mapping)
-    own = {column.field.path: column for column in columns if column.field is not None}
-    candidates = {path for column in mapping.columns for path in column.paths}
-    canonical = [
-        Metric(column.name, None, column)
+def _metrics(columns: Sequence[ColumnSchema], mapping: Mapping) -> tuple[ColumnSchema, ...]:
+    """Return the columns whose counts are recorded over time.
+
+    Not those of fields that a canonical column reads as something else, such as a text: it has their values.
+    """
+    others = {path for each in mapping.columns if each.reading is not Reading.COUNT for path in each.paths}
+    return tuple(
+        column
         for column in columns
-        if column.mapping is not None and column.type == "BIGINT"
-    ]
-    inferred = [
-        Metric(field.name, field.path, own.get(field.path))
-        for field in sorted(registry.values(), key=lambda f: f.ordinal)
-        if field.resource == mapping.table and field.type is not None and field.path not in candidates
-        if is_count.fullmatch(to_keys(field.path)[-1])
-    ]
-    return (*canonical, *inferred)
+        if part_of(column, mapping) is Part.COUNT and (column.field is None or column.field.path not in others)
+    )
 
 
 def child_table(field: Field, mapping: Mapping) -> str | None:
@@ -178,7 +167,7 @@ def table_schemas(mapping: Mapping, registry: Registry) -> tuple[TableSchema, ..
     Those of `media` always include `media_children`.
     """
     columns = _column_schemas(mapping.table, mapping.columns, mapping.media_id, registry)
-    items = TableSchema(mapping.table, columns, metrics=_metrics(mapping, columns, registry))
+    items = TableSchema(mapping.table, columns, metrics=_metrics(columns, mapping))
     child_mapping = {CHILDREN: mapping.child_columns}
     return (
         items,

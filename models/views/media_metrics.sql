@@ -8,7 +8,7 @@ SELECT
     gh_row.media_id,  -- The item's id, always text.
     gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.metric,  -- Name of the count: a column of media, such as like_count.
-    gh_row.value,  -- The count from observed_at on; NULL if the API stopped sending it.
+    gh_row.value,  -- The count from observed_at on; NULL if the API stopped sending it, or a mapped column has it.
     gh_row.observed_at,  -- When a sync first saw this value.
     gh_row.run_seq  -- The run that first saw this value, as seq in runs; NULL if unknown.
 FROM core.media_metrics AS gh_row

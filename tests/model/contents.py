@@ -10,7 +10,7 @@ from tests.model import reading
 from tests.model.reading import Item, lasting
 
 _COUNTS = [column for column in BUILT_IN.columns if column.reading == "count"]
-_CANDIDATES = {path for column in BUILT_IN.columns for path in column.paths}
+_OTHERS = {path for column in BUILT_IN.columns if column not in _COUNTS for path in column.paths}
 _COUNT_WORDS = {
     *BUILT_IN.count_words,
     *(path.rpartition("/")[2] for column in _COUNTS for path in column.paths),
@@ -40,10 +40,15 @@ def _countable(value: object) -> bool:
 
 
 def counts(item: Item, names: dict[str, str]) -> dict[str, int | None]:
-    """Return the counts of an item by column name: canonical columns, and inferred fields with the name of a count."""
+    """Return the counts of an item by column name: canonical columns, and inferred fields with the name of a count.
+
+    A count that a canonical column shows is only that column's.
+    """
     found = {column.column: reading.canonical(item, column) for column in _COUNTS}
     for path, value, kind in reading.leaves(item):
         key = path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
-        if path not in _CANDIDATES and kind not in ("object", "rows", "empty list") and _is_count(key):
-            found[names[path]] = reading.count_of(value)
+        if path not in _OTHERS and kind not in ("object", "rows", "empty list") and _is_count(key):
+            count = reading.count_of(value)
+            if not any(path in column.paths and found[column.column] == count for column in _COUNTS):
+                found[names[path]] = count
     return {name: count for name, count in found.items() if count is not None}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import EXACT, LISTS, JsonType
 from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
-from models.schema.table_schemas import ColumnSchema, Metric, TableSchema
+from models.schema.table_schemas import ColumnSchema, TableSchema
 
 if TYPE_CHECKING:
     # Publishing, which needs the comparison of columns, does not import pyarrow.
@@ -100,19 +100,25 @@ def count_of(column: str, sql_type: str) -> str:
     return column if sql_type == "BIGINT" else _COUNT.format(text_of(column, sql_type))
 
 
-def names_of(metrics: Sequence[Metric]) -> str:
+def names_of(metrics: Sequence[ColumnSchema]) -> str:
     """Return the SQL list of the names of all counts, in the order of `counts_of`."""
     return f"[{', '.join(literal(metric.name) for metric in metrics)}]"
 
 
-def counts_of(metrics: Sequence[Metric], row: str) -> str:
-    """Return the SQL list of all counts, given a row with the schema's columns."""
+def counts_of(metrics: Sequence[ColumnSchema], row: str) -> str:
+    """Return the SQL list of all counts, given a row with the schema's columns.
+
+    A count that a canonical column shows is that column's alone. Otherwise it would have a second name from the merge
+    on in which its field gets a column of its own, so that the counts depended on the division of the pages.
+    """
+    canonical = [(metric.name, metric.mapping.paths) for metric in metrics if metric.mapping is not None]
     counts = []
     for metric in metrics:
-        if metric.column is None:
-            counts.append("NULL")
-            continue
-        counts.append(count_of(f"{row}.{quoted(metric.column.name)}", metric.column.type))
+        count = count_of(f"{row}.{quoted(metric.name)}", metric.type)
+        for name, paths in canonical:
+            if metric.field is not None and metric.field.path in paths:
+                count = f"nullif({count}, {row}.{quoted(name)})"
+        counts.append(count)
     return f"[{', '.join(counts)}]::BIGINT[]"
 
 

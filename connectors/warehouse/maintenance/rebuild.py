@@ -26,7 +26,7 @@ from models.schema.fields import Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.naming import unique
-from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
+from models.schema.table_schemas import ColumnSchema, TableSchema, history, table_schemas
 from models.tables import ITEM_TABLES, METADATA
 
 _SQL = statements(__name__)
@@ -125,7 +125,7 @@ ORDER BY c._order_key
     return rows, known
 
 
-def _recount(connection: Connection, table: str, metrics: tuple[Metric, ...]) -> None:
+def _recount(connection: Connection, table: str, metrics: Sequence[ColumnSchema]) -> None:
     """Append the counts as they are decoded now, if they differ from the last observed ones."""
     names = {"items": f"core.{table}", "metrics": f"core.{table}_metrics"}
     lists = {"metric_names": names_of(metrics), "metric_values": counts_of(metrics, "m")}

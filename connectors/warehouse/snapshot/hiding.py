@@ -81,7 +81,7 @@ class Hiding:
 
 def _refusal(name: str, schemas: Sequence[TableSchema], *, is_hashed: bool) -> Refusal | None:
     types = {column.name: column.type for schema in schemas for column in schema.columns}
-    types |= {metric.name: "BIGINT" for schema in schemas for metric in schema.metrics}
+    types |= {metric.name: "a count, recorded as a number" for schema in schemas for metric in schema.metrics}
     types |= _OF_ACCOUNTS | dict.fromkeys(_DERIVED, "computed")
     types.pop(_NEEDED)
     if name in types:
@@ -123,7 +123,7 @@ def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[s
         for column in schema.columns:
             if column.field is not None and column not in found and _is_related(column.field.path, paths):
                 hidden[column.name] = False
-        hidden |= {metric.name: False for metric in schema.metrics if metric.name == name}
+        hidden |= {metric.name: False for metric in schema.metrics if _is_named(metric, name)}
     return hidden | {column.name: wanted[column.name] for column in schema.columns if column.name in wanted}
 
 

@@ -115,13 +115,13 @@ class Lock:
 
 
 def look(warehouse: Path) -> Lock | None:
-    """Return the state of the warehouse's lock; None if the lock file does not exist or cannot be read."""
+    """Return the state of the warehouse's lock; None if there is no lock file, or it cannot be read or locked."""
     try:
-        file = lock_path(warehouse).open(encoding="utf-8")
+        with lock_path(warehouse).open(encoding="utf-8") as file:
+            return Lock(is_held=False) if _try_lock(file, fcntl.LOCK_SH) else Lock(is_held=True, holder=_read(file))
     except OSError:
+        # Some file systems have no locks, such as NFS without its lock service.
         return None
-    with file:
-        return Lock(is_held=False) if _try_lock(file, fcntl.LOCK_SH) else Lock(is_held=True, holder=_read(file))
 
 
 def holder(warehouse: Path) -> Holder | None:

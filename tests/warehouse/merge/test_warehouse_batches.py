@@ -56,6 +56,11 @@ def records(partition: Partition, contents: tuple[int, ...]) -> list[Item]:
 
 def item(number: int, how: int) -> Item:
     found: Item = {"id": str(number), "caption": f"caption {how % 2}", "like_count": how, "children": [{"id": "c"}]}
+    if how == 2:
+        # Another name of the same count, and in the next one beside it.
+        found["likes"] = found.pop("like_count")
+    if how == 3:
+        found["likes"] = 2
     if how == 4:
         # A record without an id, and a field that occurs nowhere else.
         del found["id"]

@@ -1,6 +1,13 @@
 import json
+from dataclasses import replace
 from datetime import datetime
 
+import pytest
+
+from connectors.warehouse.schema.field_registry import read_registry
+from models.schema.mapping import ColumnMapping, Mapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
+from models.schema.table_schemas import table_schemas
 from tests.warehouse.rig import POSTS, Item, Rig, Scan, at, minute
 
 COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"
@@ -64,3 +71,86 @@ def test_both_occurrences_of_an_item_on_one_page_are_kept(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
     assert versions(rig) == [(minute(0), minute(0), {"id": "1", "caption": "a", "likes": 1})]
     assert sorted(rig.rows(COUNTS), key=repr) == [("like_count", 1, minute(0)), ("like_count", 2, minute(0))]
+
+
+def test_each_change_of_a_count_beside_the_canonical_one_is_kept(rig: Rig) -> None:
+    rig.days(*({"like_count": 5, "likes": likes} for likes in (7, 9, 11)))
+    assert rig.row("SELECT like_count, likes FROM core.media") == (5, 11)
+    assert rig.rows("SELECT sum(changed) FROM core.run_counts") == [(2,)]
+    assert rig.rows(COUNTS) == [
+        ("like_count", 5, minute(0)), ("likes", 7, minute(0)), ("likes", 9, minute(24)), ("likes", 11, minute(48)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("other", "column"),
+    [
+        ({"like_count": "many"}, "like_count_2"),
+        ({"like_count": {"value": 1}}, "like_count_2"),
+        ({"like_count": "many", "likes": 3}, "like_count_2"),
+        ({"like_count": 3, "likes": 3}, "likes"),
+        ({"like_count": None, "stats": {"likes": 3}, "likes": "3"}, "likes"),
+    ],
+)
+def test_a_count_that_the_canonical_column_shows_is_kept_once(rig: Rig, other: Item, column: str) -> None:
+    """The field has a column of its own, which has all its values."""
+    for day in range(2):
+        counts = [{"like_count": 5 + day}, {"likes": 7 + day}]
+        rig.scan(POSTS, f"p{day}", 24 * day, [{"id": str(n), **one} for n, one in enumerate((*counts, other))])
+    assert rig.value(f"SELECT count({column}) FROM core.media") > 0
+    readable = {"2"} if 3 in (other.get("likes"), other["like_count"]) or "stats" in other else set()
+    found = rig.rows("SELECT media_id, metric, value FROM core.media_metrics ORDER BY ALL")
+    assert found == [
+        *((str(n), "like_count", value + day) for n, value in enumerate((5, 7)) for day in range(2)),
+        *((one, "like_count", 3) for one in readable),
+    ]
+
+
+def test_a_count_with_the_value_of_the_canonical_one_is_null_meanwhile(rig: Rig) -> None:
+    rig.days(*({"like_count": 9, "likes": likes} for likes in (7, 9, 11)), {"likes": 11})
+    assert [row[1:] for row in rig.rows(COUNTS) if row[0] == "likes"] == [
+        (7, minute(0)), (None, minute(24)), (11, minute(48)), (None, minute(72)),
+    ]  # fmt: skip
+
+
+def metrics(rig: Rig, mapping: Mapping = BUILT_IN) -> list[str]:
+    [media, *_] = table_schemas(mapping, rig.call(read_registry))
+    return [metric.name for metric in media.metrics]
+
+
+def test_a_flag_is_content_and_no_count(rig: Rig) -> None:
+    rig.days({"saved": True, "views": 1}, {"saved": False, "views": 1})
+    assert metrics(rig) == ["like_count", "comments_count", "views"]
+    assert rig.rows(COUNTS) == [("views", 1, minute(0))]
+    assert len(versions(rig)) == 1
+
+
+def test_a_count_that_is_mapped_as_a_text_is_no_metric(rig: Rig) -> None:
+    rig.days({"views": 1}, {"views": [1]})
+    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("seen", Reading.TEXT, ("/views",))))
+    rig.rebuild(mapping)
+    assert rig.value("SELECT count(*) FROM duckdb_columns() WHERE column_name = 'views'") > 0
+    assert metrics(rig, mapping) == ["like_count", "comments_count"]
+
+
+def test_counts_that_earlier_releases_did_not_keep_begin_with_their_next_change(rig: Rig) -> None:
+    def listed(**more: object) -> list[Item]:
+        return [{"id": "1", "like_count": 5, "likes": 7, **more}, {"id": "2", "like_count": 5, "likes": 7}]
+
+    rig.scan(POSTS, "p", 0, listed())
+    rig.do("DELETE FROM core.media_metrics WHERE metric = 'likes'")
+    before = rig.rows(COUNTS)
+    # The same bytes, and others with the same values.
+    for day, items in enumerate((listed(), listed(likes="7")), 1):
+        stats = rig.scan(POSTS, f"q{day}", 24 * day, items)
+        assert (stats.added, stats.changed) == (0, 0)
+    assert rig.rows(COUNTS) == before
+    assert rig.scan(POSTS, "r", 72, listed(like_count=6)).changed == 1
+    assert rig.rows(COUNTS) == [*before, ("like_count", 6, minute(72))]
+    assert rig.scan(POSTS, "s", 96, listed(likes=9)).changed == 1
+    likes = "SELECT media_id, value, observed_at FROM core.media_metrics WHERE metric = 'likes' ORDER BY ALL"
+    assert rig.rows(likes) == [("1", 9, minute(96))]
+    changed = rig.rows("SELECT changed_at FROM core.media ORDER BY media_id")
+    rig.rebuild()
+    assert rig.rows(likes) == [("1", 9, minute(96)), ("2", 7, minute(0))]
+    assert rig.rows("SELECT changed_at FROM core.media ORDER BY media_id") == changed

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -6,6 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -13,6 +15,8 @@ from flows.reporting.page.write import write
 from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
+from models.schema.mapping import ColumnMapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import BEN, POSTS, STORIES, Item, Rig, account, ask, at, in_memory, refusal
 
 CAPTION, NAME, TAGGED = "canary-Wq7", "canaryann", "canary-Zk3"
@@ -42,7 +46,7 @@ def fill(rig: Rig) -> None:
     rig.catalogue("c0", -1, [account(name=f"{NAME} before")])
     rig.catalogue("c1", 0, [account(name=NAME), account(BEN, name="ben"), account("1", name=NAME)])
     rig.scan(POSTS, "p1", 1, [post(n) for n in range(1, 9)])
-    rig.scan(STORIES, "s1", 2, [post(9, text=TAGGED), {"caption": CAPTION}])
+    rig.scan(STORIES, "s1", 2, [post(9, text=TAGGED, view_count="many", saved=True), {"caption": CAPTION}])
     rig.scan(media(BEN, "posts"), "b1", 3, [post(7), {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}])
     rig.scan_twice(POSTS, "p2", 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
     rig.scan(POSTS, "p3", 400, [post(n, like_count=40 + n) for n in range(1, 8)])
@@ -118,7 +122,10 @@ def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: R
         ("captoin", "no table has a column 'captoin'. Fix: use caption."),
         ("username2", "no table has a column 'username2'. Fix: use username."),
         ("account_id", "account_id cannot be hidden, because gramhouse needs it. Fix:"),
-        ("like_count:hash", "like_count cannot be hashed, because it is BIGINT, not text. Fix: write like_count"),
+        ("like_count:hash", "because it is a count, recorded as a number, not text. Fix: write like_count"),
+        # Its column is VARCHAR.
+        ("view_count:hash", "because it is a count, recorded as a number, not text. Fix: write view_count"),
+        ("saved:hash", "saved cannot be hashed, because it is BOOLEAN, not text. Fix: write saved"),
     ],
 )
 def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, name: str, message: str) -> None:
@@ -126,3 +133,14 @@ def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, 
     assert told.startswith("GRAMHOUSE_HIDE: ")
     assert message in told
     assert not (tmp_path / "a.duckdb").exists()
+
+
+def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(rig: Rig, snapshot: Path) -> None:
+    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("views", Reading.TEXT, ("/shown",))))
+    rig.call(adopt_mapping, mapping)
+    rig.scan(POSTS, "p", 0, [{"id": "1", "shown": "a text", "views": 77}, {"id": "2", "views": "many"}])
+    counts = "SELECT metric, value FROM media_metrics"
+    assert ask(put(rig, snapshot), counts) == [("views_2", 77)]
+    assert ask(put(rig, snapshot, "views:hash"), counts) == []
+    assert ask(snapshot, "SELECT strlen(views) FROM media WHERE views IS NOT NULL", as_published=True) == [(32,)]
+    assert "views_2" not in [name for name, *_ in ask(snapshot, "DESCRIBE media", as_published=True)]

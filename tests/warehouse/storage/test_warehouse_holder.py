@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from connectors.warehouse.raw.recovery import hold_store
 from connectors.warehouse.storage.connection import explain, writer
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
-from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path
+from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path, look
 from tests.warehouse.rig import T0, Rig, refusal
 
 ROOT = Path(__file__).parents[3]
@@ -117,6 +118,17 @@ def test_the_status_of_a_dead_process_is_ignored(path: Path, left: str) -> None:
     assert holder(path) is None
     with writing(path):
         assert holder(path) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
+
+
+def test_a_file_system_without_locks_has_no_state_of_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    lock_path(path).touch()
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    assert (look(path), holder(path)) == (None, None)
+    # A command that writes does not go on without the lock.
+    assert "No locks available. Fix: " in refused(path, WarehouseUnusable)
 
 
 def test_a_file_that_is_not_a_database_is_reported_and_not_changed(path: Path) -> None:
