@@ -1,13 +1,13 @@
 """`gramhouse sync` and `gramhouse backfill`: one run over everything that the API key can see, or selected accounts."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
+from flows.cli.options import RunArguments, SurfaceNames, option, since_time, with_run_arguments
 from flows.cli.output.terminal import clean, out, print_json, print_rows
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, parse_options
 from flows.reporting.exit_code import ExitCode
@@ -76,7 +76,12 @@ def backfill(
     account: Annotated[list[str] | None, option(BackfillOptions, "accounts", "--account", "ACCOUNT")] = None,
     surface: SurfaceNames = None,
     everything: Annotated[bool, option(BackfillOptions, "everything", "--all")] = False,
-    expired_since: Annotated[datetime | None, option(BackfillOptions, "expired_since", word="DATE")] = None,
+    expired_since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Accounts whose token was expired at any time since then: 2d, 36h, or a date (UTC)."
+        ),
+    ] = None,
     failed: Annotated[bool, option(BackfillOptions, "failed")] = False,
     reason: Annotated[str | None, option(BackfillOptions, "reason")] = None,
     dry_run: Annotated[bool, option(BackfillOptions, "dry_run")] = False,
@@ -88,6 +93,8 @@ def backfill(
     `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
     settings = run.settings("backfill")
+    now = SystemClock().now()
+    since = None if expired_since is None else since_time("--expired-since", expired_since, now)
     from flows.cli.running import run_command
     from flows.reporting.dry_run import forecast
 
@@ -98,14 +105,14 @@ def backfill(
             "accounts": account or [],
             "surfaces": surface or [],
             "everything": everything,
-            "expired_since": expired_since,
+            "expired_since": since,
             "failed": failed,
             "reason": reason,
         },
     )
     selection = options.selection()
     if dry_run:
-        _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=run.as_json)
+        _show(forecast(settings, selection, now=now), as_json=run.as_json)
         return
     try:
         run_command(options, settings, run, what="backfill")
