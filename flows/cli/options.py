@@ -1,7 +1,9 @@
 """Options of commands. Those of settings and of runs have the help of the models that declare them."""
 
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import wraps
@@ -118,17 +120,24 @@ class RunArguments:
         """The settings that can only be changed on the command line: they are not parameters of a flow."""
         return {"base_url": self.base_url, "scheduler": self.scheduler}
 
-    def settings(self, command: str) -> Settings:
-        """Return the settings of this run of `command`. Raises SettingsError, which `gramhouse status` then shows."""
+    @contextmanager
+    def recorded(self, command: str) -> Iterator[None]:
+        """Record wrong settings and options, so that `gramhouse status` shows that `command` failed to start.
+
+        Options that are mistyped at a terminal are not recorded: they are no failure of what runs on schedule.
+        """
         try:
-            return self._load()
-        except SettingsError:
+            yield
+        except SettingsError as error:
+            if sys.stderr.isatty() and all(str(line).startswith("--") for line in error.args):
+                raise
             from flows.reporting.recording import recorded_start
 
             with recorded_start(command, self.chosen):
                 raise
 
-    def _load(self) -> Settings:
+    def settings(self) -> Settings:
+        """Return the settings of this run. Raises SettingsError."""
         settings = load(**self.chosen, **self.command_line_only)
         if self.scheduler is not None and settings.engine == "local":
             raise SettingsError("--scheduler is for runs on workers. Fix: add --engine dask, or leave it out.")

@@ -40,14 +40,15 @@ def sync(
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
     """
-    if incremental and full_refresh:
-        raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
-    settings = run.settings("sync")
+    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
+    with run.recorded("sync"):
+        if incremental and full_refresh:
+            raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
+        settings = run.settings()
+        options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
     from flows.cli.running import run_command
 
-    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
-    options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
     run_command(options, settings, run, what="sync")
 
 
@@ -92,24 +93,24 @@ def backfill(
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
     `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
-    settings = run.settings("backfill")
     now = SystemClock().now()
-    since = None if expired_since is None else since_time("--expired-since", expired_since, now)
+    with run.recorded("backfill"):
+        settings = run.settings()
+        options = parse_options(
+            BackfillOptions,
+            {
+                **run.chosen,
+                "accounts": account or [],
+                "surfaces": surface or [],
+                "everything": everything,
+                "expired_since": None if expired_since is None else since_time("--expired-since", expired_since, now),
+                "failed": failed,
+                "reason": reason,
+            },
+        )
     from flows.cli.running import run_command
     from flows.reporting.dry_run import forecast
 
-    options = parse_options(
-        BackfillOptions,
-        {
-            **run.chosen,
-            "accounts": account or [],
-            "surfaces": surface or [],
-            "everything": everything,
-            "expired_since": since,
-            "failed": failed,
-            "reason": reason,
-        },
-    )
     selection = options.selection()
     if dry_run:
         _show(forecast(settings, selection, now=now), as_json=run.as_json)

@@ -340,6 +340,40 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
         status_path(SNAPSHOT).write_bytes(healthy)
 
 
+WRONG_OPTIONS = [
+    ("sync", "--surface", "storys"),
+    ("sync", "--max-requests", "0"),
+    ("sync", "--page-size", "0"),
+    ("sync", "--incremental", "--full-refresh"),
+    ("sync", "--scheduler", "tls://host:8786"),
+    ("backfill", "--expired-since", "yesterday"),
+]
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize("command", WRONG_OPTIONS, ids=" ".join)
+def test_wrong_options_are_a_failed_start_unless_typed_at_a_terminal(
+    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    with monkeypatch.context() as terminal:
+        terminal.setattr("sys.stderr.isatty", lambda: True)
+        assert run_cli(*command)[0] == 2
+        assert _looked(capsys)[0] == 0
+    code, _, err = run_cli(*command)
+    code_of_status, found = _looked(capsys)
+    assert (code, code_of_status, found["attention"], found["last_command"]["kind"]) == (2, 3, ["failed"], command[0])
+    assert err == f"✖ {found['last_command']['detail']}.\n"
+    assert run_cli("publish")[0] == 0
+    asyncio.run(_begin())
+    assert _looked(capsys)[0] == 0
+    # What a terminal shows of settings, the runs on schedule have, too.
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "0")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run_cli("sync")[0] == 2
+    monkeypatch.delenv("GRAMHOUSE_PAGE_SIZE")
+    assert _looked(capsys)[0] == 3
+
+
 @pytest.mark.usefixtures("configured")
 def test_a_run_that_cannot_be_written_to_the_ledger_is_not_healthy(
     capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
