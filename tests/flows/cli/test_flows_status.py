@@ -55,6 +55,7 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     await synced(tmp_path, FakeApi(accounts=9, expired=frozenset({9})))
     code, found = _looked(capsys, timedelta(hours=36))
     assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
+    assert {each["stale_after"] for each in (*found["freshness"], found["totals"])} == {36 * 3600}
     assert "posts refreshed within" in _message(capsys)
 
     code, found = _looked(capsys, timedelta(days=7))
