@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -244,3 +245,16 @@ def test_rows_that_cannot_be_written_are_a_failure(snapshot: Path) -> None:
         done = subprocess.run(["bash", "-c", script], cwd=ROOT, check=False, capture_output=True, text=True)
         assert done.returncode == 1
         assert "No space left on device" in done.stderr
+
+
+def test_a_sandbox_whose_output_is_closed_does_not_blame_its_port(run_cli: Cli) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0"]
+    done = subprocess.run(command, cwd=ROOT, check=False, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, err = run_cli("sandbox", "--port", port)
+    assert (code, f"cannot listen on port {port}: Address already in use. Fix: choose another port" in err) == (2, True)
