@@ -79,7 +79,7 @@ class RunOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", field_title_generator=_title, use_attribute_docstrings=True)
 
 
-_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}. Default: all.", max_length=len(SURFACES))
+_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}. Default: all.")
 _EXPERT: Any = Field(ExpertOptions(), title="Expert options")
 
 

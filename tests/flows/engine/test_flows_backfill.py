@@ -191,7 +191,7 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
     [
         ({"accounts": [" a ", ""]}, Selection(("a",))),
         ({"everything": True, "surfaces": ["posts", "stories"]}, Selection(everything=True)),
-        ({"failed": True, "surfaces": ["posts"]}, Selection(failed=True, surfaces=POSTS)),
+        ({"failed": True, "surfaces": ["posts"] * 3}, Selection(failed=True, surfaces=POSTS)),
         ({"expired_since": "2026-03-01"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
         # Digits alone are no Unix time.
         ({"expired_since": "20260301"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
