@@ -70,8 +70,10 @@ def test_every_report_is_one_object(run_cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
     assert result["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
     assert json.loads(run_cli("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
-    for style in (["--json"], ["-f", "json"]):
+    for style in (["--json"], ["-f", "json"], ["-fjson"], ["--format=json"]):
         code, out, _ = run_cli("query", "SELECT nope", *style)
+        assert (code, answer_of(out)["exit_code"]) == (2, 2)
+        code, out, _ = run_cli("query", "SELECT 1", *style, "--snapshot", "s3://")
         assert (code, answer_of(out)["exit_code"]) == (2, 2)
 
 
