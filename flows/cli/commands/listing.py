@@ -76,7 +76,7 @@ def runs(
     if as_json:
         print_json({"runs": rows})
         return
-    columns = {"began (UTC)": "started_at", "run": "run", "state": "state", "took": "took"}
+    columns = {"seq": "seq", "began (UTC)": "started_at", "run": "run", "state": "state", "took": "took"}
     columns |= {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}
     shown = [
         row
