@@ -6,15 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.explain import pair, relations
-from flows.cli.current import current_snapshot
+from flows.cli.current import open_current
 from flows.cli.options import AsJson, SnapshotFile, since_time
 from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import load
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
 from models.feeds import FEEDS
@@ -26,7 +25,6 @@ _SQL = statements(__name__)
 _WITHOUT_COLUMNS = "children, hidden columns, or fields without a column"
 
 _SHOWN = 100
-_NO_LIMIT = 2**63 - 1
 
 
 def _item(row: Mapping[str, object]) -> tuple[object, ...]:
@@ -127,9 +125,9 @@ def changes(
     these = _SQL["unreported"] if since_run is None else f"seq >= {since_run}"
     if since is not None:
         these = f"started_at >= TIMESTAMPTZ '{since_time('--since', since, SystemClock().now())}'"
-    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+    with open_current(snapshot) as opened:
         reader = Reader(opened, account or ())
-        reader.set(most=limit or (_NO_LIMIT if as_json else _SHOWN))
+        reader.set(most=limit or (None if as_json else _SHOWN))
         found = {"runs": reader.records(_SQL["runs"].format(these=these)), "changes": [], "account_changes": []}
         numbers: list[Record] = []
         if found["runs"]:
