@@ -239,6 +239,9 @@ def test_a_run_completes_and_keeps_its_exit_code_if_output_fails(
     subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
     assert (tmp_path / "code").read_text() == "0\n"
     assert (tmp_path / "data/analytics.duckdb").exists()
+    script = f"{sys.executable} -m flows.cli export out {where}; echo ${{PIPESTATUS[0]}} >code"
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
+    assert (tmp_path / "code").read_text() == "0\n"
 
 
 def test_rows_that_cannot_be_written_are_a_failure(snapshot: Path) -> None:
