@@ -80,7 +80,9 @@ class _Notices(logging.Handler):
 
 def _wants(arguments: Sequence[str], value: str, *names: str) -> bool:
     """Return whether an option has a value. Known before parsing, because usage errors are reported accordingly."""
-    return any(f"{name}={value}" in arguments or (name, value) in pairwise(arguments) for name in names)
+    # A short option has no `=` before its value.
+    joined = (f"{name}{sign}{value}" for name in names for sign in ("=", ""))
+    return any(each in arguments for each in joined) or any((name, value) in pairwise(arguments) for name in names)
 
 
 def _usage(error: typer.TyperException, arguments: Sequence[str]) -> str:

@@ -1,14 +1,15 @@
 """What commands read: the current snapshot, which they download from a bucket, and the run that is not in it yet."""
 
 import asyncio
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from connectors.warehouse.runs.status_file import Status, read_status, settled, status_path
-from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import StatusUnreadable, WarehouseUnusable
-from flows.config.settings import Settings
+from flows.config.settings import Settings, load
 from models.runs import RunState
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
@@ -31,6 +32,11 @@ def current_snapshot(settings: Settings) -> Path:
             raise WarehouseUnusable(str(refused))
         asyncio.run(open_snapshot_bucket(url).fetch(file))
     return file
+
+
+def open_current(snapshot: str | None) -> AbstractContextManager[Snapshot]:
+    """Open the current snapshot, for commands whose only setting is its place."""
+    return open_snapshot(current_snapshot(load(snapshot=snapshot)))
 
 
 @dataclass(frozen=True, slots=True)

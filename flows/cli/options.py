@@ -1,7 +1,11 @@
 """Options of commands. Those of settings and of runs have the help of the models that declare them."""
 
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -13,11 +17,13 @@ from pydantic import BaseModel
 from connectors.warehouse.storage.paths import local
 from flows.cli.command_table import ADVANCED
 from flows.config.errors import SettingsError
-from flows.config.options import ExpertOptions, SyncOptions
+from flows.config.options import ExpertOptions, SyncOptions, to_time
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from flows.config.wrong_value import refusal
 from models.feeds import SURFACES
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def _name(field: str) -> str:
@@ -37,6 +43,18 @@ def to_path(name: str, text: str, check: Callable[[Path], Path] = local) -> Path
         return check(Path(text))
     except ValueError as error:
         raise SettingsError(refusal(f"{name}: {error}", f" (got {text!r})")) from None
+
+
+def since_time(name: str, text: str, now: datetime) -> datetime:
+    """Return the time given as the option `name`: so long before now, or a date (UTC). Raises SettingsError."""
+    try:
+        if found := re.fullmatch(r"(\d+)([mhdw])", text.strip()):
+            return now - timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return to_time(text)
+    except (ValueError, OverflowError):
+        raise SettingsError(
+            f"{name} {text!r} is not a time. Fix: use 2d, 36h or 90m, or a date such as 2026-03-01."
+        ) from None
 
 
 def of_setting(field: str, word: str | None = None) -> Any:  # noqa: ANN401 - Typer's
@@ -102,17 +120,24 @@ class RunArguments:
         """The settings that can only be changed on the command line: they are not parameters of a flow."""
         return {"base_url": self.base_url, "scheduler": self.scheduler}
 
-    def settings(self, command: str) -> Settings:
-        """Return the settings of this run of `command`. Raises SettingsError, which `gramhouse status` then shows."""
+    @contextmanager
+    def recorded(self, command: str) -> Iterator[None]:
+        """Record wrong settings and options, so that `gramhouse status` shows that `command` failed to start.
+
+        Options that are mistyped at a terminal are not recorded: they are no failure of what runs on schedule.
+        """
         try:
-            return self._load()
-        except SettingsError:
+            yield
+        except SettingsError as error:
+            if sys.stderr.isatty() and all(str(line).startswith("--") for line in error.args):
+                raise
             from flows.reporting.recording import recorded_start
 
             with recorded_start(command, self.chosen):
                 raise
 
-    def _load(self) -> Settings:
+    def settings(self) -> Settings:
+        """Return the settings of this run. Raises SettingsError."""
         settings = load(**self.chosen, **self.command_line_only)
         if self.scheduler is not None and settings.engine == "local":
             raise SettingsError("--scheduler is for runs on workers. Fix: add --engine dask, or leave it out.")

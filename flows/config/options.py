@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from flows.config.errors import SettingsError
@@ -33,6 +33,18 @@ def _known(surface: str) -> str:
 
 
 _Surface = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": sorted(SURFACES)})]
+
+
+def to_time(value: object) -> datetime:
+    """Return a time, which is in UTC unless it says otherwise. Raises ValueError.
+
+    Pydantic would read digits alone, such as 20260301, as seconds since 1970.
+    """
+    try:
+        at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("it is not a time; use a date such as 2026-03-01") from None
 
 
 def in_order(surfaces: list[str]) -> tuple[str, ...]:
@@ -67,7 +79,7 @@ class RunOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", field_title_generator=_title, use_attribute_docstrings=True)
 
 
-_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}. Default: all.", max_length=len(SURFACES))
+_NAMES: Any = Field([], description=f"{' or '.join(sorted(SURFACES))}. Default: all.")
 _EXPERT: Any = Field(ExpertOptions(), title="Expert options")
 
 
@@ -95,7 +107,7 @@ class BackfillOptions(RunOptions):
     accounts: list[str] = []
     """Account ids or names, as listed by `gramhouse accounts`."""
     surfaces: list[_Surface] = _NAMES
-    expired_since: datetime | None = None
+    expired_since: Annotated[datetime, BeforeValidator(to_time)] | None = None
     """Accounts whose token was expired at any time since this date (UTC)."""
     reason: str | None = Field(None, max_length=500)
     """Reason, stored with the run."""
@@ -109,9 +121,8 @@ class BackfillOptions(RunOptions):
 
     def selection(self) -> Selection:
         """Return the selection to scan; raises SelectionError if nothing is selected."""
-        since = self.expired_since
         names = tuple(name.strip() for name in self.accounts if name.strip())
-        if not (names or self.everything or since or self.failed):
+        if not (names or self.everything or self.expired_since or self.failed):
             raise SelectionError(
                 "Nothing is selected. Fix: use --account, --all (all accounts), --expired-since (accounts whose token"
                 " was expired) or --failed (unfinished scans)."
@@ -119,7 +130,7 @@ class BackfillOptions(RunOptions):
         return Selection(
             accounts=names,
             everything=self.everything,
-            expired_since=since.replace(tzinfo=UTC) if since and since.tzinfo is None else since,
+            expired_since=self.expired_since,
             failed=self.failed,
             surfaces=in_order(self.surfaces),
         )

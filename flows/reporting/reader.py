@@ -99,6 +99,9 @@ def _literal(value: object) -> str:
         return f"TIMESTAMPTZ '{value.isoformat()}'"
     if isinstance(value, str):
         return literal(value)
+    if isinstance(value, float):
+        # Otherwise it is a DECIMAL, which is text in JSON.
+        return f"{value}::DOUBLE"
     if isinstance(value, Sequence):
         return f"[{', '.join(map(_literal, value))}]::VARCHAR[]"
     return "NULL" if value is None else str(value)

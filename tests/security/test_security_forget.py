@@ -247,6 +247,11 @@ def test_it_asks_first(folder: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPat
     code, _, err = run_cli("forget", PUBLIC)
     assert (code, "Nothing was erased." in err) == (1, True)
     assert f"Erase {NAME} (account {ID.lower()}) and 4 items everywhere? This cannot be undone. [y/N]" in err
+    code, out, _ = run_cli("forget", PUBLIC, "--json")
+    assert (code, json.loads(out)) == (
+        1,
+        {"state": "failed", "exit_code": 1, "message": "Nothing was erased.", "hint": None},
+    )
     assert _items(folder) == 4
 
 

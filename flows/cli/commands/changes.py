@@ -1,22 +1,19 @@
 """`gramhouse changes`: what runs found of items and accounts, from the snapshot."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
 
-from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.explain import pair, relations
-from flows.cli.current import current_snapshot
-from flows.cli.options import AsJson, SnapshotFile
+from flows.cli.current import open_current
+from flows.cli.options import AsJson, SnapshotFile, since_time
 from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
-from flows.config.settings import load
 from flows.reporting.reader import Reader
 from flows.reporting.words import count, join, moment, run_title
 from models.feeds import FEEDS
@@ -25,25 +22,9 @@ Record = dict[str, Any]
 
 _SQL = statements(__name__)
 
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
 _WITHOUT_COLUMNS = "children, hidden columns, or fields without a column"
 
 _SHOWN = 100
-_NO_LIMIT = 2**63 - 1
-
-
-def since_time(text: str, now: datetime) -> datetime:
-    """Return the time that `--since` means: so long before now, or a date (UTC); no IO. Raises SettingsError."""
-    try:
-        if found := re.fullmatch(r"(\d+)([mhdw])", text.strip()):
-            return now - timedelta(**{_UNITS[found[2]]: int(found[1])})
-        at = datetime.fromisoformat(text.strip())
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise SettingsError(
-            f"--since {text!r} is not a time. Fix: use 2d, 36h or 90m, or a date such as 2026-03-01."
-        ) from None
 
 
 def _item(row: Mapping[str, object]) -> tuple[object, ...]:
@@ -143,10 +124,10 @@ def changes(
         raise SettingsError("--since-run and --since exclude each other. Fix: use one of them.")
     these = _SQL["unreported"] if since_run is None else f"seq >= {since_run}"
     if since is not None:
-        these = f"started_at >= TIMESTAMPTZ '{since_time(since, SystemClock().now())}'"
-    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+        these = f"started_at >= TIMESTAMPTZ '{since_time('--since', since, SystemClock().now())}'"
+    with open_current(snapshot) as opened:
         reader = Reader(opened, account or ())
-        reader.set(most=limit or (_NO_LIMIT if as_json else _SHOWN))
+        reader.set(most=limit or (None if as_json else _SHOWN))
         found = {"runs": reader.records(_SQL["runs"].format(these=these)), "changes": [], "account_changes": []}
         numbers: list[Record] = []
         if found["runs"]:

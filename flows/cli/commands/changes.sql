@@ -24,7 +24,7 @@ CREATE TEMP TABLE listed AS
 FROM changes
 WHERE run_seq >= getvariable('first_run') AND run_seq IN getvariable('run_seqs') AND account_id IN (FROM chosen)
 ORDER BY run_seq DESC, changed_at DESC, ig_username, surface, media_id, change
-LIMIT getvariable('most')
+LIMIT getvariable('most') -- NULL: all.
 
 -- name: changes
 FROM listed ORDER BY run_seq DESC, changed_at DESC, ig_username, surface, media_id, change

@@ -17,6 +17,7 @@ import typer
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.durable import replace_file
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from flows.cli.options import to_path
@@ -74,7 +75,7 @@ _ACCOUNTS, _POSTS = 12, 30
 def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
     """Return the time (UTC) at which the demo's first simulated day began, which is kept in its folder.
 
-    Raises SettingsError for the folder of an earlier version's demo.
+    Raises SettingsError for the folder of an earlier version's demo, and if the file is damaged.
     """
     file = folder / "first_day"
     if not file.exists():
@@ -85,8 +86,11 @@ def first_day(folder: Path, *, days: int, now: datetime) -> datetime:
         folder.mkdir(parents=True, exist_ok=True)
         today = (now - _SYNCED).replace(hour=0, minute=0, second=0, microsecond=0)
         begins = today + _BEGINS - timedelta(days=max(days - 1, _BEFORE))
-        file.write_text(begins.isoformat(), encoding="utf-8")
-    return datetime.fromisoformat(file.read_text(encoding="utf-8"))
+        replace_file(file, begins.isoformat().encode())
+    try:
+        return datetime.fromisoformat(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise SettingsError(f"{file} is damaged. Fix: delete {folder}, or choose another --folder.") from None
 
 
 def sandbox_settings(begins: datetime, day: int) -> "SandboxSettings":

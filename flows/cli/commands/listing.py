@@ -6,7 +6,7 @@ import typer
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import current, current_snapshot
+from flows.cli.current import current, current_snapshot, open_current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, WARN, clean, err, out, print_json, print_rows
 from flows.config.settings import load
@@ -17,7 +17,6 @@ _SQL = statements(__name__)
 
 # The number of records of the quarantine that are shown.
 _SHOWN = 20
-_NO_LIMIT = 2**63 - 1
 
 _NEXT = """To import media items, set the path of their id in gramhouse.toml (media_id), then run `gramhouse rebuild`.
 Accounts recover by themselves: each sync reads them again and imports them once the API corrects them.
@@ -40,7 +39,7 @@ def accounts(
     as_json: AsJson = False,
 ) -> None:
     """List accounts: status, token expiry and age of their media."""
-    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+    with open_current(snapshot) as opened:
         items = opened.items("account_id, surface, removed_at")
         rows = opened.query(_SQL["accounts"].format(counts=_COUNTS, items=items), [expired]).records()
         [(removed,)] = opened.query(_REMOVED).rows
@@ -76,7 +75,7 @@ def runs(
     if as_json:
         print_json({"runs": rows})
         return
-    columns = {"began (UTC)": "started_at", "run": "run", "state": "state", "took": "took"}
+    columns = {"seq": "seq", "began (UTC)": "started_at", "run": "run", "state": "state", "took": "took"}
     columns |= {"pages": "pages", "new": "added", "changed": "changed", "gone": "gone"}
     shown = [
         row
@@ -100,8 +99,8 @@ def quarantine(
     as_json: AsJson = False,
 ) -> None:
     """List records in quarantine, newest first."""
-    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
-        rows = opened.query(_SQL["quarantined"], [limit or (_NO_LIMIT if as_json else _SHOWN)]).records()
+    with open_current(snapshot) as opened:
+        rows = opened.query(_SQL["quarantined"], [limit or (None if as_json else _SHOWN)]).records()
         reasons = opened.query(_SQL["reasons"]).records()
     if as_json:
         print_json({"records": rows})

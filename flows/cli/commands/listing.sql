@@ -17,7 +17,7 @@ SELECT q.*, a.ig_username
 FROM quarantine AS q
 LEFT JOIN accounts AS a USING (account_id)
 ORDER BY q.seen_at DESC, q.account_id, q.surface, q.page, q.position
-LIMIT ?
+LIMIT ? -- NULL: all.
 
 -- name: reasons
 SELECT reason, count(*) AS records FROM quarantine GROUP BY ALL ORDER BY records DESC, reason

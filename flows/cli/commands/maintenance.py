@@ -8,7 +8,7 @@ import typer
 from humanize import naturalsize
 
 from flows.cli.options import AsJson, BusyWait, LogFormat, SnapshotFile, WarehouseFile
-from flows.cli.output.terminal import DONE, WARN, agreed, clean, err, print_result
+from flows.cli.output.terminal import DONE, WARN, agreed, clean, err, failure, print_json, print_result
 from flows.cli.signals import run_until_signalled
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -105,7 +105,7 @@ def rebuild(
     print_result(document, (line for line, shown in lines.items() if shown), as_json=as_json)
 
 
-def _confirmed(settings: Settings, account: str) -> str:
+def _confirmed(settings: Settings, account: str, *, as_json: bool) -> str:
     """Ask on the terminal whether to erase an account; return its id. Raises typer.Exit if the answer is no."""
     from connectors.warehouse.maintenance.pending import ACTIVITY
     from flows.engine.forgetting import find_now
@@ -118,6 +118,8 @@ def _confirmed(settings: Settings, account: str) -> str:
     what = f"{found.name} (account {found.account_id}) and {count(items, 'item')}"
     if not agreed(f"Erase {what} everywhere? This cannot be undone."):
         err.print("Nothing was erased.")
+        if as_json:
+            print_json(failure(ExitCode.FAILED, "Nothing was erased."))
         raise typer.Exit(ExitCode.FAILED)
     return found.account_id
 
@@ -196,7 +198,7 @@ def forget(
     if undo:
         _undo(settings, account, as_json=as_json)
         return
-    chosen = account if yes else _confirmed(settings, account)
+    chosen = account if yes else _confirmed(settings, account, as_json=as_json)
     from flows.engine.forgetting import forget_now
 
     receipt = run_until_signalled(lambda _: forget_now(settings, chosen))

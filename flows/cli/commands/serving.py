@@ -156,7 +156,7 @@ def sandbox(
     check_variables()
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.http.keys import DEMO_KEY
-    from connectors.sandbox.http.serve import serve
+    from connectors.sandbox.http.serve import CannotListen, serve
     from connectors.sandbox.settings import SandboxSettings
 
     now = int(SystemClock().now().timestamp())
@@ -171,7 +171,7 @@ def sandbox(
 
     try:
         serve(Sandbox(settings), port=port, on_ready=ready)
-    except OSError as error:
+    except CannotListen as error:
         raise SettingsError(
             f"cannot listen on port {port}: {clean(error.strerror or error)}. Fix: choose another port with --port."
         ) from None

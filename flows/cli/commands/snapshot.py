@@ -12,9 +12,9 @@ from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.export import export as write_export
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
-from flows.cli.current import current_snapshot
+from flows.cli.current import current_snapshot, open_current
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
-from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_rows
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result, print_rows
 from flows.cli.signals import ended_at_once
 from flows.config.errors import SettingsError
 from flows.config.options import SyncOptions, in_order, parse_options
@@ -81,7 +81,7 @@ def describe(
     """List the snapshot's tables and views, or the columns of one."""
     if form == "dbt" and (table is not None or as_json):
         raise SettingsError("--format dbt writes all tables, as YAML. Fix: leave out the table and --json.")
-    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+    with open_current(snapshot) as opened:
         relations = opened.relations()
         if form == "dbt":
             _print_dbt(opened, relations)
@@ -119,13 +119,12 @@ def export(
     exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
     members = ("name", "kind", "rows", "bytes")
     rows = [{member: table[member] for member in members} for table in exported["tables"]]
-    if as_json:
-        print_json({"folder": str(folder), "published_at": exported["published_at"], "tables": rows})
-        return
+    document = {"folder": str(folder), "published_at": exported["published_at"], "tables": rows}
     size = naturalsize(sum(table["bytes"] for table in exported["tables"]))
     published = moment(exported["published_at"])
     tables = count(len(exported["tables"]), "table")
-    out.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")
+    line = f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC"
+    print_result(document, [line], as_json=as_json)
 
 
 def report(
@@ -167,12 +166,10 @@ def report(
         apart_from=settings.warehouse,
     )
     size = len(written.html.encode())
-    if as_json:
-        contents = {"published_at": written.published_at, "action_required": written.attention}
-        print_json({"report": str(path), "report_bytes": size, **contents, "exit_code": 0})
-    else:
-        needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
-        made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
-        out.print(f"{DONE} {clean(path)} ({naturalsize(size)}): {made}", soft_wrap=True)
+    contents = {"published_at": written.published_at, "action_required": written.attention}
+    document = {"report": str(path), "report_bytes": size, **contents, "exit_code": 0}
+    needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
+    made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
+    print_result(document, [f"{DONE} {clean(path)} ({naturalsize(size)}): {made}"], as_json=as_json)
     if show and not webbrowser.open(path.resolve().as_uri()):
         err.print(f"{WARN} Could not start a browser. Fix: open {clean(path.resolve())} manually.", soft_wrap=True)

@@ -1,13 +1,13 @@
 """`gramhouse sync` and `gramhouse backfill`: one run over everything that the API key can see, or selected accounts."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from flows.cli.options import RunArguments, SurfaceNames, option, with_run_arguments
+from flows.cli.options import RunArguments, SurfaceNames, option, since_time, with_run_arguments
 from flows.cli.output.terminal import clean, out, print_json, print_rows
+from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, parse_options
 from flows.reporting.exit_code import ExitCode
@@ -40,14 +40,15 @@ def sync(
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
     """
-    if incremental and full_refresh:
-        raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
     mode = "incremental" if incremental else "full_refresh" if full_refresh else None
-    settings = run.settings("sync")
+    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
+    with run.recorded("sync"):
+        if incremental and full_refresh:
+            raise SettingsError("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
+        settings = run.settings()
+        options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
     from flows.cli.running import run_command
 
-    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
-    options = parse_options(SyncOptions, {**run.chosen, **of_sync, "surfaces": surface or []})
     run_command(options, settings, run, what="sync")
 
 
@@ -76,7 +77,12 @@ def backfill(
     account: Annotated[list[str] | None, option(BackfillOptions, "accounts", "--account", "ACCOUNT")] = None,
     surface: SurfaceNames = None,
     everything: Annotated[bool, option(BackfillOptions, "everything", "--all")] = False,
-    expired_since: Annotated[datetime | None, option(BackfillOptions, "expired_since", word="DATE")] = None,
+    expired_since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Accounts whose token was expired at any time since then: 2d, 36h, or a date (UTC)."
+        ),
+    ] = None,
     failed: Annotated[bool, option(BackfillOptions, "failed")] = False,
     reason: Annotated[str | None, option(BackfillOptions, "reason")] = None,
     dry_run: Annotated[bool, option(BackfillOptions, "dry_run")] = False,
@@ -87,25 +93,27 @@ def backfill(
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
     `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
-    settings = run.settings("backfill")
+    now = SystemClock().now()
+    with run.recorded("backfill"):
+        settings = run.settings()
+        options = parse_options(
+            BackfillOptions,
+            {
+                **run.chosen,
+                "accounts": account or [],
+                "surfaces": surface or [],
+                "everything": everything,
+                "expired_since": None if expired_since is None else since_time("--expired-since", expired_since, now),
+                "failed": failed,
+                "reason": reason,
+            },
+        )
     from flows.cli.running import run_command
     from flows.reporting.dry_run import forecast
 
-    options = parse_options(
-        BackfillOptions,
-        {
-            **run.chosen,
-            "accounts": account or [],
-            "surfaces": surface or [],
-            "everything": everything,
-            "expired_since": expired_since,
-            "failed": failed,
-            "reason": reason,
-        },
-    )
     selection = options.selection()
     if dry_run:
-        _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=run.as_json)
+        _show(forecast(settings, selection, now=now), as_json=run.as_json)
         return
     try:
         run_command(options, settings, run, what="backfill")

@@ -58,7 +58,9 @@ class JsonLines(io.TextIOBase):
         return True
 
     def flush(self) -> None:
-        """Flush the underlying stream."""
+        """Write a line that has begun, such as a question, and flush the underlying stream."""
+        if self._begun:
+            self.write("\n")
         self._stream.flush()
 
     def fileno(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.warehouse.snapshot.publish import publish
 from flows.cli.commands import changes as module
-from flows.cli.commands.changes import since_time
+from flows.cli.options import since_time
 from flows.config.errors import SettingsError
 from models.partition import CATALOGUE, Partition, media
 from models.runs import RunState
@@ -147,14 +147,22 @@ def test_old_and_new_values_are_side_by_side(changes: Cli) -> None:
     assert "2  like_count: 1 → 5\n" in out
 
 
+def test_runs_shows_the_number_of_each_run(changes: Cli) -> None:
+    titles, *rows = changes("runs")[1].splitlines()
+    assert titles.split()[0] == "seq"
+    assert [row.split()[0] for row in rows] == ["3", "2", "1"]
+
+
 def test_since_selects_the_runs_that_began_since_then(changes: Cli) -> None:
     for since, runs in (("26h", [3, 2]), ("1d", [3]), ("60m", []), ("2026-03-01", [3, 2, 1])):
         assert [run["seq"] for run in found(changes, "--since", since)["runs"]] == runs
     assert changes("changes", "--since", "60m")[:2] == (0, "No such run: `gramhouse runs` lists the last ones.\n")
-    assert since_time(" 2026-03-01T04:00:00+02:00", at(0)) == at(0)
-    for wrong in ("2", "2x", "999999999w", "yesterday", ""):
-        with pytest.raises(SettingsError, match="is not a time"):
-            since_time(wrong, at(0))
+    assert since_time("--since", " 2026-03-01T04:00:00+02:00", at(0)) == at(0)
+    # DuckDB reads no fraction of a second in a time zone.
+    assert found(changes, "--since", "2026-03-02T00:00:00+05:30:15.123456")["runs"]
+    for wrong in ("2", "2x", "999999999w", "yesterday", "", "1772323200", "0001-01-01T00:00:00+05:00"):
+        with pytest.raises(SettingsError, match=r"^--since '.*' is not a time"):
+            since_time("--since", wrong, at(0))
 
 
 def test_the_list_is_limited_and_says_so(changes: Cli) -> None:

@@ -6,8 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -68,6 +69,11 @@ REFUSED: dict[tuple[str, ...], str] = {
     ("sync", "--warehouse", "why?/w.duckdb"): "(got 'why?/w.duckdb')",
     ("sync", "--snapshot", "why?.duckdb"): "(got 'why?.duckdb')",
     ("backfill",): "Nothing is selected. Fix: use --account",
+    (
+        "backfill",
+        "--expired-since",
+        "1772323200",
+    ): "--expired-since '1772323200' is not a time. Fix: use 2d,",
     ("backfill", "--account"): "requires an argument. Fix: see `gramhouse backfill --help`.",
     ("backfill", "--account", "\udcff"): "UTF-8",
     ("backfill", "--all", "--reason", "x" * 501): "--reason",
@@ -85,6 +91,17 @@ def test_what_cannot_be_used_is_refused_in_one_line_and_writes_nothing(
     assert REFUSED[arguments] in line
     assert "Fix: " in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_expired_since_is_a_date_or_so_long_ago(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+    monkeypatch.setattr("flows.cli.running.run_command", lambda options, *_, **__: begun.append(options))
+    for text in ("20260301", "2026-03-01T02:00:00+02:00", "36h"):
+        assert run_cli("backfill", "--expired-since", text)[0] == 0
+    *dates, recent = (options.selection().expired_since for options in begun)
+    assert dates == [datetime(2026, 3, 1, tzinfo=UTC)] * 2
+    assert recent is not None
+    assert timedelta(0) < SystemClock().now() - timedelta(hours=36) - recent < timedelta(minutes=1)
 
 
 REQUIRED = {

@@ -1,3 +1,5 @@
+import errno
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -38,3 +40,21 @@ def test_the_demo_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "warehouse.duckdb").touch()
     with pytest.raises(SettingsError, match=r"earlier version\. Fix: delete it"):
         first_day(tmp_path, days=28, now=NOW)
+
+
+@pytest.mark.parametrize("content", [b"", b"2026-03", b"\xff"])
+def test_a_damaged_time_of_the_first_day_is_reported_in_one_line(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "first_day").write_bytes(content)
+    with pytest.raises(SettingsError, match=r"first_day is damaged\. Fix: delete .*, or choose another --folder\."):
+        first_day(tmp_path, days=28, now=NOW)
+
+
+def test_a_full_disk_leaves_no_time_of_the_first_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("connectors.warehouse.storage.durable.write", full)
+        with pytest.raises(OSError, match="No space left"):
+            first_day(tmp_path, days=28, now=NOW)
+    assert list(tmp_path.iterdir()) == []

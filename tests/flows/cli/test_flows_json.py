@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,8 +70,10 @@ def test_every_report_is_one_object(run_cli: Cli, monkeypatch: pytest.MonkeyPatc
     assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
     assert result["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
     assert json.loads(run_cli("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
-    for style in (["--json"], ["-f", "json"]):
+    for style in (["--json"], ["-f", "json"], ["-fjson"], ["--format=json"]):
         code, out, _ = run_cli("query", "SELECT nope", *style)
+        assert (code, answer_of(out)["exit_code"]) == (2, 2)
+        code, out, _ = run_cli("query", "SELECT 1", *style, "--snapshot", "s3://")
         assert (code, answer_of(out)["exit_code"]) == (2, 2)
 
 
@@ -236,6 +239,9 @@ def test_a_run_completes_and_keeps_its_exit_code_if_output_fails(
     subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
     assert (tmp_path / "code").read_text() == "0\n"
     assert (tmp_path / "data/analytics.duckdb").exists()
+    script = f"{sys.executable} -m flows.cli export out {where}; echo ${{PIPESTATUS[0]}} >code"
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
+    assert (tmp_path / "code").read_text() == "0\n"
 
 
 def test_rows_that_cannot_be_written_are_a_failure(snapshot: Path) -> None:
@@ -244,3 +250,16 @@ def test_rows_that_cannot_be_written_are_a_failure(snapshot: Path) -> None:
         done = subprocess.run(["bash", "-c", script], cwd=ROOT, check=False, capture_output=True, text=True)
         assert done.returncode == 1
         assert "No space left on device" in done.stderr
+
+
+def test_a_sandbox_whose_output_is_closed_does_not_blame_its_port(run_cli: Cli) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0"]
+    done = subprocess.run(command, cwd=ROOT, check=False, stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, err = run_cli("sandbox", "--port", port)
+    assert (code, f"cannot listen on port {port}: Address already in use. Fix: choose another port" in err) == (2, True)

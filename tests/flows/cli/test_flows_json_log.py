@@ -14,6 +14,7 @@ import pytest
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.output.json_log import JsonLines
+from flows.cli.output.terminal import agreed
 from flows.reporting.progress import Progress
 from tests.clocks import START
 from tests.odd_api.api import OddApi
@@ -99,3 +100,23 @@ def test_written_text_becomes_log_lines_with_the_level_of_its_mark() -> None:
     ]
     assert all([*line][:4] == ["time", "level", "message", "run"] for line in result)
     assert {(line["time"], line["run"]) for line in result} == {("2026-03-01T02:15:00.000Z", "r1")}
+
+
+def test_a_question_is_shown_before_its_answer_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = JsonLines(sys.stderr, lambda: START)
+    monkeypatch.setattr(sys, "stderr", lines)
+
+    def answer() -> str:
+        [shown] = capsys.readouterr().err.splitlines()
+        assert json.loads(shown)["message"] == "Erase it? [y/N]"
+        return "y"
+
+    monkeypatch.setattr("builtins.input", answer)
+    assert agreed("Erase it?")
+    # What has no end, such as a message of a library, is written when Python flushes its streams at exit.
+    lines.write("not ended")
+    lines.flush()
+    lines.flush()
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["not ended"]

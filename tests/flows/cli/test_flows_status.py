@@ -55,6 +55,7 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     await synced(tmp_path, FakeApi(accounts=9, expired=frozenset({9})))
     code, found = _looked(capsys, timedelta(hours=36))
     assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
+    assert {each["stale_after"] for each in (*found["freshness"], found["totals"])} == {36 * 3600}
     assert "posts refreshed within" in _message(capsys)
 
     code, found = _looked(capsys, timedelta(days=7))
@@ -353,6 +354,40 @@ async def test_a_run_that_could_not_publish_is_not_healthy(
     text = _message(capsys)
     assert "no table has a column 'captoin'" in text
     assert is_first or "The snapshot does not contain this run" in text
+
+
+WRONG_OPTIONS = [
+    ("sync", "--surface", "storys"),
+    ("sync", "--max-requests", "0"),
+    ("sync", "--page-size", "0"),
+    ("sync", "--incremental", "--full-refresh"),
+    ("sync", "--scheduler", "tls://host:8786"),
+    ("backfill", "--expired-since", "yesterday"),
+]
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize("command", WRONG_OPTIONS, ids=" ".join)
+def test_wrong_options_are_a_failed_start_unless_typed_at_a_terminal(
+    capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    with monkeypatch.context() as terminal:
+        terminal.setattr("sys.stderr.isatty", lambda: True)
+        assert run_cli(*command)[0] == 2
+        assert _looked(capsys)[0] == 0
+    code, _, err = run_cli(*command)
+    code_of_status, found = _looked(capsys)
+    assert (code, code_of_status, found["attention"], found["last_command"]["kind"]) == (2, 3, ["failed"], command[0])
+    assert err == f"✖ {found['last_command']['detail']}.\n"
+    assert run_cli("publish")[0] == 0
+    asyncio.run(_begin())
+    assert _looked(capsys)[0] == 0
+    # What a terminal shows of settings, the runs on schedule have, too.
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "0")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run_cli("sync")[0] == 2
+    monkeypatch.delenv("GRAMHOUSE_PAGE_SIZE")
+    assert _looked(capsys)[0] == 3
 
 
 @pytest.mark.usefixtures("configured")

@@ -191,8 +191,11 @@ async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkey
     [
         ({"accounts": [" a ", ""]}, Selection(("a",))),
         ({"everything": True, "surfaces": ["posts", "stories"]}, Selection(everything=True)),
-        ({"failed": True, "surfaces": ["posts"]}, Selection(failed=True, surfaces=POSTS)),
+        ({"failed": True, "surfaces": ["posts"] * 3}, Selection(failed=True, surfaces=POSTS)),
         ({"expired_since": "2026-03-01"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
+        # Digits alone are no Unix time.
+        ({"expired_since": "20260301"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
+        ({"expired_since": 20260301}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
         ({"expired_since": "2026-03-01T00:00:00Z"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
     ],
 )
@@ -204,6 +207,13 @@ def test_a_selection_from_the_command_line(text: dict[str, Any], scanned: Select
 def test_a_backfill_without_a_selection_names_the_options(text: dict[str, Any]) -> None:
     with pytest.raises(SelectionError, match="--account"):
         parse_options(BackfillOptions, text).selection()
+
+
+@pytest.mark.parametrize("text", ["1772323200", "soon", "", "0001-01-01T00:00:00+05:00", []])
+def test_what_is_not_a_time_is_refused_in_one_line(text: object) -> None:
+    with pytest.raises(SettingsError) as refused:
+        parse_options(BackfillOptions, {"expired_since": text})
+    assert str(refused.value) == "--expired-since: it is not a time. Fix: use a date such as 2026-03-01."
 
 
 def test_each_invalid_option_is_reported_in_its_own_line() -> None:
