@@ -13,7 +13,7 @@ from connectors.warehouse.storage.errors import OtherService, WarehouseBusy, War
 from flows.cli.command_table import COMMANDS, Commands
 from flows.cli.output.streams import drop_output
 from flows.cli.signals import Stopped, ended_by_signals
-from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
+from flows.config.errors import ClusterLost, ProcessError, SettingsError, TrackerUnreachable, error_line
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.progress import notices
 from models.selection import SelectionError
@@ -37,6 +37,7 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     WarehouseBusy: ExitCode.BUSY,
     WarehouseError: ExitCode.FAILED,
     TrackerUnreachable: ExitCode.FAILED,
+    ProcessError: ExitCode.FAILED,
     ClusterLost: ExitCode.FAILED,
     BucketError: ExitCode.FAILED,
     OSError: ExitCode.FAILED,

@@ -27,5 +27,9 @@ class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not 
         super().__init__(f"{url} {what}. Fix: {fix}.")
 
 
+class ProcessError(Exception):
+    """A process did not start, or ended unexpectedly; the message has the last lines of its log."""
+
+
 class ClusterLost(Exception):  # noqa: N818 - a state of the cluster, not an error of ours
     """The workers are absent or repeatedly fail; the message is one line with the fix. Landed pages are kept."""

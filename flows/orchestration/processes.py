@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from flows.config.errors import SettingsError
+from flows.config.errors import ProcessError, SettingsError
 from flows.config.settings import environment, set_environment
 from models.text import one_line
 
@@ -47,10 +47,6 @@ PREFECT_CLIENT = {
     # By default, its log lines have a time but no date.
     "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
 }
-
-
-class ProcessError(Exception):
-    """A process did not start, or ended unexpectedly; the message has the last lines of its log."""
 
 
 def _cause(error: Exception) -> str:

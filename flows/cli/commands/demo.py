@@ -22,11 +22,11 @@ from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
 from flows.cli.options import to_path
 from flows.cli.output.query import print_table
-from flows.cli.output.terminal import DONE, FAIL, clean, err, out
+from flows.cli.output.terminal import DONE, clean, err, out
 from flows.clock import ContinuedClock, SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment, load
-from flows.orchestration.processes import ProcessError, free_port, import_prefect, local_prefect, prefect, private
+from flows.orchestration.processes import free_port, import_prefect, local_prefect, prefect, private
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count
 from models.feeds import FEEDS
@@ -196,28 +196,24 @@ def demo(
         "GRAMHOUSE_SNAPSHOT": str(snapshot),
         "GRAMHOUSE_REPORT": str(report),
     }
-    try:
-        with in_thread(sandbox) as api, prefect(of_prefect, port, report) as server:
-            # While the server starts.
-            past_days(sandbox, api, home, begins, range(first, last))
-            with err.status("[dim]starting a Prefect server …[/]"):
-                server.wait()
-            sandbox.day = last
-            synced = subprocess.run(
-                [sys.executable, "-m", "flows.cli", "sync", "--rebind"],
-                env=environment(GRAMHOUSE_BASE_URL=api, GRAMHOUSE_API_KEY=DEMO_KEY, **files),
-                check=False,
-            )
-            if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
-                raise typer.Exit(synced.returncode)
-            with open_snapshot(snapshot) as opened:
-                _first_look(opened)
-            _next(home, snapshot)
-            if keep:
-                out.print(f"\n{DONE} Prefect's UI: [bold]http://127.0.0.1:{port}[/]. Ctrl-C ends it.")
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                with suppress(KeyboardInterrupt):
-                    Event().wait()
-    except ProcessError as error:
-        err.print(f"{FAIL} {clean(error)}")
-        raise typer.Exit(ExitCode.FAILED) from None
+    with in_thread(sandbox) as api, prefect(of_prefect, port, report) as server:
+        # While the server starts.
+        past_days(sandbox, api, home, begins, range(first, last))
+        with err.status("[dim]starting a Prefect server …[/]"):
+            server.wait()
+        sandbox.day = last
+        synced = subprocess.run(
+            [sys.executable, "-m", "flows.cli", "sync", "--rebind"],
+            env=environment(GRAMHOUSE_BASE_URL=api, GRAMHOUSE_API_KEY=DEMO_KEY, **files),
+            check=False,
+        )
+        if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
+            raise typer.Exit(synced.returncode)
+        with open_snapshot(snapshot) as opened:
+            _first_look(opened)
+        _next(home, snapshot)
+        if keep:
+            out.print(f"\n{DONE} Prefect's UI: [bold]http://127.0.0.1:{port}[/]. Ctrl-C ends it.")
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            with suppress(KeyboardInterrupt):
+                Event().wait()

@@ -20,7 +20,6 @@ from flows.config.settings import Settings, check_variables, load, prefect_api_u
 from flows.orchestration.processes import (
     PREFECT_CLIENT,
     REPORT_PATH,
-    ProcessError,
     import_prefect,
     local_prefect,
     port_is_free,
@@ -130,9 +129,6 @@ def up(
         hint = f"kill {other.who.pid}" if other.who else "end that process"
         err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")
         raise typer.Exit(ExitCode.BUSY) from None
-    except ProcessError as error:
-        err.print(f"{FAIL} {clean(error)}")
-        raise typer.Exit(ExitCode.FAILED) from None
 
 
 def sandbox(

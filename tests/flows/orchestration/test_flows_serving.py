@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.config.errors import TrackerUnreachable
+from flows.config.errors import ProcessError, TrackerUnreachable
 from flows.config.settings import load
-from flows.orchestration.processes import PrefectServer, ProcessError
+from flows.orchestration.processes import PrefectServer
 from flows.orchestration.serving import deployments, serve
 from tests.prefect_api import ask
 
