@@ -180,7 +180,10 @@ CLIENT_ERRORS: Mapping[str, Rule] = {
     # The response is not HTTP: an invalid header or status line.
     "protocol_error": _rule(Disposition.RETRY, _HINT_NETWORK),
     # Status 200, but not a page as in API 2: not JSON (a portal's login page, for example), or another structure.
-    "malformed_page": _rule(Disposition.RETRY, _HINT_NETWORK),
+    "malformed_page": _rule(
+        Disposition.RETRY,
+        f"{_HINT_NETWORK}; if the service has another list of items, set items under [mapping] in gramhouse.toml",
+    ),
     # Retries do not help, and the key must not be sent to a host without a valid certificate.
     "certificate_refused": _rule(
         Disposition.STOP,

@@ -214,20 +214,21 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
     bucket = open_snapshot_bucket(url)
     if settings.warehouse.exists():
         asyncio.run(bucket.check())
-        yield Finding("bucket", "ok", f"{url} can be written")
+        has_snapshot = asyncio.run(bucket.pointer()) is not None
+        yield Finding("bucket", "ok", f"{url} can be written{'' if has_snapshot else ', and has no snapshot yet'}")
     elif asyncio.run(bucket.pointer()) is not None:
         yield Finding("bucket", "ok", f"{url} can be read; a copy is at {current_snapshot(settings)}")
 
 
 def _snapshot(settings: Settings) -> Finding:
-    at, place = None, settings.snapshot
-    if not settings.snapshot_file().exists():
+    at, place = None, settings.snapshot_file()
+    if not place.exists():
         status = read_status(settings.snapshot_file()) if settings.warehouse.exists() else None
         if status is not None and status.has_published:
             text = f"{place} does not exist, but a run published it. Fix: `gramhouse publish`."
             return Finding("snapshot", "bad", text)
         return Finding("snapshot", "note", f"{place} does not exist yet: the first sync publishes it.")
-    with suppress(SnapshotUnreadable), open_snapshot(settings.snapshot_file()) as snapshot:
+    with suppress(SnapshotUnreadable), open_snapshot(place) as snapshot:
         ((at,),) = snapshot.query("SELECT max(snapshot_at) FROM published").rows
     if not isinstance(at, datetime):
         return Finding("snapshot", "bad", f"{place} is not a gramhouse snapshot. Fix: check GRAMHOUSE_SNAPSHOT.")

@@ -111,7 +111,8 @@ def last_report(reader: Reader) -> RunReport | None:
         outcomes=Tally({OutcomeKind(kind): scans for kind, scans in run["outcomes"].items()}),
         media=MergeStats(**{each.name: run[each.name] or 0 for each in fields(MergeStats)}),
         failure_groups=reader.failure_groups("FROM last_outcomes"),
-        warnings=tuple(RunWarning(**each) for each in data["warnings"]),
+        # A snapshot that contains the run was published since.
+        warnings=tuple(RunWarning(**each) for each in data["warnings"] if each["code"] != NOT_REPLACED),
         data=data,
         as_of=reader.at,
     )

@@ -275,10 +275,11 @@ def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: 
         # Words of gramhouse, and parts of values, are not the account's name.
         connection.db.execute("UPDATE core.media SET caption = ? WHERE account_id = ?", [f"a picture with {NAME}", BEN])
     (folder / "w.duckdb.old").write_bytes((folder / "w.duckdb").read_bytes()[:20_000])
+    shutil.copy(folder / "w.duckdb", folder / "backup.duckdb")
     code, out, _ = run_cli("forget", NAME, "--yes", "--json")
     receipt = json.loads(out)
     found = {Path(path).name: places for path, places in receipt["found"].items()}
-    assert (code, receipt["exit_code"], set(found)) == (3, 3, {"w.duckdb", "s.duckdb", "w.duckdb.old"})
+    assert (code, receipt["exit_code"], set(found)) == (3, 3, {"w.duckdb", "s.duckdb", "w.duckdb.old", "backup.duckdb"})
     assert "not searched" in str(found["w.duckdb.old"])
     assert found["w.duckdb"].items() >= {"core.media.owner__id": 1, "core.media.overflow": 1}.items()
     assert "core.media.caption" not in found["w.duckdb"]

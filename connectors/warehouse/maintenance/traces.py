@@ -31,13 +31,21 @@ Found = dict[str, int]
 
 
 def files_of(*begins: Path) -> list[Path]:
-    """Return the files whose names begin with that of a path, such as its logs and drafts; of folders, all files."""
+    """Return the files that belong to some paths, or are copies of them.
+
+    Those whose names begin with that of a path, such as its logs and drafts; of folders, all files. In the same folder
+    also every DuckDB file, such as a backup with another name.
+    """
     found: set[Path] = set()
     for begin in map(real, begins):
         beside = begin.parent.iterdir() if begin.parent.is_dir() else ()
-        near = [path for path in beside if path.name.removeprefix(".").startswith(begin.name)]
+        near = [path for path in beside if path.name.removeprefix(".").startswith(begin.name) or _is_copy(path)]
         found |= {file for path in near for file in (path.rglob("*") if path.is_dir() else (path,))}
     return sorted(path for path in found if path.is_file())
+
+
+def _is_copy(path: Path) -> bool:
+    return path.is_file() and is_duckdb(path)
 
 
 def search(files: Iterable[Path], accounts: Iterable[Account]) -> dict[Path, Found]:

@@ -90,9 +90,8 @@ def _refusal(name: str, schemas: Sequence[TableSchema], *, is_hashed: bool) -> R
         what = f"GRAMHOUSE_HIDE: {name} cannot be hashed, because it is {types[name]}, not text."
         return Refusal(what, f"write {name} without {_HASH}, to leave it out")
     if any(name in view.columns for view in views().values()):
-        what = f"GRAMHOUSE_HIDE: {name} cannot be hidden, because gramhouse needs it."
-    else:
-        what = f"GRAMHOUSE_HIDE: no table has a column {name!r}."
+        return Refusal(f"GRAMHOUSE_HIDE: {name} cannot be hidden, because gramhouse needs it.", "remove it")
+    what = f"GRAMHOUSE_HIDE: no table has a column {name!r}."
     near = difflib.get_close_matches(name, types, n=1, cutoff=0.5)
     return Refusal(
         what, f"use {near[0]}" if near else "remove it; docs/data-dictionary.md and `gramhouse describe` list all"

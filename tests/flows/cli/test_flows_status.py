@@ -354,6 +354,8 @@ async def test_a_run_that_could_not_publish_is_not_healthy(
     text = _message(capsys)
     assert "no table has a column 'captoin'" in text
     assert is_first or "The snapshot does not contain this run" in text
+    await publish_now(_settings())
+    assert _looked(capsys)[0] == 0
 
 
 WRONG_OPTIONS = [

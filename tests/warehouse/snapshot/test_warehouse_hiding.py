@@ -121,7 +121,7 @@ def test_hashes_are_equal_for_equal_values_in_every_table_and_snapshot(filled: R
     [
         ("captoin", "no table has a column 'captoin'. Fix: use caption."),
         ("username2", "no table has a column 'username2'. Fix: use username."),
-        ("account_id", "account_id cannot be hidden, because gramhouse needs it. Fix:"),
+        ("account_id", "account_id cannot be hidden, because gramhouse needs it. Fix: remove it"),
         ("like_count:hash", "because it is a count, recorded as a number, not text. Fix: write like_count"),
         # Its column is VARCHAR.
         ("view_count:hash", "because it is a count, recorded as a number, not text. Fix: write view_count"),
