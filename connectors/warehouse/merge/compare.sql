@@ -5,8 +5,10 @@
 -- change. The `run_seq` of the stored row is that of the run that first saw the item.
 CREATE OR REPLACE TEMP TABLE observed AS
 WITH of_children AS (
+    -- Hashed once more: a row's hash is that of its values XOR that of its position, so without this, the sum of all rows
+    -- would not tell which value is at which position.
     SELECT
-        order_key, account_id, surface, media_id, bit_xor(content) AS content, bit_xor(counts) AS counts
+        order_key, account_id, surface, media_id, bit_xor(hash(content)) AS content, bit_xor(hash(counts)) AS counts
     FROM child_hashes GROUP BY order_key, account_id, surface, media_id
 ),
 hashed AS (
