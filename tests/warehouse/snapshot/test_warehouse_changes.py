@@ -71,8 +71,9 @@ def test_removals_are_kept_when_an_item_returns(rig: Rig, tmp_path: Path) -> Non
         *((POSTS, hour, "run-2", [TWO]) for hour in (28, 48)),
         (STORIES, 49, "run-2", []),
     )
-    [rows, times] = published(
+    [rows, numbers, times] = published(
         rig, tmp_path, f"FROM ({CHANGES}) WHERE media_id <> '2'",
+        "SELECT run_id, added, changed, removed, expired, returned FROM runs ORDER BY seq",
         "SELECT change, changed_at FROM changes WHERE media_id = '1' AND starts_with(change, 're') ORDER BY ALL",
     )  # fmt: skip
     assert rows == [
@@ -80,6 +81,7 @@ def test_removals_are_kept_when_an_item_returns(rig: Rig, tmp_path: Path) -> Non
         ("run-1", "1", "changed", ["caption"]), ("run-1", "1", "returned", None), ("run-1", "s", "expired", None),
         ("run-2", "1", "removed", None), ("run-2", "s", "returned", None), ("run-2", "s", "expired", None),
     ]  # fmt: skip
+    assert numbers == [("run-0", 3, 0, 1, 0, 0), ("run-1", 0, 1, 0, 1, 1), ("run-2", 0, 0, 1, 1, 1)]
     assert times == [("removed", at(2)), ("removed", at(28)), ("returned", at(26))]
 
 
