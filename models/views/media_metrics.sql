@@ -1,4 +1,5 @@
--- Counts of media items over time, one row for each change of a count.
+-- Counts of media items over time, one row for each change of a count. Counts of children have no history: their
+-- tables have the last ones.
 -- key, not unique: account_id, surface, media_id, metric, observed_at
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id

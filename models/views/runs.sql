@@ -21,11 +21,12 @@ SELECT
     if(c.run_id IS NULL, 0, c.accounts_removed)
         AS accounts_removed,  -- Accounts marked as removed by its scan of the catalogue.
     if(c.run_id IS NULL, 0, c.added) AS added,  -- New media items.
-    if(c.run_id IS NULL, 0, c.changed) AS changed,  -- Changes of media items, in content or counts; an item
-                                                       -- that changed twice counts twice.
+    if(c.run_id IS NULL, 0, c.changed) AS changed,  -- Changes of media items, in content or counts, also of
+                                                       -- their children; an item that changed twice counts twice.
     if(c.run_id IS NULL, 0, c.removed) AS removed,  -- Media items marked as removed by its scans.
     if(c.run_id IS NULL, 0, c.expired) AS expired,  -- Stories marked as expired by its scans.
-    if(c.run_id IS NULL, 0, c.returned) AS returned,  -- Media items marked as removed or expired that were seen again.
+    if(c.run_id IS NULL, 0, c.returned) AS returned,  -- Media items marked as removed or expired that were seen again;
+                                                         -- those that have changed count in changed, too.
     if(c.run_id IS NULL, 0, c.quarantined) AS quarantined,  -- Records that went to quarantine.
     r.error_code,  -- The error that stopped it, or else the main reason why it is not complete.
     r.detail,  -- Explanation, one line.

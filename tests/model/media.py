@@ -1,7 +1,7 @@
 """The expected media after scans, in plain Python, without gramhouse's own code."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -64,23 +64,23 @@ class Media:
     closed: dict[Partition, Closed] = field(default_factory=dict)
     ended: dict[Partition, int] = field(default_factory=dict)
 
-    def see(self, key: Key, payload: Payload, landed: int, at: datetime) -> str | None:
-        """Process a listed item; return the count it belongs to (added, changed, returned), or None."""
+    def see(self, key: Key, payload: Payload, landed: int, at: datetime) -> Sequence[str]:
+        """Process a listed item; return the counts it belongs to: added, or changed and returned."""
         self.missing.pop(key, None)
         row = self.rows.get(key)
         if row is None:
             self.rows[key] = Item(payload, at, at, at, at, landed)
-            return "added"
+            return ["added"]
         is_gone, is_same = row.removed_at is not None, self.is_same(row.payload, payload)
         if is_same and not is_gone:
-            return None
+            return []
         row.removed_at, row.removal, row.written_at, row.landed = None, None, at, landed
         if not is_same:
             if self.content(row.payload) != self.content(payload):
                 self.superseded.append((*key, row.content_changed_at, at, row.payload))
                 row.content_changed_at = at
             row.payload, row.changed_at = payload, at
-        return "returned" if is_gone else "changed"
+        return [*(["returned"] if is_gone else []), *([] if is_same else ["changed"])]
 
     def is_overtaken(self, partition: Partition, began: int) -> bool:
         """Return whether another scan was closed since `began`, so that this scan decides nothing."""

@@ -95,6 +95,9 @@ def drift(item: Item, username: str, owner: int, day: int) -> Document:
     if day and item.sequence % 5 == 0:
         # Existing items that change on later days: their types then differ from those of the stored items.
         document["boost"] = {"level": f"level {item.id % 5}", "since_day": item.sequence % 3 or None}
+    if day % 2 and item.children:
+        # Neither their number nor one of them changes, only their order.
+        document["children"]["data"].reverse()
     return document
 
 

@@ -133,8 +133,7 @@ class Model:
         self.last_returned[key] = at
         before = self.media.rows.get(key)
         payload = before.payload if before else None
-        if (what := self.media.see(key, item, self.landed, at)) is not None:
-            self.count[what] += 1
+        self.count.update(self.media.see(key, item, self.landed, at))
         if payload is None or not is_same(payload, item):
             self.sightings.setdefault(key, []).append((item, at))
 

@@ -118,8 +118,7 @@ class Model:
         scan.seen.add(key)
         before = self.media.rows.get(key)
         payload = before.payload if before else None
-        if (what := self.media.see(key, item, self.landed, page.at)) is not None:
-            self.counts[page.scan_id][what] += 1
+        self.counts[page.scan_id].update(self.media.see(key, item, self.landed, page.at))
         if likes(payload) != likes(item):
             self.metrics.append((*key, "like_count", likes(item), page.at))
         if payload is None or not is_same(payload, item):

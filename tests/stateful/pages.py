@@ -26,6 +26,10 @@ DRIFTING: tuple[object, ...] = (
     [{"n": 7}], [1, {"n": 7}],
 )  # fmt: skip
 
+# Children that change places, and pairs of equal ones.
+_PICTURE, _VIDEO = {"media_type": "IMAGE"}, {"media_type": "VIDEO"}
+CHILDREN: tuple[list[Item], ...] = ([], [_PICTURE, _VIDEO], [_VIDEO, _PICTURE], [_PICTURE, _PICTURE], [_VIDEO, _VIDEO])
+
 # Records without a valid id, which go to quarantine.
 WITHOUT_ID: tuple[object, ...] = ({"caption": "no id"}, {"id": ""}, {"id": None}, {"id": {"n": 1}}, None, "text", 7)
 
@@ -50,6 +54,7 @@ _ITEMS = st.fixed_dictionaries(
         "url": st.sampled_from(("https://x/?oe=1", "https://x/?oe=2", "https://x/y?oe=2")),
         "timestamp": st.sampled_from(("2026-02-28T12:00:00+00:00", "2026-03-02T12:00:00+00:00")),
         "extra": st.sampled_from(DRIFTING),
+        "children": st.sampled_from(CHILDREN),
     },
 ).map(lambda item: dict(sorted(item.items())))
 

@@ -10,14 +10,9 @@ SELECT
 FROM changed AS i JOIN decoded AS r ON r._order_key = i.last_order_key
 ORDER BY i.account_id, i.surface, r.published_at;
 
--- The first observation of an item adds or returns it; every later one that differs is a change.
+-- The first observation of an item that is not stored adds it; every other one that differs is a change.
 INSERT INTO run_numbers
-SELECT p.run_id, e.what, count(*)
-FROM (
-    SELECT first_order_key AS order_key, 'added' AS what FROM changed WHERE stored IS NULL
-    UNION ALL
-    SELECT order_key, 'changed' FROM observed
-    WHERE is_change AND order_key NOT IN (SELECT first_order_key FROM changed WHERE first_order_key IS NOT NULL)
-) AS e
-JOIN pages AS p ON p.seq = e.order_key >> {position_bits}
-GROUP BY p.run_id, e.what;
+SELECT p.run_id, if(o.is_first, 'added', 'changed') AS what, count(*)
+FROM observed AS o JOIN pages AS p ON p.seq = o.order_key >> {position_bits}
+WHERE o.is_change
+GROUP BY p.run_id, what;

@@ -5,8 +5,10 @@
 -- change. The `run_seq` of the stored row is that of the run that first saw the item.
 CREATE OR REPLACE TEMP TABLE observed AS
 WITH of_children AS (
+    -- Hashed once more: a row's hash is that of its values XOR that of its position, so without this, the sum of all rows
+    -- would not tell which value is at which position.
     SELECT
-        order_key, account_id, surface, media_id, bit_xor(content) AS content, bit_xor(counts) AS counts
+        order_key, account_id, surface, media_id, bit_xor(hash(content)) AS content, bit_xor(hash(counts)) AS counts
     FROM child_hashes GROUP BY order_key, account_id, surface, media_id
 ),
 hashed AS (
@@ -34,14 +36,12 @@ WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key);
 INSERT INTO unchanged SELECT order_key FROM observed WHERE order_key >= 0 AND NOT is_change;
 
 -- The changed items: their row is written with the values of the last observation, which are equal to those of the last
--- change, but may be spelled differently. `first_order_key` is the observation that adds the item, or returns it after
--- it was removed.
+-- change, but may be spelled differently.
 CREATE OR REPLACE TEMP TABLE changed AS
 WITH items AS (
     SELECT
         account_id, surface, media_id, max(stored) AS stored,
         arg_min(seen_at, order_key) FILTER (order_key >= 0) AS first_received_at,
-        min(order_key) FILTER (order_key >= 0) AS first_order_key,
         arg_max(seen_at, order_key) FILTER (is_change) AS changed_at,
         arg_max(seen_at, order_key) FILTER (begins_version) AS content_changed_at,
         max(order_key) FILTER (is_change) AS order_key,
@@ -50,9 +50,7 @@ WITH items AS (
         arg_max_null(run_seq, order_key) FILTER (is_change) AS run_seq
     FROM observed GROUP BY account_id, surface, media_id HAVING bool_or(is_change)
 )
-SELECT
-    i.* REPLACE (if(i.stored IS NULL OR s.removed_at IS NOT NULL, i.first_order_key, NULL) AS first_order_key),
-    coalesce(s.first_seen_at, i.first_received_at) AS first_seen_at
+SELECT i.*, coalesce(s.first_seen_at, i.first_received_at) AS first_seen_at
 FROM items AS i LEFT JOIN stored_items AS s ON s.stored = i.stored;
 
 -- Stored items whose bytes differ, but neither their content nor their counts: usually only the signatures of URLs.

@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 
 import pytest
 
@@ -36,6 +37,32 @@ def test_several_changes_in_one_merge_are_all_kept(rig: Rig) -> None:
 def test_a_list_that_moves_to_another_field_is_a_new_version(rig: Rig) -> None:
     rig.days({"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
     assert [item for _, _, item in versions(rig)] == [{"id": "1", "a": [7], "b": [1]}, {"id": "1", "a": [7]}]
+
+
+def test_any_other_list_of_children_is_a_change(rig: Rig) -> None:
+    """Also if they only change places, or all change to the same value."""
+    lists = [one for size in range(3) for one in product(("x", "y"), repeat=size)]
+    lists += [("x", "y", "y"), ("y", "x", "y"), ("y", "y", "x"), ("x",) * 4, ("y",) * 4]
+    numbers = {"x": 1, "y": 2}
+
+    def named(names: tuple[str, ...]) -> Item:
+        return {"tags": [{"name": name} for name in names]}
+
+    def counted(names: tuple[str, ...]) -> Item:
+        return {"tags": [{"likes": numbers[name]} for name in names]}
+
+    def moved(names: tuple[str, ...]) -> Item:
+        return {"tags" if name == "x" else "users": [{"name": "z"}] * names.count(name) for name in set(names)}
+
+    pairs = [(make(one), make(other)) for make in (named, counted, moved) for one, other in product(lists, lists)]
+    for day in range(2):
+        rig.scan(POSTS, f"p{day}", 24 * day, [{"id": str(n), **pair[day]} for n, pair in enumerate(pairs)])
+    changed = {int(one) for (one,) in rig.rows("SELECT media_id FROM core.media WHERE changed_at > first_seen_at")}
+    assert changed == {n for n, (one, other) in enumerate(pairs) if one != other}
+    found = "SELECT media_id, position, name, likes FROM core.media_tags ORDER BY ALL"
+    before = rig.rows(found)
+    rig.rebuild()
+    assert rig.rows(found) == before
 
 
 COUNTED: list[tuple[Item, Item]] = [

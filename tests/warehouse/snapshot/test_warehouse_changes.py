@@ -47,6 +47,15 @@ def test_each_item_has_a_row_for_each_run_that_found_something_new(rig: Rig, tmp
     assert published(rig, tmp_path, CHANGES) == [rows]
 
 
+def test_a_count_of_a_child_has_no_history(rig: Rig, tmp_path: Path) -> None:
+    days = [{"id": "1", "children": [{"id": "a", "like_count": likes}]} for likes in (1, 5)]
+    scans(rig, *((POSTS, 24 * day, f"run-{day}", [item]) for day, item in enumerate(days)))
+    assert published(
+        rig, tmp_path, CHANGES, "FROM media_metrics", "SELECT changed FROM runs ORDER BY seq",
+        "SELECT changed_at FROM media", "SELECT like_count FROM media_children",
+    ) == [[("run-0", "1", "new", None)], [], [(0,), (1,), (0,)], [(at(24),)], [(5,)]]  # fmt: skip
+
+
 def test_values_that_are_spelled_differently_are_no_change_of_their_columns(rig: Rig, tmp_path: Path) -> None:
     first = {"id": "1", "caption": "\u00e9", "alt": "a", "permalink": "https://x.example/p?Signature=1&Expires=2"}
     then = {"caption": "e\u0301", "alt": "b", "permalink": "https://x.example/p?Signature=3&Expires=4"}
@@ -71,8 +80,9 @@ def test_removals_are_kept_when_an_item_returns(rig: Rig, tmp_path: Path) -> Non
         *((POSTS, hour, "run-2", [TWO]) for hour in (28, 48)),
         (STORIES, 49, "run-2", []),
     )
-    [rows, times] = published(
+    [rows, numbers, times] = published(
         rig, tmp_path, f"FROM ({CHANGES}) WHERE media_id <> '2'",
+        "SELECT run_id, added, changed, removed, expired, returned FROM runs ORDER BY seq",
         "SELECT change, changed_at FROM changes WHERE media_id = '1' AND starts_with(change, 're') ORDER BY ALL",
     )  # fmt: skip
     assert rows == [
@@ -80,6 +90,7 @@ def test_removals_are_kept_when_an_item_returns(rig: Rig, tmp_path: Path) -> Non
         ("run-1", "1", "changed", ["caption"]), ("run-1", "1", "returned", None), ("run-1", "s", "expired", None),
         ("run-2", "1", "removed", None), ("run-2", "s", "returned", None), ("run-2", "s", "expired", None),
     ]  # fmt: skip
+    assert numbers == [("run-0", 3, 0, 1, 0, 0), ("run-1", 0, 1, 0, 1, 1), ("run-2", 0, 0, 1, 1, 1)]
     assert times == [("removed", at(2)), ("removed", at(28)), ("returned", at(26))]
 
 
