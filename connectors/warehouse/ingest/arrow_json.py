@@ -123,7 +123,13 @@ def _lists_of_objects(nested: Any, path: str) -> Any:  # noqa: ANN401 - pyarrow 
 
 
 def _cells(nested: Any, table: CellTable) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no types
-    return {cell.name: _cast(cell, _at(nested, to_keys(cell.path)), len(nested)) for cell in table.cells.values()}
+    found = {}
+    for cell in table.cells.values():
+        found[cell.name] = _cast(cell, _at(nested, to_keys(cell.path)), len(nested))
+        if cell.nested is not None:
+            # An item with an object or a list in place of a text is refused.
+            found[cell.nested] = pa.nulls(len(nested), pa.bool_())
+    return found
 
 
 def _at(array: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has no types

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.json_types import EXACT, LISTS, JsonType
+from models.schema.json_types import EXACT, JsonType
 from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, TableSchema
 
@@ -36,18 +36,10 @@ def text_of(value: str, sql_type: str) -> str:
 
 
 def _no_object(cell: "Cell") -> list[str]:
-    """Return conditions that exclude empty values, and objects and lists, which have their own columns."""
+    """Return conditions that exclude objects and lists, which have their own columns."""
     if cell.type.endswith("[]"):
         return ["false"]
-    if cell.type != "VARCHAR":
-        return []
-    met = {*cell.json_types}
-    found = {
-        "NOT LIKE '{\"%}'": met & {JsonType.OBJECT, JsonType.MIXED},
-        "NOT LIKE '[%]'": met & (LISTS | {JsonType.MIXED}),
-        "NOT IN ('{}', '[]')": met & (LISTS | {JsonType.MIXED, JsonType.OBJECT, JsonType.EMPTY_LIST}),
-    }
-    return [f"{cell.name} {condition}" for condition, json_types in found.items() if json_types]
+    return [] if cell.nested is None else [f"{cell.nested} IS NULL"]
 
 
 def _is_there(cell: "Cell") -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from models.schema.fields import AND_MORE, MOST_COLUMNS, Field, Registry
-from models.schema.json_types import JsonType, Keys, column_type
+from models.schema.json_types import LISTS, JsonType, Keys, column_type
 from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.pointer import to_keys
@@ -40,6 +40,9 @@ _AS_TEXT: Mapping[JsonType, Any] = {
     JsonType.NUMBER: pa.float64(),
 }
 
+# The JSON types of which a text cell has the JSON.
+_NESTED = LISTS | {JsonType.MIXED, JsonType.OBJECT, JsonType.EMPTY_LIST}
+
 
 def arrow_type(column: str) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return the Arrow type of the cells whose column has this DuckDB type."""
@@ -50,7 +53,9 @@ def arrow_type(column: str) -> Any:  # noqa: ANN401 - pyarrow has no types
 class Cell:
     """A column of cells: its name, its path, the JSON types found there in order, and its DuckDB type.
 
-    `time` is the name of another column with its values as timestamps, if any column needs these.
+    `time` is the name of another column with its values as timestamps, if any column needs these. `nested` is that of
+    one which is true where the text is the JSON of an object or a list, if there may be any: a text may be spelled like
+    that.
     """
 
     name: str
@@ -58,6 +63,15 @@ class Cell:
     json_types: Sequence[JsonType]
     type: str
     time: str | None = None
+    nested: str | None = None
+
+    @property
+    def fields(self) -> Sequence[Any]:
+        """The Arrow fields of the cells."""
+        return [
+            pa.field(self.name, arrow_type(self.type)),
+            *([] if self.nested is None else [pa.field(self.nested, pa.bool_())]),
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +91,7 @@ class CellTable:
     @property
     def rewritten(self) -> Sequence[Any]:
         """The Arrow fields of the cells."""
-        return [pa.field(cell.name, arrow_type(cell.type)) for cell in self.cells.values()]
+        return [field for cell in self.cells.values() for field in cell.fields]
 
     def type_of(self, path: str) -> str | None:
         """Return the DuckDB type of the cells at a path; None if it has none."""
@@ -114,7 +128,8 @@ def _cells(fields: Sequence[Field], mapped: Sequence[ColumnMapping], ids: Sequen
         json_types = tuple(sorted(field.json_types, key=field.json_types.__getitem__))
         is_time = sql_type == SQL_TIME or (field.path in times and not sql_type.endswith("[]"))
         time = f"t{field.ordinal}" if is_time else None
-        cells[field.path] = Cell(f"c{field.ordinal}", field.path, json_types, sql_type, time)
+        nested = f"n{field.ordinal}" if sql_type == "VARCHAR" and not _NESTED.isdisjoint(json_types) else None
+        cells[field.path] = Cell(f"c{field.ordinal}", field.path, json_types, sql_type, time, nested)
     return cells
 
 

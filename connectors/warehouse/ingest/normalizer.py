@@ -92,8 +92,9 @@ def _elements(item: ParsedItem, table: CellTable) -> Iterator[dict[str, Json]]:
 
 
 def _cells(values: Values, table: CellTable) -> dict[str, Json]:
-    found = ((table.cells[path], one.value) for path, one in values.items() if path in table.cells)
-    return {cell.name: _cell_value(value, cell.type) for cell, value in found}
+    found = [(table.cells[path], one.value) for path, one in values.items() if path in table.cells]
+    nested = [cell.nested for cell, value in found if cell.nested is not None and isinstance(value, dict | list)]
+    return {**{cell.name: _cell_value(value, cell.type) for cell, value in found}, **dict.fromkeys(nested, True)}
 
 
 def _cell_value(value: Json, sql_type: str) -> Json:

@@ -5,13 +5,15 @@ their query if it is signed. Nor are the fields compared that the mapping ignore
 are equal if Unicode's composed forms of them are. Counts are compared separately.
 """
 
+import json
 import re
 from collections.abc import Sequence
 
-from connectors.warehouse.ingest.columns import count_of
+from connectors.warehouse.ingest.columns import count_of, text_of
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
+from models.schema.pointer import to_keys
 from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
 
 # A key whose name is that of a media URL, with its value, within JSON text.
@@ -85,12 +87,42 @@ def is_compared(children: TableSchema, mapping: Mapping) -> bool:
     return not any(paths and all(map(ignored.fullmatch, paths)) for paths in (children.lists, of_elements))
 
 
-def _present(column: ColumnSchema, mapping: Mapping, name: str) -> str:
+def _of_texts(column: ColumnSchema, schema: TableSchema, row: str) -> str:
+    """Return the expression of the value of a field that has objects, NULL for an object that is in other columns.
+
+    A text may be spelled like an object, but then no column of a field below it has a value. A mapped column may have
+    its value from elsewhere: such values are removed from the text instead. If an object remains, it has lists of
+    objects; the addresses in these are not compared.
+    """
+    name, found = f"{row}.{quoted(column.name)}", []
+    left = name
+    for one in schema.columns:
+        of_one = f"{row}.{quoted(one.name)}"
+        keys = {keys[-1] for path in one.paths if (keys := _below(column, path))}
+        if keys and one.field is not None:
+            found.append(f"{of_one} IS NOT NULL")
+        for key in sorted(keys if one.field is None else ()):
+            text = text_of(of_one, one.type)
+            for spelled in (f"to_json({text})::VARCHAR", text):
+                pair = f"{literal(json.dumps(key, ensure_ascii=False) + ':')} || {spelled}"
+                left = f"replace({left}, coalesce({pair}, ''), '')"
+    lists = f"CASE WHEN contains({left}, '[{{') THEN {_without_addresses(left)} ELSE {left} END"
+    shown = " OR ".join([*found, f"trim({left}, '{{}},') = ''"])
+    return f"CASE WHEN {name} NOT LIKE '{{\"%}}' THEN {name} WHEN {shown} THEN NULL ELSE {lists} END"
+
+
+def _below(column: ColumnSchema, path: str) -> Sequence[str]:
+    """Return the keys of a path if it is below that of the column, otherwise none."""
+    return to_keys(path) if path.startswith(f"{column.paths[0]}/") else ()
+
+
+def _present(column: ColumnSchema, schema: TableSchema, mapping: Mapping, row: str) -> str:
     """Return the expression of a value for comparison.
 
     Empty values are NULL, because a field gets no column before it has other values. Objects are NULL too if their
     fields have columns.
     """
+    name = f"{row}.{quoted(column.name)}"
     if column.type.endswith("[]"):
         # Hashed separately, because DuckDB's hash of several values ignores a list that is NULL.
         if column.type == "VARCHAR[]":
@@ -99,18 +131,18 @@ def _present(column: ColumnSchema, mapping: Mapping, name: str) -> str:
     if column.field is None or column.type != "VARCHAR":
         return name
     kinds = column.field.json_types.keys()
-    text = f"nullif(nullif({name}, '{{}}'), '[]')"
     if JsonType.OBJECT in kinds and JsonType.MIXED not in kinds:
-        text = f"CASE WHEN {name} NOT LIKE '{{\"%' THEN {text} END"
-    return _without_addresses(text) if kinds & {JsonType.OBJECT, JsonType.ROWS, JsonType.MIXED} else text
+        name = _of_texts(column, schema, row)
+    text = f"nullif(nullif({name}, '{{}}'), '[]')"
+    return _without_addresses(text) if kinds & {JsonType.ROWS, JsonType.MIXED} else text
 
 
-def _content(column: ColumnSchema, mapping: Mapping, row: str) -> str:
+def _content(column: ColumnSchema, schema: TableSchema, mapping: Mapping, row: str) -> str:
     name = f"{row}.{quoted(column.name)}"
     if part_of(column, mapping) is Part.CONTENT:
-        return _present(column, mapping, name)
+        return _present(column, schema, mapping, row)
     # A column of counts may contain other values too; these are content.
-    return f"CASE WHEN {count_of(name, column.type)} IS NULL THEN {_present(column, mapping, name)} END"
+    return f"CASE WHEN {count_of(name, column.type)} IS NULL THEN {_present(column, schema, mapping, row)} END"
 
 
 def _hash(values: Sequence[str]) -> str:
@@ -138,8 +170,8 @@ def _compared(schema: TableSchema, mapping: Mapping) -> Sequence[ColumnSchema]:
 def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash expression of a row's content (without counts and media URLs) and of `more` expressions."""
     columns = _compared(schema, mapping)
-    texts = [_content(column, mapping, row) for column in columns if column.type == "VARCHAR"]
-    others = [_content(column, mapping, row) for column in columns if column.type != "VARCHAR"]
+    texts = [_content(column, schema, mapping, row) for column in columns if column.type == "VARCHAR"]
+    others = [_content(column, schema, mapping, row) for column in columns if column.type != "VARCHAR"]
     if schema.table == mapping.table:
         texts.append(_overflow(row, mapping))
     listed = [f"hash({comparable('[' + ', '.join(texts) + ']', mapping)})"] if texts else []
@@ -150,10 +182,15 @@ def changed_columns(schema: TableSchema, mapping: Mapping, old: str, new: str) -
     """Return the expression of the names of the columns in which the content of two rows differs, in order of name."""
     columns = _compared(schema, mapping)
     texts = [column for column in columns if column.type == "VARCHAR"]
-    of_rows = [(one, [_content(one, mapping, row) for row in (old, new)]) for one in columns if one not in texts]
+    of_rows = [
+        (one, [_content(one, schema, mapping, row) for row in (old, new)]) for one in columns if one not in texts
+    ]
     differing = [f"CASE WHEN {' IS DISTINCT FROM '.join(two)} THEN {literal(one.name)} END" for one, two in of_rows]
     names = f"[{', '.join(literal(one.name) for one in texts)}]"
-    rows = (comparable(f"[{', '.join(_content(one, mapping, row) for one in texts)}]", mapping) for row in (old, new))
+    rows = (
+        comparable(f"[{', '.join(_content(one, schema, mapping, row) for one in texts)}]", mapping)
+        for row in (old, new)
+    )
     pairs = f"list_zip({names}, {', '.join(rows)})"
     in_texts = f"list_transform({pairs}, lambda one: CASE WHEN one[2] IS DISTINCT FROM one[3] THEN one[1] END)"
     found = f"list_concat([{', '.join(differing)}]::VARCHAR[], {in_texts})"
