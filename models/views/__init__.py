@@ -5,6 +5,9 @@ The comment at the top of a file describes the view, and the comment after a sel
 check keys and joins. Parts in braces are filled when a snapshot is published
 (`connectors/warehouse/snapshot/contents.py`), `{inferred}` with the columns of fields that the API's contract does not
 specify. `{surfaces}` is the list of the declared feeds: views of how fresh data are leave out others.
+
+Columns of items may have any name, but names of inferred columns begin with no underscore, except before a digit. So a
+name that a query gives a column, or uses without a table's name, beside such columns begins with one.
 """
 
 import re

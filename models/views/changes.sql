@@ -3,7 +3,7 @@
 -- key, not unique: account_id, surface, media_id, run_seq or NULL, change
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id
-WITH gh_version AS (
+WITH _version AS (
     SELECT account_id, surface, media_id, valid_from, valid_to, run_seq, raw_landed{content}
     FROM {versions}
     UNION ALL BY NAME
@@ -11,13 +11,13 @@ WITH gh_version AS (
     FROM {items}
     SEMI JOIN {versions} USING (account_id, surface, media_id)
 ),
-gh_old AS (
+_old AS (
     SELECT
         *,
-        lead(gh_version) OVER (
+        lead(_version) OVER (
             PARTITION BY account_id, surface, media_id ORDER BY valid_from, valid_to NULLS LAST, raw_landed
-        ) AS gh_new
-    FROM gh_version
+        ) AS _new
+    FROM _version
 ),
 gh_all AS (
     SELECT account_id, surface, media_id, first_run_seq AS run_seq, first_seen_at AS changed_at, 'new' AS change,
@@ -29,7 +29,7 @@ gh_all AS (
     SELECT account_id, surface, media_id, run_seq, changed_at, event, NULL FROM core.events WHERE resource = '{resource}'
     UNION ALL
     SELECT account_id, surface, media_id, run_seq, valid_to, 'changed', {changed_columns}
-    FROM gh_old
+    FROM _old
     WHERE valid_to IS NOT NULL
     UNION ALL
     SELECT account_id, surface, media_id, run_seq, observed_at, 'counted', NULL FROM {metrics}

@@ -7,8 +7,8 @@ INSERT INTO recounted BY NAME
 WITH present AS (
     SELECT
         account_id, surface, media_id, run_seq, changed_at AS observed_at, unnest({metric_names}) AS metric,
-        unnest(counts) AS value
-    FROM (SELECT *, {metric_values} AS counts FROM {items} AS m WHERE {some})
+        unnest(_counts) AS value
+    FROM (SELECT *, {metric_values} AS _counts FROM {items} AS m WHERE {some})
 ),
 observed AS (FROM {metrics} WHERE {some}),
 -- Two rows for an item that occurs twice on a page.

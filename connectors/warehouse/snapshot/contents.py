@@ -141,7 +141,7 @@ def _changes(select: str, versions: TableSchema, mapping: MediaMapping) -> str:
         "versions": f"core.{versions.table}",
         "metrics": f"core.{mapping.table}_metrics",
         "content": "".join(f", {quoted(column.name)}" for column in versions.columns),
-        "changed_columns": changed_columns(versions, mapping, "gh_old", "gh_new"),
+        "changed_columns": changed_columns(versions, mapping, "_old", "_new"),
     }
     return re.sub(r"\{(\w+)\}", lambda part: parts[part[1]], select)
 

@@ -97,7 +97,7 @@ LEFT JOIN (
     SELECT (published_at AT TIME ZONE 'UTC')::DATE AS day, count(*) AS posts FROM media
     WHERE surface = 'posts' AND published_at BETWEEN getvariable('since') AND getvariable('made_at')
       AND account_id IN (FROM chosen)
-    GROUP BY day
+    GROUP BY ALL
 ) AS p USING (day)
 WHERE EXISTS (FROM gained) ORDER BY d.day
 
@@ -115,14 +115,15 @@ FROM post_performance WHERE relative_likes IS NOT NULL AND account_id IN (FROM c
 -- hash, so that a snapshot always gives the same page. Growth is not computed for any others.
 CREATE TEMP TABLE recent_posts AS
 WITH usual AS (SELECT account_id, any_value(median_likes) AS usual FROM ripe GROUP BY account_id)
-SELECT m.account_id, m.media_id, m.ig_username, m.caption, m.permalink, m.published_at, m.last_seen_at, m.like_count,
-    u.usual, m.like_count / u.usual AS times,
-    row_number() OVER (ORDER BY m.like_count / u.usual DESC, m.account_id, m.media_id) AS rank,
-    row_number() OVER (ORDER BY hash(m.account_id, m.media_id), m.account_id, m.media_id) <= 3000 AS is_sample
-FROM media AS m JOIN usual AS u ON u.account_id = m.account_id
-WHERE m.surface = 'posts' AND m.like_count IS NOT NULL AND u.usual >= getvariable('few_likes')
-  AND m.published_at BETWEEN getvariable('made_at') - INTERVAL 28 DAYS AND getvariable('made_at')
-QUALIFY rank <= 20 OR is_sample
+FROM (
+    SELECT m.account_id, m.media_id, m.ig_username, m.caption, m.permalink, m.published_at, m.last_seen_at, m.like_count,
+        u.usual, m.like_count / u.usual AS times,
+        row_number() OVER (ORDER BY m.like_count / u.usual DESC, m.account_id, m.media_id) AS rank,
+        row_number() OVER (ORDER BY hash(m.account_id, m.media_id), m.account_id, m.media_id) <= 3000 AS is_sample
+    FROM media AS m JOIN usual AS u ON u.account_id = m.account_id
+    WHERE m.surface = 'posts' AND m.like_count IS NOT NULL AND u.usual >= getvariable('few_likes')
+      AND m.published_at BETWEEN getvariable('made_at') - INTERVAL 28 DAYS AND getvariable('made_at')
+) WHERE rank <= 20 OR is_sample
 
 -- name: recent_likes
 CREATE TEMP TABLE recent_likes AS

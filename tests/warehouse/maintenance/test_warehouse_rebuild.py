@@ -181,6 +181,14 @@ def test_many_counts_are_rebuilt_account_by_account(rig: Rig, monkeypatch: pytes
     assert found == sorted([*likes, *older, *kept])
 
 
+@pytest.mark.parametrize("own", [[70, 80], 3])
+def test_a_field_named_counts_does_not_change_the_counts(rig: Rig, own: object) -> None:
+    rig.days({"like_count": 1, "comments_count": 2, "counts": own})
+    before = rig.rows("FROM core.media_metrics ORDER BY ALL")
+    rig.rebuild()
+    assert rig.rows("FROM core.media_metrics ORDER BY ALL") == before
+
+
 @pytest.mark.parametrize("table", ["media", "media_superseded"])
 def test_items_whose_bytes_are_lost_are_named_and_kept(rig: Rig, table: str) -> None:
     for day in range(2):
