@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from models.partial_json import Unreadable, elements, members
+from models.partial_json import Repeated, Unreadable, checked_members, elements, members
 from models.schema.pointer import to_keys
 
 MAX_CURSOR = 1024
@@ -72,7 +72,7 @@ def _at(page: Mapping[str, bytes], paths: Sequence[str]) -> bytes | None:
         *above, last = to_keys(path)
         for key in above:
             inner = found.get(key, b"")
-            found = members(inner) if inner.startswith(b"{") else {}
+            found = checked_members(inner) if inner.startswith(b"{") else {}
         if last in found:
             return found[last]
     return None
@@ -122,12 +122,13 @@ def _elements(raw: bytes) -> Sequence[bytes]:
 
 
 def _located(body: bytes, paths: PagePaths) -> Located:
-    page = members(body)
+    # JSON does not define which of two duplicate keys applies, so that the page may have more items than are found.
+    page = checked_members(body)
     inner = {name: _inner(raw) for name, raw in page.items() if raw.startswith(b"{")}
     cursor = _at(page, (*paths.next_cursor, "/next_cursor"))
     if cursor is None:
-        nested = [found["next_cursor"] for found in inner.values() if "next_cursor" in found]
-        cursor = nested[0] if len(nested) == 1 else None
+        nested = [name for name, found in inner.items() if "next_cursor" in found]
+        cursor = checked_members(page[nested[0]])["next_cursor"] if len(nested) == 1 else None
     items = _at(page, (*paths.items, "/items"))
     if items is None:
         # Without a cursor, an empty list may be anything, such as a list of errors.
@@ -147,6 +148,8 @@ def located(body: bytes, paths: PagePaths) -> Located:
     """
     try:
         return _located(body, paths)
+    except Repeated as error:
+        raise NotFound("it contains a duplicate key") from error
     except Unreadable as error:
         raise NotFound("it is not a JSON object") from error
 

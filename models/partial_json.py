@@ -32,6 +32,10 @@ class Unreadable(ValueError):  # noqa: N818 - named after the condition
     """The text's brackets, strings and commas do not show where its values begin and end."""
 
 
+class Repeated(Unreadable):
+    """An object has a key twice."""
+
+
 def elements(text: bytes) -> Sequence[bytes]:
     """Return the elements of a list, each JSON or not. Raises Unreadable."""
     with suppress(msgspec.DecodeError, RecursionError):
@@ -50,14 +54,31 @@ def members(text: bytes) -> Mapping[str, bytes]:
 
 
 def distinct_members(text: bytes) -> Mapping[str, bytes]:
-    """Return the values of an object, each JSON or not, by their keys. Raises Unreadable, also for duplicate keys."""
+    """Return the values of an object, each JSON or not, by their keys.
+
+    Raises Unreadable; for duplicate keys Repeated.
+    """
     found: dict[str, bytes] = {}
     for part in _parts(text, b"{"):
         member = _MEMBER.fullmatch(part)
         name = "" if member is None else _text(member[1])
-        if member is None or name in found:
+        if member is None:
             raise Unreadable
+        if name in found:
+            raise Repeated
         found[name] = member[2].strip(_SPACE)
+    return found
+
+
+def checked_members(text: bytes) -> Mapping[str, bytes]:
+    """Return the same as `distinct_members`, much faster for an object that is JSON and has long values."""
+    found = members(text)
+    short = text
+    # The longest first: another one may be within it. One with a quotation mark is not within a key.
+    long = (raw for raw in found.values() if raw.startswith((b"[", b"{")) and b'"' in raw)
+    for raw in sorted(long, key=len, reverse=True):
+        short = short.replace(raw, b"0", 1)
+    distinct_members(short)
     return found
 
 

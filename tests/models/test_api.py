@@ -255,6 +255,43 @@ def test_settings_say_which_page_is_the_last(rest: str, paths: PagePaths, code: 
 
 
 @pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ('{"items":[%s],"items":[%s],"next_cursor":null}', DEFAULT_PATHS),
+        ('{"items":[%s],"items":[],"next_cursor":null}', DEFAULT_PATHS),
+        ('{"items":[%s],"it\\u0065ms":[],"next_cursor":null}', DEFAULT_PATHS),
+        ('{"items":[%s],"next_cursor":"c","next_cursor":null}', DEFAULT_PATHS),
+        ('{"data":[%s],"data":[%s],"next_cursor":null}', DEFAULT_PATHS),
+        ('{"data":[%s], "paging":{"next_cursor":"c", "next_cursor":null}}', DEFAULT_PATHS),
+        ('{"data":[%s],"paging":{"next_cursor":"c"},"paging":{"next_cursor":null}}', DEFAULT_PATHS),
+        ('{"result":{"media":[%s],"media":[%s]},"next_cursor":null}', PagePaths(("/result/media",))),
+        ('{"a":{"b":{"media":[%s],"media":[%s]}},"next_cursor":null}', PagePaths(("/a/b/media",))),
+        ('{"a":{"b":{"media":[%s]},"b":{"media":[]}},"next_cursor":null}', PagePaths(("/a/b/media",))),
+        ('{"result":{"media":[%s]},"result":{"media":[%s]},"next_cursor":null}', PagePaths(("/result/media",))),
+        ('{"items":[%s],"a":{"b":{"after":"c","after":null}}}', PagePaths((), ("/a/b/after",))),
+    ],
+)
+def test_a_media_page_with_a_duplicate_key_is_malformed(body: str, paths: PagePaths) -> None:
+    for item in (ITEM, '"\xff"', f'{ITEM},{{"id":"2","x[]":"[{{"}}'):
+        with pytest.raises(MalformedPage, match="it contains a duplicate key"):
+            read_media_page(body.replace("%s", item).encode("latin-1"), paths)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"items":[{"id":"1","a":1,"a":2}],"next_cursor":null}',
+        '{"data":[{"id":"1","data":{"data":[]},"items":[]}],"next_cursor":null}',
+        '{"items":[{"id":"1","items":[],"next_cursor":"c"}],"next_cursor":null,"x":[],"a[]":[],"a0":{"items":{}}}',
+        '{"items":[{"id":"1"}],"same":[{"id":"1"}],"next_cursor":null}',
+        '{"items":[{"id":"1"}],"links":[{"rel":"self","rel":"self"}],"m":{"x":1,"x":2},"next_cursor":null}',
+    ],
+)
+def test_keys_that_are_equal_elsewhere_on_a_media_page_are_no_duplicates(body: str) -> None:
+    assert read_media_page(body.encode()).ids == ("1",)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b'{"next_cursor": null}',

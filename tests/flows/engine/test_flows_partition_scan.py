@@ -150,6 +150,23 @@ async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run
     assert stored(tmp_path, "SELECT count(*) FROM core.media") == [(6,)]
 
 
+@pytest.mark.parametrize("more", ['"items":[]', '"next_cursor":null', '"data":[{"id":"9"}]'])
+async def test_a_page_with_a_duplicate_key_fails_its_scan_alone_and_removes_nothing(tmp_path: Path, more: str) -> None:
+    service = _Spoiling(accounts=2, posts=3, cursor=None)
+    await _run(tmp_path, service)
+    items = b'"data"' if "data" in more else b'"items"'
+    service.spoil = lambda page: page.replace(b'"items"', items, 1)[:-1] + f", {more}}}".encode()
+    for _ in range(2):
+        service.clock.passed += 86_400
+        report, outcomes = await _run(tmp_path, service)
+        assert report.state is RunState.PARTIAL
+        assert outcomes[uuid(1), "posts"][:4] == ("failed", 0, 0, "malformed_page")
+        assert outcomes[uuid(2), "posts"][0] == "complete"
+    assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.media") == [(6, 0)]
+    [(reason,)] = stored(tmp_path, "SELECT reason FROM core.quarantine")
+    assert reason.endswith("it contains a duplicate key")
+
+
 _QUARANTINE = "SELECT reason, page, position, payload FROM core.quarantine"
 _STORED = "SELECT media_id, caption, removed_at IS NULL FROM core.media ORDER BY media_id"
 
