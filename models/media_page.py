@@ -114,15 +114,6 @@ def _inner(raw: bytes) -> Mapping[str, bytes]:
         return {}
 
 
-def _checked(raw: bytes) -> Mapping[str, bytes]:
-    try:
-        return checked_members(raw)
-    except Repeated:
-        raise
-    except Unreadable:
-        return {}
-
-
 def _elements(raw: bytes) -> Sequence[bytes]:
     try:
         return elements(raw)
@@ -133,11 +124,11 @@ def _elements(raw: bytes) -> Sequence[bytes]:
 def _located(body: bytes, paths: PagePaths) -> Located:
     # JSON does not define which of two duplicate keys applies, so that the page may have more items than are found.
     page = checked_members(body)
-    inner = {name: _checked(raw) for name, raw in page.items() if raw.startswith(b"{")}
+    inner = {name: _inner(raw) for name, raw in page.items() if raw.startswith(b"{")}
     cursor = _at(page, (*paths.next_cursor, "/next_cursor"))
     if cursor is None:
-        nested = [found["next_cursor"] for found in inner.values() if "next_cursor" in found]
-        cursor = nested[0] if len(nested) == 1 else None
+        nested = [name for name, found in inner.items() if "next_cursor" in found]
+        cursor = checked_members(page[nested[0]])["next_cursor"] if len(nested) == 1 else None
     items = _at(page, (*paths.items, "/items"))
     if items is None:
         # Without a cursor, an empty list may be anything, such as a list of errors.

@@ -1,14 +1,25 @@
--- Hashtags in the captions of posts, in lower case, over all accounts. A tag that a caption repeats counts once. Removed
+-- Hashtags in the captions of posts, in lower case, over all accounts. A tag that a caption repeats counts once, in any
+-- Unicode form. A tag does not begin within a word or after &, except after another tag: a#b and &#39; are none. Removed
 -- posts and accounts are included. Relative likes are those of post_performance.
 -- key: hashtag
-WITH tagged AS (
+WITH found AS (
     SELECT
         m.account_id,
         m.media_id,
         m.published_at,
-        unnest(list_distinct(regexp_extract_all(lower(m.caption), '#([\p{L}\p{M}\p{N}_]+)', 1))) AS hashtag
+        regexp_extract_all(
+            lower(m.caption), '(?:^|[^\p{L}\p{M}\p{N}_&])((?:#[\p{L}\p{M}\p{N}_]+)+)', 1
+        ) AS tags
     FROM media AS m
     WHERE m.surface = 'posts'
+),
+tagged AS (
+    SELECT
+        f.account_id,
+        f.media_id,
+        f.published_at,
+        unnest(list_distinct(string_split(nfc_normalize(array_to_string(f.tags, '')), '#')[2:])) AS hashtag
+    FROM found AS f
 )
 SELECT
     t.hashtag,  -- The tag without its number sign.

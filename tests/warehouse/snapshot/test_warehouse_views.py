@@ -409,6 +409,22 @@ def test_times_of_publication_count_until_24_hours_after_the_snapshot(db: DuckDB
     assert ask(db, "SELECT day FROM engagement_by_day") == [(TODAY - timedelta(1),), (TODAY + timedelta(1),)]
 
 
+@pytest.mark.parametrize(
+    ("caption", "tags"),
+    [
+        ("Tom&#39;s #one", ["one"]),
+        ("a#b a_#c \u0301#d 1#e", []),
+        ("#one#two_2", ["one", "two_2"]),
+        ("(#one)#two ##three\n#four", ["four", "one", "three", "two"]),
+        ("#\u00e9t\u00e9 #e\u0301te\u0301 #\u00c9T\u00c9", ["\u00e9t\u00e9"]),
+        ("# #", []),
+    ],
+)
+def test_a_hashtag_does_not_begin_within_a_word(db: DuckDBPyConnection, caption: str, tags: list[str]) -> None:
+    fill(db, {"accounts": [account("anna")], "media": [item("anna", "1", ago(1), caption=caption)]})
+    assert ask(db, "SELECT hashtag, posts FROM hashtags") == [(tag, 1) for tag in tags]
+
+
 def test_inferred_columns_do_not_shadow_names_in_views(db: DuckDBPyConnection) -> None:
     # Inferred columns of media may have the same names as columns of views.
     words = {word for view in VIEWS.values() for word in re.findall(r"(?:AS |^    )(\w+)\b", view.select, re.MULTILINE)}
