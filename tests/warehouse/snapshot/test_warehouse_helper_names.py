@@ -120,6 +120,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return made(tmp_path_factory.mktemp("plain"), {}, {})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", [("a", "b"), ([1], [2, 3])], ids=["texts", "lists"])
 @pytest.mark.parametrize("names", halves(), ids=["first half", "second half"])
 def test_fields_with_the_names_of_our_sql_change_nothing_else(
