@@ -172,6 +172,7 @@ def _killed_and_resumed(there: Operator, code: Path, service: Service) -> None:
     assert service.asked == ["", "2", "2"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("feed", "added"), [("answers", ANSWERS)])
 def test_a_feed_with_a_table_of_its_own_is_scanned_resumed_merged_removed_rebuilt_and_published(
     there: Operator, code: Path, service: Service

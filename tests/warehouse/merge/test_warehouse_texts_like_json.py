@@ -76,7 +76,7 @@ def test_an_object_is_compared_by_its_fields_also_beside_texts_like_it(rig: Rig,
     assert rig.value("SELECT count(*) FROM core.media_superseded") == 0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.long) for name in NAMES[1:])])
 def test_texts_like_objects_do_not_depend_on_the_division(opened_rig: Connection, name: str) -> None:
     scan = Scan(POSTS, "scan", at(0))
     texts = ['{"a":1}', '{"a": 1}', "[1]", "{}", '{"a":1}', '{"count":5}']
