@@ -57,7 +57,7 @@ async def run_sync(
                     await scanning
         await track(merge, run)
         report = await close_run(run)
-        published = None if report.publishing_refused else await track(publish, run)
+        published = None if report.publish_refusal else await track(publish, run)
         return await finish_run(run, report, published)
 
 

@@ -211,19 +211,20 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
         return
     from connectors.buckets.address import open_snapshot_bucket
 
-    bucket = open_snapshot_bucket(url)
-    if settings.warehouse.exists():
+    bucket, is_writer = open_snapshot_bucket(url), settings.warehouse.exists()
+    if is_writer:
         asyncio.run(bucket.check())
-        has_snapshot = asyncio.run(bucket.pointer()) is not None
+    has_snapshot = asyncio.run(bucket.pointer()) is not None
+    if is_writer:
         yield Finding("bucket", "ok", f"{url} can be written{'' if has_snapshot else ', and has no snapshot yet'}")
-    elif asyncio.run(bucket.pointer()) is not None:
+    elif has_snapshot:
         yield Finding("bucket", "ok", f"{url} can be read; a copy is at {current_snapshot(settings)}")
 
 
 def _snapshot(settings: Settings) -> Finding:
     at, place = None, settings.snapshot_file()
     if not place.exists():
-        status = read_status(settings.snapshot_file()) if settings.warehouse.exists() else None
+        status = read_status(place) if settings.warehouse.exists() else None
         if status is not None and status.has_published:
             text = f"{place} does not exist, but a run published it. Fix: `gramhouse publish`."
             return Finding("snapshot", "bad", text)

@@ -90,10 +90,11 @@ async def finish_run(run: Run, report: RunReport, published: Published | None) -
         expired=await run.resources.warehouse.read(expired_accounts),
         seconds=run.seconds,
     )
-    # Not in the snapshot, so only the status file can say why.
-    refused = [warning for warning in report.warnings if warning.code == NOT_REPLACED]
-    groups = () if refused else report.failure_groups
-    error_code, detail = _reason(report.stopped_by, groups, refused or report.warnings)
+    groups, warnings = report.failure_groups, report.warnings
+    if (refused := report.publish_refusal) is not None:
+        # The snapshot does not have this run, so only the status file can say why it was not published.
+        groups, warnings = (), (refused,)
+    error_code, detail = _reason(report.stopped_by, groups, warnings)
     run.recording.end(report.state, error_code=error_code, detail=detail)
     return report
 

@@ -93,7 +93,7 @@ class Pacer:
 class Slots(asyncio.Semaphore):
     """Slots for open scans. A scan that sleeps (cooldown, retry) releases its slot, so it delays only itself.
 
-    Further ones than _MOST_RELEASED keep their slots while they sleep.
+    At most _MOST_RELEASED scans have released their slots at a time; further ones keep them while they sleep.
     """
 
     def __init__(self, slots: int, *, in_flight: int | None = None) -> None:

@@ -70,7 +70,7 @@ async def check_tracker() -> None:
             await client.raise_for_api_version_mismatch()
     except Exception as error:
         refused = isinstance(error, PrefectHTTPStatusError) and error.response.status_code in {401, 403}
-        raise TrackerUnreachable(prefect_api_url() or "The Prefect API", what, refused=refused) from error
+        raise TrackerUnreachable(prefect_api_url(), what, refused=refused) from error
 
 
 async def call_flow(options: SyncOptions | BackfillOptions, caller: Caller) -> RunReport:

@@ -153,5 +153,5 @@ async def serve(
         raise server.error(f"ended with code {server.process.returncode}")
     # The runner gives up after three failed polls.
     if isinstance(failure, Exception):
-        unreachable = TrackerUnreachable(prefect_api_url() or "The Prefect API", "no longer answers")
-        raise (server.error("no longer answers") if server else unreachable) from failure
+        what = "no longer answers"
+        raise (server.error(what) if server else TrackerUnreachable(prefect_api_url(), what)) from failure

@@ -61,9 +61,9 @@ class RunReport(RunCounts):
     as_of: datetime
 
     @property
-    def publishing_refused(self) -> bool:
-        """Return whether the snapshot must not be published."""
-        return any(warning.code == NOT_REPLACED for warning in self.warnings)
+    def publish_refusal(self) -> RunWarning | None:
+        """Return the warning because of which the snapshot must not be published, if there is one."""
+        return next((warning for warning in self.warnings if warning.code == NOT_REPLACED), None)
 
     @property
     def scope(self) -> str:

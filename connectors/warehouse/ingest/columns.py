@@ -35,15 +35,15 @@ def text_of(value: str, sql_type: str) -> str:
     return f"{value}::VARCHAR" if sql_type in ("BIGINT", "BOOLEAN") else value
 
 
-def _no_object(cell: "Cell") -> list[str]:
-    """Return conditions that exclude objects and lists, which have their own columns."""
+def _no_object(cell: "Cell") -> str | None:
+    """Return the condition that excludes objects and lists, which have their own columns; None if there are none."""
     if cell.type.endswith("[]"):
-        return ["false"]
-    return [] if cell.nested is None else [f"{cell.nested} IS NULL"]
+        return "false"
+    return None if cell.nested is None else f"{cell.nested} IS NULL"
 
 
 def _is_there(cell: "Cell") -> str:
-    return " AND ".join([f"{cell.name} IS NOT NULL", *_no_object(cell)])
+    return " AND ".join(filter(None, (f"{cell.name} IS NOT NULL", _no_object(cell))))
 
 
 def _is_value(cell: "Cell") -> str:
@@ -51,14 +51,14 @@ def _is_value(cell: "Cell") -> str:
 
 
 def _reading(cell: "Cell", how: Reading) -> str:
-    is_there = " AND ".join(_no_object(cell))
+    no_object = _no_object(cell)
     if how is Reading.TIMESTAMP:
         value = cell.time or "NULL::TIMESTAMPTZ"
     elif cell.type == READING_TYPES[how]:
         value = cell.name
     else:
         value = _READINGS[how].format(text_of(cell.name, cell.type))
-    return f"CASE WHEN {is_there} THEN {value} END" if is_there else value
+    return value if no_object is None else f"CASE WHEN {no_object} THEN {value} END"
 
 
 def _column_value(column: ColumnSchema, cells: Mapping[str, "Cell"]) -> str:

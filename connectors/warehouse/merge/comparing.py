@@ -87,7 +87,7 @@ def is_compared(children: TableSchema, mapping: Mapping) -> bool:
     return not any(paths and all(map(ignored.fullmatch, paths)) for paths in (children.lists, of_elements))
 
 
-def _of_texts(column: ColumnSchema, schema: TableSchema, row: str) -> str:
+def _text_unless_object(column: ColumnSchema, schema: TableSchema, row: str) -> str:
     """Return the expression of the value of a field that has objects, NULL for an object that is in other columns.
 
     A text may be spelled like an object, but then no column of a field below it has a value. A mapped column may have
@@ -132,7 +132,7 @@ def _present(column: ColumnSchema, schema: TableSchema, mapping: Mapping, row: s
         return name
     kinds = column.field.json_types.keys()
     if JsonType.OBJECT in kinds and JsonType.MIXED not in kinds:
-        name = _of_texts(column, schema, row)
+        name = _text_unless_object(column, schema, row)
     text = f"nullif(nullif({name}, '{{}}'), '[]')"
     return _without_addresses(text) if kinds & {JsonType.ROWS, JsonType.MIXED} else text
 
