@@ -27,8 +27,8 @@ class Reader:
     The queries refer to the variables `made_at` (the time as of which they answer), `stale_after` (seconds),
     `surfaces` and `is_everything`,
     to the temporary tables `chosen`, the ids of the accounts that are covered, and `fresh`, their rows of the view
-    `freshness` with the column `is_overdue`, and to `last_outcomes`, the outcome of each partition in the last run of
-    any kind that scanned it.
+    `freshness` with the column `is_overdue`, to `last_outcomes`, the outcome of each partition in the last run of
+    any kind that scanned it, and to `reported`, the runs that have reported what they found.
 
     Raises SnapshotUnreadable, and SettingsError if the snapshot lacks one of the accounts.
     """
