@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
 from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.errors import SnapshotUnreadable
@@ -64,13 +65,12 @@ class Reader:
         if not wanted:
             return []
         found: dict[str, set[str]] = {}
-        for account in self.records("SELECT account_id, ig_username, public_id FROM accounts"):
-            for name in filter(None, account.values()):
-                found.setdefault(name.lower(), set()).add(account["account_id"])
+        query = f"FROM (SELECT account_id, unnest([{NAMES}]) AS name FROM accounts) WHERE name IS NOT NULL"  # noqa: S608
+        for account_id, name in self._snapshot.query(query).rows:
+            found.setdefault(name, set()).add(account_id)
         ids: set[str] = set()
         for each in wanted:
-            name = each.strip().removeprefix("@").lower()
-            if name not in found:
+            if (name := as_name(each)) not in found:
                 near = difflib.get_close_matches(name, found, n=1)
                 meant = f"Did you mean {near[0]}? " if near else ""
                 raise SettingsError(

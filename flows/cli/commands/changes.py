@@ -10,7 +10,7 @@ from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.explain import pair, relations
 from flows.cli.current import open_current
-from flows.cli.options import AsJson, SnapshotFile, since_time
+from flows.cli.options import AccountNames, AsJson, SnapshotFile, since_time
 from flows.cli.output.terminal import clean, out, print_json
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
@@ -104,9 +104,7 @@ def changes(
         str | None,
         typer.Option(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
     ] = None,
-    account: Annotated[
-        list[str] | None, typer.Option("--account", help="Only this account (name or id); may be repeated.")
-    ] = None,
+    account: AccountNames = None,
     values: Annotated[bool, typer.Option("--values", help="Also the values before and after.")] = False,
     limit: Annotated[
         int | None,

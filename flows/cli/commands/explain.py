@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from humanize import precisedelta
 
+from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import quoted
@@ -247,7 +248,7 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
 
 def _found(opened: Snapshot, what: str) -> list[Record]:
     """Return the accounts and items with this id, name or address; of items with their table."""
-    found = opened.query(_SQL["found"], [what]).records()
+    found = opened.query(_SQL["found"].format(names=NAMES), [what, as_name(what)]).records()
     present = {name for (name,) in opened.query(_SQL["core_tables"]).rows}
     for table in sorted({feed.table for feed in FEEDS.values()} & present - {MEDIA}):
         found += opened.query(_SQL["found_own"].format(table=table), [what]).records()
