@@ -15,7 +15,7 @@ from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile
-from flows.cli.output.terminal import WARN, clean, err, out, print_json
+from flows.cli.output.terminal import WARN, clean, err, print_json, print_lines
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -301,6 +301,4 @@ def explain(
         print_json({"found": found})
         return
     for each in found:
-        for line in _shown(each, raw=raw):
-            # Not wrapped, because an id that is split over two lines cannot be copied.
-            out.print(line, soft_wrap=True)
+        print_lines(_shown(each, raw=raw))
