@@ -173,7 +173,8 @@ goals: $(VENV)/.runtime ## Compare the last benchmark results with their goals.
 bench-setup: $(VENV)/.bench $(DLT)/.made ## Create the environments for benchmarks.
 
 bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
-	$(BIN)/python -m benchmarks.sync.tracking
+	$(BENCH).sync.tracking
+	$(BENCH).sync.tracking --posts 100
 
 bench-cluster: $(VENV)/.dev ## Compare batches on Dask workers with one process, at two latencies and with a rate limit.
 	$(BENCH).cluster.workers

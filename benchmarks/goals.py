@@ -162,12 +162,7 @@ def format_table(verdicts: Sequence[Verdict]) -> str:
 
 def read_figures(folder: Path) -> dict[str, dict[str, float]]:
     """Read the figures of every result."""
-    figures = {}
-    for file in sorted(folder.glob("*.json")):
-        document = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(document, dict) and "figures" in document:
-            figures[file.stem] = document["figures"]
-    return figures
+    return {file.stem: json.loads(file.read_text(encoding="utf-8"))["figures"] for file in folder.glob("*.json")}
 
 
 def main() -> None:

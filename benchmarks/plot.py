@@ -109,7 +109,7 @@ def main() -> None:
     mpl.use("Agg")
     for file in sorted(args.results.glob("*.json")):
         document = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(document, dict) and "samples" in document:
+        if "samples" in document:
             draw(document, file.with_suffix(".png"))
             print(file.with_suffix(".png"))
     figures = read_figures(args.results)

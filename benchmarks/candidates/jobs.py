@@ -1,10 +1,10 @@
-"""The candidates: the fetch alone, gramhouse and dlt, each as the command and environment of a process."""
+"""The candidates: the fetch alone, gramhouse and dlt, each a process with its command and environment."""
 
 import json
 import os
 import sys
 from collections.abc import Container, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from benchmarks.api.server_process import ROOT, ServerProcess
@@ -52,12 +52,6 @@ def clean_environment(**settings: str) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **settings}
 
 
-def floor(url: str, folder: Path, in_flight: int) -> Job:
-    """Fetch the pages and discard them."""
-    command = (sys.executable, "-m", "benchmarks.candidates.floor", url, "--concurrency", str(in_flight))
-    return Job(command, clean_environment(), folder)
-
-
 def gramhouse(url: str, run_folder: RunFolder, in_flight: int, *arguments: str, module: str = "flows.cli") -> Job:
     """Run a gramhouse command; without arguments, a sync of the posts."""
     run_folder.path.mkdir(parents=True, exist_ok=True)
@@ -98,9 +92,7 @@ def parse_report(result: ProcessResult) -> dict[str, object]:
     """Return the JSON report of a process; raise RuntimeError if the process failed."""
     if result.exit_code:
         raise RuntimeError(f"a candidate exited with {result.exit_code}: {result.stderr[-2000:]}{result.stdout[-500:]}")
-    report = json.loads(result.stdout[result.stdout.index("{") :])
-    if not isinstance(report, dict):
-        raise TypeError(f"no report: {result.stdout[-500:]}")
+    report: dict[str, object] = json.loads(result.stdout[result.stdout.index("{") :])
     return report
 
 
@@ -122,4 +114,24 @@ def measure_job(job: Job, server: ServerProcess | None = None, *, items: int | N
     if server is None or before is None:
         return Sample(result.wall, result.cpu, result.peak_mb)
     cost = server.usage() - before
-    return Sample(result.wall, result.cpu, result.peak_mb, cost.requests, *astuple(cost)[1:])
+    return Sample(result.wall, result.cpu, result.peak_mb, *astuple(cost))
+
+
+def measure_floor(server: ServerProcess, folder: Path, in_flight: int) -> Sample:
+    """Fetch all pages of a server, and discard them."""
+    command = (sys.executable, "-m", "benchmarks.candidates.floor", server.url, "--concurrency", str(in_flight))
+    return measure_job(Job(command, clean_environment(), folder), server)
+
+
+def measure_sync(
+    server: ServerProcess,
+    folder: Path,
+    in_flight: int,
+    *,
+    items: int | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Sample:
+    """Sync the posts of a server into the warehouse in a folder; `settings` are further environment variables."""
+    job = gramhouse(server.url, RunFolder(folder), in_flight)
+    job = replace(job, env={**job.env, **(settings or {})})
+    return measure_job(job, server, items=items)

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.api.server_process import start_server
-from benchmarks.candidates.jobs import floor, measure_job
+from benchmarks.candidates.jobs import measure_floor
 from benchmarks.measuring.results import log
 from benchmarks.measuring.samples import Sample
 
@@ -34,8 +34,8 @@ def set_latency(args: argparse.Namespace, folder: Path) -> None:
 
     def fetch(latency: float) -> Sample:
         with start_server(_ACCOUNTS, _POSTS, style=args.style, latency=latency) as server:
-            job = floor(server.url, folder, args.in_flight)
-            return sorted((measure_job(job, server) for _ in range(_ROUNDS)), key=lambda sample: sample.wall)[1]
+            fetched = (measure_floor(server, folder, args.in_flight) for _ in range(_ROUNDS))
+            return sorted(fetched, key=lambda sample: sample.wall)[1]
 
     at_once = fetch(0)
     target = args.fetch_times * at_once.wall

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.api.server_process import ROOT, start_server
 from benchmarks.api.synthetic_api import Style
-from benchmarks.candidates.jobs import RunFolder, gramhouse, measure_job
+from benchmarks.candidates.jobs import RunFolder, measure_sync
 from benchmarks.measuring.results import log
 from benchmarks.measuring.samples import Sample
 
@@ -48,7 +48,7 @@ def load_or_create(folder: Path, accounts: int, posts: int, style: Style = Style
         shutil.rmtree(draft.path, ignore_errors=True)
         log(f"creating a warehouse of {accounts:,} accounts x {posts:,} posts")
         with start_server(accounts, posts, style=style) as server:
-            sample = measure_job(gramhouse(server.url, draft, 16), server, items=accounts + accounts * posts)
+            sample = measure_sync(server, draft.path, 16, items=accounts + accounts * posts)
         save(draft, target, sample)
     elif json.loads((target.path / _COMPLETE).read_text(encoding="utf-8")).get("code") != code_digest():
         log(f"{target.path} was created by another version of gramhouse: remove it to create it again")

@@ -10,13 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
-from importlib import import_module
+from pkgutil import resolve_name
 
 from flows.cli.__main__ import prepare_process, run
-
-# Where merging, including its commit, is or was in earlier versions; the first that exists is timed.
-_MERGES = ("connectors.warehouse.warehouse:Warehouse._merge", "connectors.warehouse.merge.merge:merge")
-_PUBLISHES = ("connectors.warehouse.snapshot.publish:publish",)
 
 
 class Timer:
@@ -40,22 +36,15 @@ class Timer:
 
         return timed
 
-    def install(self, paths: tuple[str, ...]) -> None:
-        """Time the first of these functions that exists; replace it in every module that has imported it."""
-        for path in paths:
-            module_name, _, qualified_name = path.partition(":")
-            *owners, name = qualified_name.split(".")
-            owner: object = import_module(module_name)
-            for attribute in owners:
-                owner = getattr(owner, attribute, None)
-            if (function := getattr(owner, name, None)) is not None:
-                timed = self.wrap(function)
-                for namespace in (owner, *sys.modules.values()):
-                    for attribute, value in list(getattr(namespace, "__dict__", {}).items()):
-                        if value is function:
-                            setattr(namespace, attribute, timed)
-                return
-        raise LookupError(f"none of these functions exists: {', '.join(paths)}")
+    def install(self, place: str, name: str) -> None:
+        """Time a function of a module or class, also in every module that has imported it."""
+        owner = resolve_name(place)
+        function = getattr(owner, name)
+        timed = self.wrap(function)
+        for namespace in (owner, *sys.modules.values()):
+            for attribute, value in list(getattr(namespace, "__dict__", {}).items()):
+                if value is function:
+                    setattr(namespace, attribute, timed)
 
 
 def main() -> None:
@@ -63,8 +52,9 @@ def main() -> None:
     merge, publish = Timer(), Timer()
     # The command line prevents the import of numpy and pandas first.
     prepare_process()
-    merge.install(_MERGES)
-    publish.install(_PUBLISHES)
+    # With the commit of the merge.
+    merge.install("connectors.warehouse.warehouse:Warehouse", "_merge")
+    publish.install("connectors.warehouse.snapshot.publish", "publish")
     try:
         run()
     finally:

@@ -8,19 +8,13 @@ once. The time includes the start of the cluster. `even` is two workers with hal
 from the one process is the overhead of scheduler, workers and results.
 """
 
-from dataclasses import replace
+from functools import partial
 
 from benchmarks.api.server_process import start_server
-from benchmarks.candidates.jobs import Job, RunFolder, floor, gramhouse, measure_job
+from benchmarks.candidates.jobs import measure_floor, measure_sync
 from benchmarks.measuring.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result, size_name
-from benchmarks.measuring.samples import Samples, measure_interleaved, wall_ratio
-
-
-def on_workers(job: Job, workers: int) -> Job:
-    """Return the sync with its scans on `workers` Dask workers."""
-    settings = {"GRAMHOUSE_ENGINE": "dask", "GRAMHOUSE_WORKERS": str(workers)}
-    return replace(job, env={**job.env, **settings})
+from benchmarks.measuring.samples import Candidates, Sample, Samples, measure_interleaved, wall_ratio
 
 
 def figures(samples: Samples) -> dict[str, float]:
@@ -42,21 +36,19 @@ def main() -> None:
         start_server(accounts, posts, latency=args.latency, per_second=args.per_second) as server,
     ):
 
-        def sync_job(name: str, round_number: int, requests: int) -> Job:
-            return gramhouse(server.url, RunFolder(folder / f"{name}-{round_number}"), requests)
+        def sync(name: str, workers: int, requests: int, round_number: int) -> Sample:
+            settings = {"GRAMHOUSE_ENGINE": "dask", "GRAMHOUSE_WORKERS": str(workers)} if workers else None
+            return measure_sync(server, folder / f"{name}-{round_number}", requests, items=items, settings=settings)
 
-        candidates = {
-            "local": lambda round_number: measure_job(sync_job("local", round_number, in_flight), server, items=items),
-            "even": lambda round_number: measure_job(
-                on_workers(sync_job("even", round_number, in_flight // 2), 2), server, items=items
-            ),
+        candidates: Candidates = {
+            "local": partial(sync, "local", 0, in_flight),
+            "even": partial(sync, "even", 2, in_flight // 2),
         }
         if args.per_second is None:
-            candidates["floor"] = lambda _: measure_job(floor(server.url, folder, in_flight), server)
+            candidates["floor"] = lambda _: measure_floor(server, folder, in_flight)
         for workers in args.workers:
-            candidates[f"workers_{workers}"] = lambda round_number, workers=workers: measure_job(  # type: ignore[misc]
-                on_workers(sync_job(f"workers-{workers}", round_number, in_flight), workers), server, items=items
-            )
+            name = f"workers_{workers}"
+            candidates[name] = partial(sync, name, workers, in_flight)
         samples = measure_interleaved(candidates, args.rounds, log)
     limited = "" if args.per_second is None else f", each account limited to {args.per_second} requests a second"
     description = f"{accounts:,} accounts x {posts:,} posts{distance_text(args)}{limited}, {in_flight} a worker"

@@ -36,6 +36,8 @@ def create_parser(
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON results")
     # Absolute, because the candidates have another working directory.
     parser.add_argument("--folder", type=_absolute, help="save initial warehouses here and reuse them")
+    # Unless a scenario adds the option.
+    parser.set_defaults(latency=0.0)
     return parser
 
 

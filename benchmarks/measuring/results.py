@@ -1,19 +1,22 @@
 """The result of a scenario: a table for the terminal, and a JSON file to compare and plot."""
 
 import json
+import os
+import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.api.synthetic_api import Style
-from benchmarks.measuring.machine import describe_machine
 from benchmarks.measuring.samples import Sample, Samples, median_sample, peak_memory
 
 RESULTS = Path(__file__).parents[1] / "results"
 
 _COLUMNS = ("wall s", "vs first", "cpu s", "peak MB", "pages", "server cpu s")
+_VERSIONS = ("aiohttp", "duckdb", "httpx", "httpx-aiohttp", "pydantic", "sqlalchemy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +75,40 @@ def _rounded(sample: Sample) -> dict[str, float]:
     return {field.name: round(getattr(sample, field.name), 4) for field in fields(sample)}
 
 
-def to_document(result: Result, machine: Mapping[str, object], at: datetime) -> dict[str, object]:
-    """Return the JSON document of a result."""
+def _cpu() -> str:
+    """Return the processor's name."""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in {"model name", "Model"}:
+            return value.strip()
+    return platform.machine()
+
+
+def _machine() -> dict[str, object]:
+    """Describe this machine; `load` is the load average of the last minute, which includes the benchmark."""
     return {
-        **asdict(result),
-        "samples": {name: [_rounded(sample) for sample in samples] for name, samples in result.samples.items()},
-        "figures": {name: round(value, 4) for name, value in result.figures.items()},
-        "machine": dict(machine),
-        "at": at.isoformat(timespec="seconds"),
+        "cores": len(os.sched_getaffinity(0)),
+        "cpu": _cpu(),
+        "ram_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in _VERSIONS},
+        "load": round(os.getloadavg()[0], 1),
     }
 
 
 def save_result(result: Result, folder: Path) -> None:
     """Print a result and write it to `NAME.json` in the folder."""
+    document = {
+        **asdict(result),
+        "samples": {name: [_rounded(sample) for sample in samples] for name, samples in result.samples.items()},
+        "figures": {name: round(value, 4) for name, value in result.figures.items()},
+        "machine": _machine(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    document = to_document(result, describe_machine(), datetime.now(UTC))
-    (folder / f"{result.name}.json").write_text(
-        json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    (folder / f"{result.name}.json").write_text(f"{text}\n", encoding="utf-8")
     print(format_table(result), flush=True)
 
 

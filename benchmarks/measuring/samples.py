@@ -21,6 +21,9 @@ class Sample:
 
 Samples = Mapping[str, Sequence[Sample]]
 
+# They are called with the number of the round, from 0.
+Candidates = dict[str, Callable[[int], Sample]]
+
 
 def median_sample(samples: Sequence[Sample]) -> Sample:
     """Return the median of each field."""
@@ -46,9 +49,9 @@ def rotate(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
 
 
 def measure_interleaved(
-    candidates: Mapping[str, Callable[[int], Sample]], rounds: int, log: Callable[[str], object] = lambda _: None
+    candidates: Mapping[str, Callable[[int], Sample]], rounds: int, log: Callable[[str], object]
 ) -> dict[str, list[Sample]]:
-    """Measure each candidate once per round; it is called with the round's number, from 0."""
+    """Measure each candidate once per round."""
     samples: dict[str, list[Sample]] = {name: [] for name in candidates}
     for round_number, name in rotate(tuple(candidates), rounds):
         sample = candidates[name](round_number)

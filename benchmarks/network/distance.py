@@ -8,7 +8,7 @@ by the requests in flight, whichever is longer. The start-up is added to it: a s
 
 from benchmarks.api.server_process import start_server
 from benchmarks.api.synthetic_api import PAGE_SIZE
-from benchmarks.candidates.jobs import RunFolder, floor, gramhouse, measure_job
+from benchmarks.candidates.jobs import measure_floor, measure_sync
 from benchmarks.measuring.options import add_latency_option, create_parser, distance_text, size_of, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Samples, measure_interleaved, median_sample, wall_ratio
@@ -46,15 +46,11 @@ def main() -> None:
     ):
         samples = measure_interleaved(
             {
-                "floor": lambda _: measure_job(floor(server.url, folder, in_flight), server),
-                "gramhouse": lambda round_number: measure_job(
-                    gramhouse(server.url, RunFolder(folder / f"latency-{round_number}"), in_flight),
-                    server,
-                    items=accounts + accounts * posts,
+                "floor": lambda _: measure_floor(server, folder, in_flight),
+                "gramhouse": lambda round_number: measure_sync(
+                    server, folder / f"latency-{round_number}", in_flight, items=accounts + accounts * posts
                 ),
-                "empty": lambda round_number: measure_job(
-                    gramhouse(empty_server.url, RunFolder(folder / f"empty-{round_number}"), in_flight), empty_server
-                ),
+                "empty": lambda round_number: measure_sync(empty_server, folder / f"empty-{round_number}", in_flight),
             },
             args.rounds,
             log,

@@ -5,16 +5,12 @@ python -m benchmarks.network.in_flight [--accounts 100] [--posts 250] [--latency
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from benchmarks.api.server_process import start_server
-from benchmarks.candidates.jobs import RunFolder, floor, gramhouse, measure_job
+from benchmarks.candidates.jobs import measure_floor, measure_sync
 from benchmarks.measuring.options import add_latency_option, create_parser, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result, size_name
-from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from benchmarks.measuring.samples import Candidates, Sample, Samples, measure_interleaved, median_sample, wall_ratio
 
 
 def figures(samples: Samples, levels: Sequence[int]) -> dict[str, float]:
@@ -35,17 +31,16 @@ def main() -> None:
     items = accounts * posts
     with temporary_folder(args) as folder, start_server(accounts, posts, latency=args.latency) as server:
 
-        def measure_floor(level: int, _: int) -> Sample:
-            return measure_job(floor(server.url, folder, level), server)
+        def fetch(level: int, _: int) -> Sample:
+            return measure_floor(server, folder, level)
 
-        def measure_gramhouse(level: int, round_number: int) -> Sample:
-            job = gramhouse(server.url, RunFolder(folder / f"{level}-{round_number}"), level)
-            return measure_job(job, server, items=accounts + items)
+        def sync(level: int, round_number: int) -> Sample:
+            return measure_sync(server, folder / f"{level}-{round_number}", level, items=accounts + items)
 
-        candidates: dict[str, Callable[[int], Sample]] = {}
+        candidates: Candidates = {}
         for level in args.concurrency:
-            candidates[f"{level}: floor"] = partial(measure_floor, level)
-            candidates[f"{level}: gramhouse"] = partial(measure_gramhouse, level)
+            candidates[f"{level}: floor"] = partial(fetch, level)
+            candidates[f"{level}: gramhouse"] = partial(sync, level)
         samples = measure_interleaved(candidates, args.rounds, log)
     size = {"accounts": accounts, "posts": posts, "items": items, "latency": args.latency}
     description = f"{accounts:,} accounts x {posts:,} posts, {args.latency * 1000:.0f} ms away, by accounts in flight"

@@ -17,7 +17,7 @@ from functools import partial
 from benchmarks.api.server import BURST
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.api.synthetic_api import PAGE_SIZE
-from benchmarks.candidates.jobs import RunFolder, gramhouse, measure_job
+from benchmarks.candidates.jobs import measure_sync
 from benchmarks.measuring.options import create_parser, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample
@@ -72,8 +72,7 @@ def main() -> None:
     with temporary_folder(args) as folder, ExitStack() as stack:
 
         def sync(name: str, server: ServerProcess, round_number: int) -> Sample:
-            job = gramhouse(server.url, RunFolder(folder / f"{name}-{round_number}"), args.in_flight)
-            return measure_job(job, server, items=accounts + items)
+            return measure_sync(server, folder / f"{name}-{round_number}", args.in_flight, items=accounts + items)
 
         candidates = {name: partial(sync, name, stack.enter_context(server)) for name, server in servers.items()}
         samples = measure_interleaved(candidates, args.rounds, log)

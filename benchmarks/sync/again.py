@@ -12,13 +12,13 @@ alone. dlt merges by primary key.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.api.synthetic_api import Change, SyntheticApi
-from benchmarks.candidates.jobs import dlt, floor, gramhouse, measure_job
+from benchmarks.candidates.jobs import dlt, measure_floor, measure_job, measure_sync
 from benchmarks.candidates.latency import set_latency
 from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
 from benchmarks.measuring.options import (
@@ -32,7 +32,8 @@ from benchmarks.measuring.options import (
     temporary_folder,
 )
 from benchmarks.measuring.results import Result, log, result_name, save_result
-from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
+from benchmarks.measuring.samples import Candidates, Sample, Samples, measure_interleaved
+from benchmarks.sync.cold import figures
 
 _CHANGE_TEXTS = {
     "warm": "nothing has changed",
@@ -41,19 +42,6 @@ _CHANGE_TEXTS = {
     "counts": "every like_count changed",
 }
 _CHANGES = {"urls": Change.URLS, "counts": Change.COUNTS}
-
-
-def figures(samples: Samples) -> dict[str, float]:
-    """Return the ratios; no IO."""
-    ratios = {
-        "wall_over_floor": wall_ratio(samples, "gramhouse", "floor"),
-        "cpu_over_floor": median_sample(samples["gramhouse"]).cpu / median_sample(samples["floor"]).cpu,
-        "peak_mb": peak_memory(samples["gramhouse"]),
-    }
-    if dlt_samples := samples.get("dlt"):
-        ratios["dlt_wall_over_ours"] = wall_ratio(samples, "dlt", "gramhouse")
-        ratios["peak_over_dlt"] = ratios["peak_mb"] / peak_memory(dlt_samples)
-    return ratios
 
 
 def measure(args: argparse.Namespace, folder: Path, days: Sequence[int], python: Path | None) -> Samples:
@@ -74,16 +62,14 @@ def measure(args: argparse.Namespace, folder: Path, days: Sequence[int], python:
             )
             servers[day] = stack.enter_context(server_of_day)
 
-        def measure_floor(round_number: int) -> Sample:
-            server = servers[days[round_number]]
-            return measure_job(floor(server.url, folder, args.in_flight), server)
+        def fetch(round_number: int) -> Sample:
+            return measure_floor(servers[days[round_number]], folder, args.in_flight)
 
-        def measure_gramhouse(round_number: int) -> Sample:
-            server = servers[days[round_number]]
-            job = gramhouse(server.url, run_folder, args.in_flight)
-            return measure_job(job, server, items=args.accounts + items(round_number))
+        def sync(round_number: int) -> Sample:
+            server, fetched = servers[days[round_number]], args.accounts + items(round_number)
+            return measure_sync(server, run_folder.path, args.in_flight, items=fetched)
 
-        candidates: dict[str, Callable[[int], Sample]] = {"floor": measure_floor, "gramhouse": measure_gramhouse}
+        candidates: Candidates = {"floor": fetch, "gramhouse": sync}
         if python is not None:
             dlt_folder = folder / "dlt"
             log("dlt's first day")

@@ -9,10 +9,9 @@ With --folder, the warehouse of the last round is saved there, for the scenarios
 import argparse
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.api.server_process import ServerProcess, start_server
-from benchmarks.candidates.jobs import RunFolder, dlt, floor, gramhouse, measure_job
+from benchmarks.candidates.jobs import RunFolder, dlt, measure_floor, measure_job, measure_sync
 from benchmarks.candidates.latency import set_latency
 from benchmarks.candidates.saved_warehouse import save, saved_folder
 from benchmarks.measuring.options import (
@@ -26,10 +25,15 @@ from benchmarks.measuring.options import (
     temporary_folder,
 )
 from benchmarks.measuring.results import Result, log, result_name, save_result
-from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from benchmarks.measuring.samples import (
+    Candidates,
+    Sample,
+    Samples,
+    measure_interleaved,
+    median_sample,
+    peak_memory,
+    wall_ratio,
+)
 
 
 def figures(samples: Samples) -> dict[str, float]:
@@ -52,18 +56,18 @@ def measure(args: argparse.Namespace, folder: Path, server: ServerProcess, pytho
     """Measure every candidate; each run has a new folder, which is removed before the next run."""
     items: int = args.accounts * args.posts
 
-    def measure_floor(_: int) -> Sample:
-        return measure_job(floor(server.url, folder, args.in_flight), server)
-
-    def measure_gramhouse(round_number: int) -> Sample:
+    def sync(round_number: int) -> Sample:
         run_folder = RunFolder(folder / f"gramhouse-{round_number}")
-        sample = measure_job(gramhouse(server.url, run_folder, args.in_flight), server, items=args.accounts + items)
+        sample = measure_sync(server, run_folder.path, args.in_flight, items=args.accounts + items)
         if args.folder and round_number == args.rounds - 1:
             save(run_folder, saved_folder(args.folder, args.accounts, args.posts, args.style), sample)
         shutil.rmtree(run_folder.path, ignore_errors=True)
         return sample
 
-    candidates: dict[str, Callable[[int], Sample]] = {"floor": measure_floor, "gramhouse": measure_gramhouse}
+    candidates: Candidates = {
+        "floor": lambda _: measure_floor(server, folder, args.in_flight),
+        "gramhouse": sync,
+    }
     if python is not None:
 
         def measure_dlt(round_number: int) -> Sample:

@@ -10,18 +10,17 @@ ratio. After every day the snapshot is compared with the fake API: it must conta
 
 import argparse
 import asyncio
-import json
-import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import duckdb
 
 from benchmarks.api.dated_api import PER_DAY, DatedApi, ShiftedClock, run_day
-from benchmarks.measuring.machine import describe_machine
-from benchmarks.measuring.results import RESULTS, size_name
+from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.measuring.results import Result, log, save_result, size_name
+from benchmarks.measuring.samples import Sample
 from models.incremental import SyncMode
 
 
@@ -68,40 +67,34 @@ async def _day(folder: Path, api: DatedApi, mode: SyncMode, every: timedelta) ->
     return Day(api.requests - requests_before, int(of_posts), int(full), seconds, missed)
 
 
-async def measure(
-    accounts: int, posts: int, days: int, full_days: int, every: int, folder: Path
-) -> dict[str, list[Day]]:
+async def measure(args: argparse.Namespace, folder: Path) -> dict[str, list[Day]]:
     """Return the days of each mode; day 0 is the initial sync."""
     found: dict[str, list[Day]] = {}
-    modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", full_days), ("incremental", days))
+    every = timedelta(days=args.every)
+    modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", args.full_days), ("incremental", args.days))
     for mode, mode_days in modes:
-        api = DatedApi(accounts, posts, ShiftedClock())
+        api = DatedApi(args.accounts, args.posts, ShiftedClock())
         mode_folder = folder / mode
         mode_folder.mkdir()
         found[mode] = []
         for day in range(mode_days + 1):
-            result = await _day(mode_folder, api, mode, timedelta(days=every))
+            result = await _day(mode_folder, api, mode, every)
             found[mode].append(result)
-            print(f"{mode} day {day}: {result}", flush=True)
+            log(f"{mode} day {day}: {result}")
             api.clock.days += 1
-        if mode == "incremental":
-            await _day(mode_folder, api, "full_refresh", timedelta(days=every))
-            missed = _missed(mode_folder / "analytics.duckdb", api)
-            print(f"after a full refresh: {missed} posts differ", flush=True)
-            if missed:
-                raise SystemExit(1)
+        if mode == "incremental" and (missed := (await _day(mode_folder, api, "full_refresh", every)).missed):
+            raise SystemExit(f"after a full refresh: {missed} posts differ")
     return found
 
 
 def main() -> None:
     """Run the benchmark and save the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("accounts", 100), ("posts", 500), ("days", 29), ("full-days", 2), ("every", 7)):
+    parser = create_parser(__doc__, accounts=100, posts=500)
+    for name, default in (("days", 29), ("full-days", 2), ("every", 7)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--results", type=Path, default=RESULTS)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="incremental-") as name:
-        found = asyncio.run(measure(args.accounts, args.posts, args.days, args.full_days, args.every, Path(name)))
+    with temporary_folder(args) as folder:
+        found = asyncio.run(measure(args, folder))
     full, recent = found["full_refresh"][1:], found["incremental"][1:]
     figures = {
         "requests_a_day": sum(day.requests for day in recent) / len(recent),
@@ -111,18 +104,14 @@ def main() -> None:
         "seconds_a_full_day": sum(day.seconds for day in full) / len(full),
         "missed": sum(day.missed for day in recent),
     }
-    result = {
-        "name": f"incremental-{size_name(args.accounts * args.posts)}",
-        "what": f"{args.accounts:,} accounts x {args.posts:,} posts, {PER_DAY} new a day, {len(recent)} days",
-        "size": {"accounts": args.accounts, "posts": args.posts, "days": len(recent), "every": args.every},
-        "machine": describe_machine(),
-        "days": {mode: [asdict(day) for day in days] for mode, days in found.items()},
-        "figures": figures,
+    name = f"incremental-{size_name(args.accounts * args.posts)}"
+    description = f"{args.accounts:,} accounts x {args.posts:,} posts, {PER_DAY} new a day, {len(recent)} days"
+    size = {"accounts": args.accounts, "posts": args.posts, "days": len(recent), "every": args.every}
+    samples = {
+        mode: [Sample(day.seconds, pages=day.requests) for day in days]
+        for mode, days in (("full", full), ("incremental", recent))
     }
-    args.results.mkdir(parents=True, exist_ok=True)
-    path = args.results / f"{result['name']}.json"
-    path.write_text(json.dumps(result, indent=1, default=str) + "\n", encoding="utf-8")
-    print(json.dumps(figures, indent=1))
+    save_result(Result(name, description, size, samples, figures), args.results)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.api.server_process import ServerProcess, start_server
 from benchmarks.api.synthetic_api import PAGE_SIZE
-from benchmarks.candidates.jobs import Job, RunFolder, gramhouse, measure_job, parse_report
-from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.candidates.jobs import Job, RunFolder, gramhouse, measure_job, measure_sync, parse_report
+from benchmarks.measuring.options import create_parser, size_of, temporary_folder
 from benchmarks.measuring.process import MeasuredProcess, run
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample
@@ -71,7 +71,7 @@ def measure(args: argparse.Namespace, folder: Path, server: ServerProcess) -> Sa
 
     def clean(round_number: int) -> Sample:
         run_folder = RunFolder(folder / f"clean-{round_number}")
-        sample = measure_job(gramhouse(server.url, run_folder, args.in_flight), server)
+        sample = measure_sync(server, run_folder.path, args.in_flight)
         check_and_remove("clean", run_folder)
         return sample
 
@@ -94,10 +94,9 @@ def main() -> None:
     args.pages = -(-args.accounts // PAGE_SIZE) + args.accounts * -(-args.posts // PAGE_SIZE)
     with temporary_folder(args) as folder, start_server(args.accounts, args.posts) as server:
         samples = measure(args, folder, server)
-    items = args.accounts * args.posts
-    size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
     description = f"{args.accounts:,} accounts x {args.posts:,} posts, killed halfway and run again"
-    save_result(Result(f"resume-{size_name(items)}", description, size, samples, figures(samples)), args.results)
+    name = f"resume-{size_name(args.accounts * args.posts)}"
+    save_result(Result(name, description, size_of(args), samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

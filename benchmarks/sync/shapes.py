@@ -7,13 +7,12 @@ A page of a small account contains fewer items, so the cost of a page is compare
 be requested one after the other, also by the fetch alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 from benchmarks.api.server_process import ServerProcess, start_server
-from benchmarks.candidates.jobs import RunFolder, floor, gramhouse, measure_job
+from benchmarks.candidates.jobs import measure_floor, measure_sync
 from benchmarks.candidates.latency import set_latency
 from benchmarks.measuring.options import (
     add_slow_server_options,
@@ -23,7 +22,15 @@ from benchmarks.measuring.options import (
     temporary_folder,
 )
 from benchmarks.measuring.results import Result, log, result_name, save_result
-from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
+from benchmarks.measuring.samples import (
+    Candidates,
+    Sample,
+    Samples,
+    measure_interleaved,
+    median_sample,
+    peak_memory,
+    wall_ratio,
+)
 
 
 def shapes(items: int, large: int, small: int, one: int) -> dict[str, tuple[int, int]]:
@@ -54,23 +61,20 @@ def main() -> None:
     parser.add_argument("--one", type=int, default=100_000, help="posts of the one account")
     args = parser.parse_args()
     sizes = shapes(args.items, args.large, args.small, args.one)
-    candidates: dict[str, Callable[[int], Sample]] = {}
+    candidates: Candidates = {}
     with temporary_folder(args) as folder, ExitStack() as stack:
         set_latency(args, folder)
 
-        def measure_floor(server: ServerProcess, _: int) -> Sample:
-            return measure_job(floor(server.url, folder, args.in_flight), server)
+        def fetch(server: ServerProcess, _: int) -> Sample:
+            return measure_floor(server, folder, args.in_flight)
 
-        def measure_gramhouse(server: ServerProcess, base: Path, items: int, round_number: int) -> Sample:
-            run_folder = RunFolder(base.with_name(f"{base.name}-{round_number}"))
-            return measure_job(gramhouse(server.url, run_folder, args.in_flight), server, items=items)
+        def sync(server: ServerProcess, name: str, items: int, round_number: int) -> Sample:
+            return measure_sync(server, folder / f"{name}-{round_number}", args.in_flight, items=items)
 
         for name, (accounts, posts) in sizes.items():
             server = stack.enter_context(start_server(accounts, posts, style=args.style, latency=args.latency))
-            candidates[f"{name}: floor"] = partial(measure_floor, server)
-            candidates[f"{name}: gramhouse"] = partial(
-                measure_gramhouse, server, folder / name, accounts + accounts * posts
-            )
+            candidates[f"{name}: floor"] = partial(fetch, server)
+            candidates[f"{name}: gramhouse"] = partial(sync, server, name, accounts + accounts * posts)
         samples = measure_interleaved(candidates, args.rounds, log)
     size = {"shapes": sizes, "items": args.items, "in_flight": args.in_flight, "latency": args.latency}
     description = "; ".join(f"{name}: {accounts:,} x {posts:,}" for name, (accounts, posts) in sizes.items())

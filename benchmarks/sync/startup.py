@@ -8,8 +8,8 @@ Compared with a Python process that does nothing and one that only imports Typer
 import sys
 
 from benchmarks.api.server_process import start_server
-from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_job, measure_process
-from benchmarks.measuring.options import create_parser, temporary_folder
+from benchmarks.candidates.jobs import Job, RunFolder, clean_environment, gramhouse, measure_process, measure_sync
+from benchmarks.measuring.options import create_parser, size_of, temporary_folder
 from benchmarks.measuring.results import Result, log, save_result
 from benchmarks.measuring.samples import Samples, measure_interleaved, median_sample
 
@@ -34,7 +34,7 @@ def main() -> None:
     args = create_parser(__doc__, accounts=1, posts=60, rounds=9).parse_args()
     with temporary_folder(args) as folder, start_server(args.accounts, args.posts) as server:
         run_folder = RunFolder(folder)
-        measure_job(gramhouse(server.url, run_folder, args.in_flight), server)
+        measure_sync(server, folder, args.in_flight)
         python = {
             name: Job((sys.executable, "-c", name), clean_environment(), folder) for name in ("pass", "import typer")
         }
@@ -48,10 +48,8 @@ def main() -> None:
             for name, job in {**python, **commands}.items()
         }
         samples = measure_interleaved(candidates, args.rounds, log)
-    items = args.accounts * args.posts
-    size = {"accounts": args.accounts, "posts": args.posts, "items": items}
     description = "a Python that does nothing, one that imports Typer; the help, status, a sync with nothing new"
-    save_result(Result("startup", description, size, samples, figures(samples)), args.results)
+    save_result(Result("startup", description, size_of(args), samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ separately.
 import argparse
 import json
 from functools import partial
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -22,10 +21,7 @@ from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
 from benchmarks.measuring.options import create_parser, temporary_folder
 from benchmarks.measuring.process import run
 from benchmarks.measuring.results import Result, log, save_result, size_name
-from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from benchmarks.measuring.samples import Candidates, Sample, Samples, measure_interleaved, median_sample, peak_memory
 
 
 def spread(accounts: int, scanned: int) -> list[int]:
@@ -82,7 +78,7 @@ def main() -> None:
     parser.add_argument("--scanned", type=int, default=40, help="accounts scanned")
     args = parser.parse_args()
     publish_seconds: dict[int, list[float]] = {accounts: [] for accounts in args.accounts}
-    candidates: dict[str, Callable[[int], Sample]] = {}
+    candidates: Candidates = {}
     with temporary_folder(args) as folder:
         for accounts in args.accounts:
             saved = load_or_create(args.folder or folder, accounts, args.posts)

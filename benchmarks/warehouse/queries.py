@@ -41,6 +41,7 @@ _SORT_ORDERS = {
     "accounts": "account_id",
     "media": "account_id, surface, published_at DESC, media_id",
     "media_metrics": "account_id, surface, media_id, metric, observed_at",
+    "published": "snapshot_at",
 }
 
 

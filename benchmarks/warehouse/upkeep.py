@@ -22,7 +22,15 @@ from benchmarks.candidates.saved_warehouse import copy_to, load_or_create
 from benchmarks.measuring.options import create_parser, temporary_folder
 from benchmarks.measuring.process import run
 from benchmarks.measuring.results import Result, log, save_result, size_name
-from benchmarks.measuring.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
+from benchmarks.measuring.samples import (
+    Candidates,
+    Sample,
+    Samples,
+    measure_interleaved,
+    median_sample,
+    peak_memory,
+    wall_ratio,
+)
 
 _UNUSED_URL = "http://127.0.0.1:9"
 
@@ -69,7 +77,7 @@ def main() -> None:
         def command(*arguments: str) -> Callable[[int], Sample]:
             return lambda _: measure_job(gramhouse(_UNUSED_URL, run_folder, args.in_flight, *arguments))
 
-        candidates: dict[str, Callable[[int], Sample]] = {
+        candidates: Candidates = {
             "copy of the warehouse": lambda _: measure_copy(run_folder.warehouse, folder),
             "publish": command("publish"),
             "decode": lambda _: measure_decode(run_folder),

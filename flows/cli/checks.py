@@ -26,8 +26,8 @@ from connectors.warehouse.storage.holder import holder
 from flows.cli.current import current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
-from flows.config.setting_sources import exposed
-from flows.config.settings import Settings, prefect_api_url, set_by
+from flows.config.setting_sources import exposed, origin
+from flows.config.settings import Settings, prefect_api_url
 from flows.engine.resources import check_places, unwritable_folders
 from flows.reporting.findings import LONG_COOLDOWN_FIX, LONG_COOLDOWN_WHY
 from flows.reporting.schedules import fires, gap_warning
@@ -66,7 +66,7 @@ def _key(settings: Settings) -> Iterator[Finding]:
         return
     settings.key()
     file = settings.api_key_file
-    yield Finding("key", "ok", f"from {file if settings.api_key is None else set_by('api_key')}")
+    yield Finding("key", "ok", f"from {file if settings.api_key is None else origin('api_key')}")
     if settings.api_key is None and file and file.stat().st_mode & 0o077:
         yield Finding("key", "note", f"other users can read {file}. Fix: chmod 600 {file}.")
 
@@ -253,7 +253,7 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     if settings.engine == "local":
         if settings.scheduler is not None:
             fix = "set GRAMHOUSE_ENGINE=dask as well, or remove it"
-            yield Finding("workers", "note", f"{set_by('scheduler')}: not used, as runs are local. Fix: {fix}.")
+            yield Finding("workers", "note", f"{origin('scheduler')}: not used, as runs are local. Fix: {fix}.")
         return
     from flows.engine.dask.cluster import count_workers
 

@@ -77,6 +77,10 @@ SurfaceNames = Annotated[
         help=f"{SyncOptions.model_fields['surfaces'].description} May be repeated.",
     ),
 ]
+AccountNames = Annotated[
+    list[str] | None,
+    typer.Option("--account", help="Only this account (id, name or public id); may be repeated."),
+]
 LogFormat = Annotated[
     Literal["text", "json"],
     # Only declared here: flows/cli/app.py reads it before the command line is parsed.

@@ -105,7 +105,7 @@ class BackfillOptions(RunOptions):
     model_config = ConfigDict(title="Backfill")
 
     accounts: list[str] = []
-    """Account ids or names, as listed by `gramhouse accounts`."""
+    """Account ids or names, as listed by `gramhouse accounts`, or public ids."""
     surfaces: list[_Surface] = _NAMES
     expired_since: Annotated[datetime, BeforeValidator(to_time)] | None = None
     """Accounts whose token was expired at any time since this date (UTC)."""

@@ -84,8 +84,8 @@ def _table(text: str) -> object:
         return text
 
 
-def origin(path: Sequence[str | int]) -> str:
-    """Return the variable, or the file and line, that set the value at `path`: a setting and keys inside it."""
+def origin(*path: str | int) -> str:
+    """Return the variable, or the file and line, that set the value at `path`: a setting, and keys inside it if any."""
     setting, *keys = map(str, path)
     if setting in (found := _variables()):
         return ".".join([found[setting][0], *keys])

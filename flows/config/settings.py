@@ -270,7 +270,7 @@ class Settings(BaseModel):
             check_api_key(key)
         except ValueError as error:
             raise SettingsError(
-                f"{set_by(source)}: {error}. Fix: set it to the key alone, as the service displayed it."
+                f"{origin(source)}: {error}. Fix: set it to the key alone, as the service displayed it."
             ) from None
         return key
 
@@ -284,7 +284,7 @@ class Settings(BaseModel):
             problem = "cannot be read (it is not text in UTF-8)"
         if not text:
             raise SettingsError(
-                f"{set_by('api_key_file')}: the file {problem}. Fix: set it to a text file that contains only the key."
+                f"{origin('api_key_file')}: the file {problem}. Fix: set it to a text file that contains only the key."
             )
         return SecretStr(text)
 
@@ -335,7 +335,7 @@ def _given(name: str, value: object) -> str:
 def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
     path = error["loc"]
     name = str(path[0])
-    where = f"--{name.replace('_', '-')}" if name in chosen else origin(path)
+    where = f"--{name.replace('_', '-')}" if name in chosen else origin(*path)
     if error["type"] == "extra_forbidden":
         kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
         return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
@@ -399,11 +399,6 @@ def check_variables() -> None:
     """
     if wrong := unknown_variables(Settings.model_fields):
         raise SettingsError(*wrong)
-
-
-def set_by(name: str) -> str:
-    """Return the variable, or the file and line, that set a setting."""
-    return origin([name])
 
 
 def prefect_api_url() -> str | None:

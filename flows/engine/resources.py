@@ -4,12 +4,12 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
@@ -27,8 +27,8 @@ from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.release import release
-from flows.config.setting_sources import PREFIX
-from flows.config.settings import Settings, set_by
+from flows.config.setting_sources import PREFIX, origin
+from flows.config.settings import Settings
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import notices
@@ -39,6 +39,8 @@ from models.feeds import LIFETIMES
 
 if TYPE_CHECKING:
     from flows.engine.run import RunResources
+
+T = TypeVar("T")
 
 _LOOK_EVERY = 1.0
 
@@ -123,7 +125,7 @@ def check_places(settings: Settings) -> None:
     try:
         check_place(settings.report, snapshot, warehouse)
     except SettingsError as error:
-        raise SettingsError(f"{set_by('report')}: {error}") from None
+        raise SettingsError(f"{origin('report')}: {error}") from None
 
 
 def check_writable(settings: Settings) -> None:
@@ -136,49 +138,44 @@ def check_writable(settings: Settings) -> None:
         raise WarehouseUnusable(message)
 
 
-class _Patience:
-    """How long a command still waits for a warehouse that another process holds: `settings.busy_wait` seconds."""
+async def _patiently(settings: Settings, clock: Clock, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of `attempt`, which is repeated for `settings.busy_wait` seconds while it raises WarehouseBusy.
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        """Begin to wait."""
-        self._seconds, self._clock = settings.busy_wait, clock
-        self._until = clock.monotonic() + settings.busy_wait
-        self._waits = False
-
-    def pause(self, busy: WarehouseBusy) -> float:
-        """Return the seconds until the next attempt; raise `busy` if the time is over. One line names the holder."""
-        if (left := self._until - self._clock.monotonic()) <= 0:
-            raise busy
-        if not self._waits:
-            notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(self._seconds)} for the lock.")
-        self._waits = True
-        return min(_LOOK_EVERY, left)
-
-    def end(self) -> None:
-        """Report that the wait is over."""
-        if self._waits:
-            notices.warning("The warehouse is free; continuing.")
+    One line reports the wait and names the holder.
+    """
+    until, waits = clock.monotonic() + settings.busy_wait, False
+    while True:
+        try:
+            result = await attempt()
+        except WarehouseBusy as busy:
+            if (left := until - clock.monotonic()) <= 0:
+                raise
+            if not waits:
+                notices.warning(f"{str(busy).split('. ')[0]}. Waiting up to {span(settings.busy_wait)} for the lock.")
+            waits = True
+            await clock.sleep(min(_LOOK_EVERY, left))
+        else:
+            if waits:
+                notices.warning("The warehouse is free; continuing.")
+            return result
 
 
 @asynccontextmanager
 async def writing(settings: Settings, activity: str, *, clock: Clock | None = None) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing; wait up to `settings.busy_wait` seconds for another writer.
 
-    One line reports the wait and names the holder. Raises WarehouseBusy after this time, and WarehouseUnusable.
+    Raises WarehouseBusy after this time, and WarehouseUnusable.
     """
     clock, mapping = clock or SystemClock(), settings.media_mapping()
-    patience = _Patience(settings, clock)
     async with AsyncExitStack() as stack:
-        warehouse: Warehouse | None = None
-        while warehouse is None:
+
+        def opened() -> Awaitable[Warehouse]:
             opening = open_warehouse(
                 settings.warehouse, activity, now=clock.now(), raw=settings.raw, new_id=new_id, mapping=mapping
             )
-            try:
-                warehouse = await stack.enter_async_context(opening)
-            except WarehouseBusy as busy:
-                await clock.sleep(patience.pause(busy))
-        patience.end()
+            return stack.enter_async_context(opening)
+
+        warehouse = await _patiently(settings, clock, opened)
         if activity != ACTIVITY and (warning := unfinished(settings.warehouse)):
             notices.warning(warning)
         yield warehouse
@@ -191,14 +188,12 @@ async def wait_for_turn(settings: Settings, activity: str, *, clock: Clock | Non
     """
     check_exists(settings.warehouse)
     clock = clock or SystemClock()
-    patience = _Patience(settings, clock)
-    while True:
-        try:
-            with hold(settings.warehouse, activity, since=clock.now().isoformat(timespec="seconds"), pause=time.sleep):
-                break
-        except WarehouseBusy as busy:
-            await clock.sleep(patience.pause(busy))
-    patience.end()
+
+    async def held() -> None:
+        with hold(settings.warehouse, activity, since=clock.now().isoformat(timespec="seconds"), pause=time.sleep):
+            pass
+
+    await _patiently(settings, clock, held)
 
 
 async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
 from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.errors import SnapshotUnreadable
@@ -27,8 +28,8 @@ class Reader:
     The queries refer to the variables `made_at` (the time as of which they answer), `stale_after` (seconds),
     `surfaces` and `is_everything`,
     to the temporary tables `chosen`, the ids of the accounts that are covered, and `fresh`, their rows of the view
-    `freshness` with the column `is_overdue`, and to `last_outcomes`, the outcome of each partition in the last run of
-    any kind that scanned it.
+    `freshness` with the column `is_overdue`, to `last_outcomes`, the outcome of each partition in the last run of
+    any kind that scanned it, and to `reported`, the runs that have reported what they found.
 
     Raises SnapshotUnreadable, and SettingsError if the snapshot lacks one of the accounts.
     """
@@ -64,13 +65,12 @@ class Reader:
         if not wanted:
             return []
         found: dict[str, set[str]] = {}
-        for account in self.records("SELECT account_id, ig_username, public_id FROM accounts"):
-            for name in filter(None, account.values()):
-                found.setdefault(name.lower(), set()).add(account["account_id"])
+        query = f"FROM (SELECT account_id, unnest([{NAMES}]) AS name FROM accounts) WHERE name IS NOT NULL"  # noqa: S608
+        for account_id, name in self._snapshot.query(query).rows:
+            found.setdefault(name, set()).add(account_id)
         ids: set[str] = set()
         for each in wanted:
-            name = each.strip().removeprefix("@").lower()
-            if name not in found:
+            if (name := as_name(each)) not in found:
                 near = difflib.get_close_matches(name, found, n=1)
                 meant = f"Did you mean {near[0]}? " if near else ""
                 raise SettingsError(

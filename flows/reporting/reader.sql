@@ -9,6 +9,14 @@ CREATE TEMP TABLE fresh AS
 SELECT *, coalesce(stale_at < getvariable('made_at'), false) AS is_overdue
 FROM freshness WHERE account_id IN (FROM chosen) AND surface IN getvariable('surfaces')
 
+-- name: reported
+-- The runs after which what they found was reported. What unfinished ones found, which were interrupted, or ended but were
+-- not published, is reported by the next run that ends.
+CREATE TEMP VIEW reported AS
+SELECT seq FROM runs AS r
+WHERE state IN ('complete', 'partial', 'failed') AND kind IN ('sync', 'backfill')
+  AND NOT EXISTS (FROM runs WHERE resumes = r.run_id)
+
 -- name: last_outcomes
 CREATE TEMP VIEW last_outcomes AS
 SELECT o.account_id, o.surface, unnest(arg_max({

@@ -2,14 +2,11 @@
 -- resumed), run_id (only the accounts of this run can have an expired token; NULL: all accounts).
 
 -- name: begun
--- Unfinished runs, as in changes.sql, reported nothing, so the next run that ends also reports what they found.
 SET VARIABLE begun = (
     SELECT min(started_at) FROM runs
     WHERE list_contains(getvariable('runs'), run_id) OR seq > (
-        SELECT coalesce(max(seq), 0) FROM runs AS r
-        WHERE state IN ('complete', 'partial', 'failed') AND kind IN ('sync', 'backfill')
-          AND seq < (SELECT seq FROM runs WHERE run_id = getvariable('runs')[1])
-          AND NOT EXISTS (FROM runs WHERE resumes = r.run_id)
+        SELECT coalesce(max(seq), 0) FROM reported
+        WHERE seq < (SELECT seq FROM runs WHERE run_id = getvariable('runs')[1])
     )
 )
 

@@ -42,7 +42,9 @@ FILES = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffi
 YAMLS = [path for path in FILES if path.suffix == ".yaml"]
 EXAMPLES = [path for path in YAMLS if path.name.endswith(".example.yaml")]
 KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
-MANIFESTS = sorted(set(KUBERNETES.rglob("*.yaml")) - set(KUSTOMIZATIONS))
+# What the cron jobs have in common.
+JOB = KUBERNETES / "cron/job.yaml"
+MANIFESTS = sorted(set(KUBERNETES.rglob("*.yaml")) - {*KUSTOMIZATIONS, JOB})
 POOL = KUBERNETES / "prefect/pool.json"
 DOCKERFILE = (HERE / "Dockerfile").read_text(encoding="utf-8")
 COMMANDS = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
@@ -69,6 +71,18 @@ def _mappings(value: object) -> Iterator[dict[Any, Any]]:
         yield from _mappings(inner)
 
 
+def _merged(value: Any, common: Any) -> Any:  # noqa: ANN401 - any YAML
+    """Merge a value into the common one, as kustomize does if lists have one element."""
+    if isinstance(value, dict):
+        return common | {name: _merged(each, common.get(name, each)) for name, each in value.items()}
+    return [_merged(*pair) for pair in zip(value, common, strict=True)] if isinstance(value, list) else value
+
+
+def _objects(path: Path) -> list[Any]:
+    [job] = _documents(JOB)
+    return [_merged(found, job) if found["kind"] == "CronJob" else found for found in _documents(path)]
+
+
 def _first(cron: str, zone: str) -> datetime:
     return next(CronSim(cron, NOW.astimezone(ZoneInfo(zone))))
 
@@ -82,7 +96,7 @@ PREFECT: dict[str, Any] = _documents(HERE / "prefect.yaml")[0]
 DEPLOYMENTS: list[dict[str, Any]] = PREFECT["deployments"]
 COMPOSE: dict[str, Any] = _documents(HERE / "compose.yaml")[0]
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OBJECTS: list[dict[str, Any]] = [found for path in MANIFESTS for found in _documents(path)]
+OBJECTS: list[dict[str, Any]] = [found for path in MANIFESTS for found in _objects(path)]
 
 
 def _named(deployment: Mapping[str, Any]) -> str:
@@ -242,7 +256,7 @@ def _valid(document: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=_name)
 def test_every_manifest_is_of_its_schema(path: Path) -> None:
-    for document in _documents(path):
+    for document in _objects(path):
         _valid(document)
 
 
@@ -273,6 +287,7 @@ def test_a_kustomization_lists_the_files_of_its_folder(path: Path) -> None:
     assert document["apiVersion"] == "kustomize.config.k8s.io/v1beta1"
     assert document["kind"] == "Kustomization"
     files = {name for name in document["resources"] if not name.startswith("..")}
+    files |= {patch["path"] for patch in document.get("patches", []) if "path" in patch}
     assert files == {other.name for other in path.parent.glob("*.yaml")} - {path.name, *(e.name for e in EXAMPLES)}
     bases = set(document["resources"]) - files
     assert all((path.parent / base / "kustomization.yaml").is_file() for base in bases)

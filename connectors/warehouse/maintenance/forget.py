@@ -15,6 +15,7 @@ from connectors.warehouse.maintenance.opening import check_exists, opened_store
 from connectors.warehouse.maintenance.pending import ACTIVITY, Account, Erasure, pending, save
 from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, sources, store_of, write_part
 from connectors.warehouse.raw.recovery import remove_retired
+from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.runs.forgotten import mark_forgotten, read_forgotten
 from connectors.warehouse.storage.connection import Connection, begin_session, connect, explained, value
 from connectors.warehouse.storage.declared import of_all_items
@@ -62,13 +63,11 @@ def find(
 
 
 def _find(connection: Connection, text: str) -> Account:
-    text = text.strip()
-    account_id = _uuid(text)
-    rows = connection.db.execute(_SQL["find"], [account_id or text]).fetchall()
+    account_id = _uuid(text.strip())
+    name = account_id or as_name(text)
+    rows = connection.db.execute(_SQL["find"].format(names=NAMES), [name]).fetchall()
     found = [Account(stored_id, tuple(names)) for stored_id, names in rows]
-    found += [
-        one for one in pending(connection.path).accounts if (account_id or text.removeprefix("@")).lower() in one.words
-    ]
+    found += [one for one in pending(connection.path).accounts if name in one.words]
     ids = sorted({account.account_id for account in found})
     if len(ids) > 1:
         raise SelectionError(f"More than one account is named '{one_line(text)}'. Fix: use an id: {' or '.join(ids)}.")

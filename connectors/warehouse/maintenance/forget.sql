@@ -7,7 +7,7 @@ SELECT
         WHERE e.account_id = a.account_id AND e.ig_username IS NOT NULL
     ))
 FROM core.accounts AS a
-WHERE account_id = lower($1) OR lower(ig_username) = lower(regexp_replace($1, '^@', '')) OR public_id = $1
+WHERE $1 IN ({names})
 
 -- name: tables
 -- The tables with rows of accounts, also those of feeds and of lists in items, and the cooldowns.

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.feed_items import Ask, feed_items
 from connectors.warehouse.storage.statements import statements
@@ -81,20 +82,21 @@ def chosen(connection: Connection, selection: Selection, page_size: int) -> tupl
 
 
 def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:
-    names = list(dict.fromkeys(name.strip() for name in accounts))
-    if not names:
+    typed = {as_name(text): text for text in accounts}
+    if not typed:
         return []
-    found: Mapping[str, list[str] | None] = dict(ask(_SQL["find"].format(schema=schema), (json.dumps(names),)))
-    if wrong := [name for name in names if len(found.get(name) or ()) != 1]:
-        raise SelectionError(_message(wrong, found))
-    return [account_id for listed in found.values() for account_id in listed or ()]
+    query = _SQL["find"].format(schema=schema, names=NAMES)
+    found: Mapping[str, list[str]] = dict(ask(query, (json.dumps([*typed]),)))
+    if wrong := {text: found.get(name) for name, text in typed.items() if len(found.get(name, ())) != 1}:
+        raise SelectionError(_message(wrong))
+    return [account_id for (account_id,) in found.values()]
 
 
-def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str:
-    shown = {name: f"'{one_line(name)}'" for name in wrong[:_MOST_NAMED]}
-    absent = [text for name, text in shown.items() if name not in found]
-    several = [text for name, text in shown.items() if found.get(name)]
-    gone = [text for name, text in shown.items() if name in found and not found[name]]
+def _message(wrong: Mapping[str, list[str] | None]) -> str:
+    shown = [(f"'{one_line(text)}'", found) for text, found in wrong.items()][:_MOST_NAMED]
+    absent = [text for text, found in shown if found is None]
+    several = [text for text, found in shown if found]
+    gone = [text for text, found in shown if found == []]
     parts = [
         *([f"there is no account {' or '.join(absent)} in the warehouse"] if absent else ()),
         *([f"more than one account is named {' or '.join(several)}"] if several else ()),

@@ -1,22 +1,10 @@
 -- name: find
--- An exact match of the id is preferred to one in another case, and that to a match of the username.
-WITH typed AS (
-    SELECT DISTINCT unnest(from_json($1, '["VARCHAR"]')) AS name
-),
-found AS (
-    SELECT t.name, 1 AS rank, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}accounts AS a ON a.account_id = t.name
-    UNION ALL
-    SELECT t.name, 2, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}accounts AS a ON lower(a.account_id) = lower(t.name)
-    UNION ALL
-    SELECT t.name, 3, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}accounts AS a ON lower(a.ig_username) = lower(regexp_replace(t.name, '^@', ''))
-),
-best AS (
-    SELECT name, account_id, removed_at FROM found QUALIFY rank = min(rank) OVER (PARTITION BY name)
+-- The accounts that each name stands for; an empty list if all of them were removed.
+WITH named AS (
+    SELECT account_id, removed_at, unnest([{names}]) AS name FROM {schema}accounts
 )
-SELECT name, list(account_id) FILTER (removed_at IS NULL) AS listed FROM best GROUP BY name
+SELECT name, coalesce(list(DISTINCT account_id) FILTER (removed_at IS NULL), []) AS listed
+FROM named WHERE name IN (SELECT unnest(from_json($1, '["VARCHAR"]'))) GROUP BY name
 
 -- name: choose
 WITH surfaces AS (

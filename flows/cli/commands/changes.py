@@ -10,8 +10,8 @@ from connectors.warehouse.snapshot.reader import Snapshot
 from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.explain import pair, relations
 from flows.cli.current import open_current
-from flows.cli.options import AsJson, SnapshotFile, since_time
-from flows.cli.output.terminal import clean, out, print_json
+from flows.cli.options import AccountNames, AsJson, SnapshotFile, since_time
+from flows.cli.output.terminal import clean, out, print_json, print_lines
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.reporting.reader import Reader
@@ -104,9 +104,7 @@ def changes(
         str | None,
         typer.Option(metavar="TIME", help="Of the runs that began since then: 2d, 36h, 90m, or a date (UTC)."),
     ] = None,
-    account: Annotated[
-        list[str] | None, typer.Option("--account", help="Only this account (name or id); may be repeated.")
-    ] = None,
+    account: AccountNames = None,
     values: Annotated[bool, typer.Option("--values", help="Also the values before and after.")] = False,
     limit: Annotated[
         int | None,
@@ -147,9 +145,7 @@ def changes(
     if len(found["runs"]) > 1 and not (since_run or since):
         first, last = found["runs"][-1]["seq"], found["runs"][0]["seq"]
         out.print(f"The last run, and the unfinished runs before it: runs {first} to {last}.")
-    for line in _lines(found, numbers):
-        # Not wrapped, because an id that is split over two lines cannot be copied.
-        out.print(line, soft_wrap=True)
+    print_lines(_lines(found, numbers))
     total, listed = sum(each["items"] for each in numbers), len(found["changes"])
     if listed < total:
         out.print(f"The newest {listed:,} of {count(total, 'change')}. List all with `--limit {total}`.")

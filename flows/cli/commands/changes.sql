@@ -6,13 +6,8 @@ WHERE kind <> 'totals' AND {these}
 ORDER BY seq DESC
 
 -- name: unreported
--- The condition of the last run, and of unfinished runs before it, which reported nothing: interrupted ones, and those
--- that ended but were not published, which the next run resumes.
-seq > (
-    SELECT coalesce(max(seq), 0) FROM runs AS r
-    WHERE state IN ('complete', 'partial', 'failed') AND seq < (SELECT max(seq) FROM runs)
-      AND NOT EXISTS (FROM runs WHERE resumes = r.run_id)
-)
+-- The condition of the last run, and of unfinished runs before it.
+seq > (SELECT coalesce(max(seq), 0) FROM reported WHERE seq < (SELECT max(seq) FROM runs))
 
 -- name: counts_by_run
 SELECT run_seq, change, count(*) AS items FROM changes

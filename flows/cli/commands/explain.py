@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 from humanize import precisedelta
 
+from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile
-from flows.cli.output.terminal import WARN, clean, err, out, print_json
+from flows.cli.output.terminal import WARN, clean, err, print_json, print_lines
 from flows.clock import SystemClock
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
@@ -247,7 +248,7 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
 
 def _found(opened: Snapshot, what: str) -> list[Record]:
     """Return the accounts and items with this id, name or address; of items with their table."""
-    found = opened.query(_SQL["found"], [what]).records()
+    found = opened.query(_SQL["found"].format(names=NAMES), [what, as_name(what)]).records()
     present = {name for (name,) in opened.query(_SQL["core_tables"]).rows}
     for table in sorted({feed.table for feed in FEEDS.values()} & present - {MEDIA}):
         found += opened.query(_SQL["found_own"].format(table=table), [what]).records()
@@ -300,6 +301,4 @@ def explain(
         print_json({"found": found})
         return
     for each in found:
-        for line in _shown(each, raw=raw):
-            # Not wrapped, because an id that is split over two lines cannot be copied.
-            out.print(line, soft_wrap=True)
+        print_lines(_shown(each, raw=raw))

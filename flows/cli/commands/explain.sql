@@ -1,8 +1,8 @@
 -- What the snapshot knows of one item or one account. The parameters are its id, and the surface and media id of an item.
 
 -- name: found
-SELECT account_id, ig_username, NULL AS surface, NULL AS media_id, NULL AS "table" FROM accounts
-WHERE account_id = lower($1) OR ig_username = $1 OR public_id = $1
+-- The second parameter is the name of an account.
+SELECT account_id, ig_username, NULL AS surface, NULL AS media_id, NULL AS "table" FROM accounts WHERE $2 IN ({names})
 UNION ALL
 SELECT account_id, ig_username, surface, media_id, 'media' FROM media WHERE media_id = $1 OR permalink = $1
 ORDER BY ALL

@@ -13,7 +13,7 @@ from connectors.warehouse.snapshot.export import export as write_export
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from flows.cli.current import current_snapshot, open_current
-from flows.cli.options import AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
+from flows.cli.options import AccountNames, AsJson, LogFormat, SnapshotFile, SurfaceNames, to_path
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, failure, out, print_json, print_result, print_rows
 from flows.cli.signals import ended_at_once
 from flows.config.errors import SettingsError
@@ -136,10 +136,7 @@ def report(
         ),
     ] = None,
     *,
-    account: Annotated[
-        list[str] | None,
-        typer.Option("--account", help="Only this account (name or id); may be repeated."),
-    ] = None,
+    account: AccountNames = None,
     surface: SurfaceNames = None,
     weeks: Annotated[int, typer.Option(help="Number of weeks in daily charts.", min=1, max=_MOST_WEEKS)] = WEEKS,
     show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,

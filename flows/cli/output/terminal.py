@@ -132,15 +132,19 @@ def reporting() -> Iterator[None]:
         err.print(f"{WARN} Cannot write the report to standard output: {error.strerror or error}.")
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines, not wrapped, because an id that is split over two lines cannot be copied."""
+    for line in lines:
+        out.print(line, soft_wrap=True)
+
+
 def print_result(document: object, lines: Iterable[str], *, as_json: bool) -> None:
     """Print what a finished command did, as a JSON document or as lines."""
     with reporting():
         if as_json:
             print_json(document)
-            return
-        for line in lines:
-            # Not wrapped, because an id that is split over two lines cannot be copied.
-            out.print(line, soft_wrap=True)
+        else:
+            print_lines(lines)
 
 
 def print_rows(

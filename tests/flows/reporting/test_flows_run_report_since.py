@@ -5,6 +5,7 @@ import pytest
 
 from connectors.warehouse.storage.statements import statements
 
+REPORTED = statements("flows.reporting.reader")["reported"]
 BEGUN = statements("flows.reporting.run_report")["begun"]
 
 # run, hour of its start, state, the run that it resumes
@@ -46,6 +47,7 @@ def test_events_that_were_not_reported_are_reported_by_the_next_run(runs: list[s
             [[seq, *run] for seq, run in enumerate(RUNS, 1) if run[1] <= now],
         )
         db.execute(f"SET VARIABLE runs = {runs}")
+        db.execute(REPORTED)
         db.execute(BEGUN)
         found = db.execute("SELECT date_part('hour', timezone('UTC', getvariable('begun')))").fetchone()
     assert found == (hour,)

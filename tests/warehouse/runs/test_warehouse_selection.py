@@ -113,6 +113,8 @@ NOT_THERE: list[tuple[tuple[str, ...], str]] = [
         "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse, and 2 more are unknown",
     ),
     (tuple("zyxwv"), "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse"),
+    # The public id of all of them.
+    (("K3XW9QBT5MZA",), "More than one account is named 'K3XW9QBT5MZA'"),
 ]  # fmt: skip
 
 
