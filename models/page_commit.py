@@ -48,7 +48,7 @@ class ReceivedPage:
 
 @dataclass(frozen=True, slots=True)
 class ScopeCooldown:
-    """A tenant scope's cooldown: no request before `resume_after` (API 4, 8), even after a restart.
+    """A rate-limit scope's cooldown: no request before `resume_after` (API 4, 8), even after a restart.
 
     `asked_at` is when the API requested it, by the same clock: if that clock turns out to have been ahead, the length
     of the wait is still known.

@@ -418,7 +418,7 @@ core_run_counts = Table(
     "run_counts",
     METADATA,
     _required("run_id", VARCHAR, "The run that landed the pages; empty for runs no longer listed."),
-    _optional("pages", BIGINT, "Pages it landed, as far as they are merged."),
+    _optional("pages", BIGINT, "Pages it landed that are merged."),
     _optional("items", BIGINT, "Records on those pages, accounts and media."),
     _optional("accounts_removed", BIGINT, "Accounts marked as removed by its scan of the catalogue."),
     _optional("added", BIGINT, "New media items."),
@@ -587,7 +587,7 @@ ops_service = Table(
 ops_cooldowns = Table(
     "cooldowns",
     METADATA,
-    _required("scope", VARCHAR, "The tenant scope that was limited."),
+    _required("scope", VARCHAR, "The rate-limit scope that was limited."),
     _required("resume_after", INSTANT, "No request may be sent before this."),
     _optional("asked_at", INSTANT, "When the API requested the wait."),
     schema="ops",

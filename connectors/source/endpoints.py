@@ -36,7 +36,7 @@ _NEAR = timedelta(days=7).total_seconds()
 # Later than the last date of the calendar, and a number that JSON and durations can hold.
 _LONGEST = 1e13
 
-# The tenant scope of the account list (API 4.1).
+# The rate-limit scope of the account list (API 4.1).
 CATALOGUE_SCOPE = "account_catalog"
 
 
@@ -75,7 +75,7 @@ def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
 
 
 def account_scope(account_id: str) -> str:
-    """Return the tenant scope of an account (API 4.2). The case of the id, a UUID, makes no difference."""
+    """Return the rate-limit scope of an account (API 4.2). The case of the id, a UUID, makes no difference."""
     return f"selected_account:{account_id.lower()}"
 
 

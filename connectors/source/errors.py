@@ -23,7 +23,7 @@ class Disposition(Enum):
     RETRY = "retry"
     """Retry after an increasing, random delay, a limited number of times."""
     WAIT = "wait"
-    """Retry after the tenant scope's cooldown. Attempts are not limited, but the time spent waiting is."""
+    """Retry after the rate-limit scope's cooldown. Attempts are not limited, but the time spent waiting is."""
     SKIP = "skip"
     """End this partition with its outcome; the others continue."""
     RESTART = "restart"

@@ -1,4 +1,4 @@
-"""The remaining cooldown of one tenant scope, and how long a run may wait for it."""
+"""The remaining cooldown of one rate-limit scope, and how long a run may wait for it."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 
 @dataclass(slots=True)
 class RateLimitBudget:
-    """The cooldown of one tenant scope (API 4, rate-limit descriptor) and the time waited for it in one run.
+    """The cooldown of one rate-limit scope (API 4, rate-limit descriptor) and the time waited for it in one run.
 
     `not_before` is a monotonic time; `waited` and `max_wait` are seconds. `pages` were received since the last limit.
     `cause` is the error that began the cooldown, unless an earlier process received it. The current time is always an

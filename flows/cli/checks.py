@@ -272,7 +272,9 @@ def _schedules(settings: Settings) -> Finding:
     if warning := gap_warning(settings.nightly, settings.stories, settings.time_zone, now):
         return Finding("schedules", "note", warning)
     due = moment(next(fires(settings.nightly, settings.time_zone, now)))
-    text = f"`gramhouse up` runs the next nightly sync at {due} {settings.time_zone}; no story can be missed"
+    text = (
+        f"`gramhouse up` runs the next nightly sync at {due} {settings.time_zone}; stories are due before they expire"
+    )
     return Finding("schedules", "ok", text)
 
 

@@ -43,7 +43,7 @@ _GROUPS: Mapping[str, Mapping[str, Command]] = {
         "runs": Command("List recent runs: what they landed and how they ended.", "runs --last 5"),
     },
     "Read": {
-        "query": Command("Run a SQL query on the snapshot, also during a sync.", 'query "FROM runs LIMIT 5"'),
+        "query": Command("Run a SQL query on the snapshot, even during a sync.", 'query "FROM runs LIMIT 5"'),
         "changes": Command("List what the last run, or the runs since then, found.", "changes --since 2d"),
         "explain": Command("Show what is known of an item or account, in order of time.", "explain paper.market"),
         "describe": Command("List the snapshot's tables and views, or the columns of one.", "describe media"),

@@ -128,7 +128,7 @@ class RunArguments:
     def recorded(self, command: str) -> Iterator[None]:
         """Record wrong settings and options, so that `gramhouse status` shows that `command` failed to start.
 
-        Options that are mistyped at a terminal are not recorded: they are no failure of what runs on schedule.
+        Options that are mistyped at a terminal are not recorded: nothing that runs on schedule has failed.
         """
         try:
             yield

@@ -166,8 +166,8 @@ class Settings(BaseModel):
     snapshot: SnapshotPlace = Field("data/analytics.duckdb", title="Snapshot file")
     """The analysts' DuckDB file: a path, or its address in a bucket (s3://, gs://, az://)."""
     report: File | None = None
-    """The HTML report that each publish renews; by default none, but report.html beside the snapshot for runs of
-    `up`."""
+    """The HTML report that each publish renews. By default only runs of `up` renew one: report.html beside the
+    snapshot."""
     report_url: Annotated[str, AfterValidator(_web_address)] | None = None
     """Address at which people open the report, such as https://reports.example.com/gramhouse.html; a run's page in
     Prefect links to it."""

@@ -188,7 +188,7 @@ def _check_requests(request: RunRequest, progress: Progress, _: float) -> None:
     """Raise RequestsSpent if the run has made as many requests as it may."""
     if request.max_requests is not None and progress.requests >= request.max_requests:
         most = count(request.max_requests, "request")
-        raise RequestsSpent(f"The run had made the {most} allowed by --max-requests; the next run continues here.")
+        raise RequestsSpent(f"The run had made the {most} allowed by --max-requests.")
 
 
 async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) -> list[ListedAccount]:

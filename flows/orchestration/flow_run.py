@@ -182,7 +182,7 @@ async def _interrupted() -> State[Any]:
             return Cancelled(message=f"{_INTERRUPTED}run it again to resume.")
         if deployment.id:
             resumed = datetime.now(UTC) + _RESUMED_AFTER
-            return AwaitingRetry(scheduled_time=resumed, message=f"{_INTERRUPTED}it is resumed by itself.")
+            return AwaitingRetry(scheduled_time=resumed, message=f"{_INTERRUPTED}it resumes automatically.")
     return Crashed(message=f"{_INTERRUPTED}run it again to resume.")
 
 

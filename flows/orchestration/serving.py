@@ -88,7 +88,7 @@ async def _resume_killed_runs(deployments: list[UUID]) -> None:
     async with get_client() as client:
         for run in await client.read_flow_runs(deployment_filter=served, flow_run_filter=under_way):
             state: State[None] = Scheduled(
-                name="Interrupted", message="Its process was killed. Saved pages are kept; it is resumed by itself."
+                name="Interrupted", message="Its process was killed. Saved pages are kept; it resumes automatically."
             )
             if run.state_type is StateType.CANCELLING:
                 state = Cancelled(message="Its process was killed before it was cancelled. Saved pages are kept.")

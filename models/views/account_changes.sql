@@ -42,12 +42,12 @@ gh_row AS (
 SELECT
     gh_row.run_seq,  -- The run, as seq in runs; NULL if unknown.
     gh_run.run_id,  -- Its id; NULL if it is unknown or no longer listed.
-    gh_row.changed_at,  -- When it was found; of removed accounts, removed_at of that removal.
+    gh_row.changed_at,  -- When it was found; for removed accounts, removed_at of that removal.
     gh_row.account_id,  -- The account's id, a UUID in lower case.
     gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.change,  -- new, renamed, token_expired, active (again), removed, or returned (listed again after it was removed).
-    gh_row.old_ig_username,  -- Of a renamed account, its name before; otherwise NULL.
-    gh_row.new_ig_username  -- Of a renamed account, its name since; otherwise NULL.
+    gh_row.old_ig_username,  -- The earlier name of a renamed account; otherwise NULL.
+    gh_row.new_ig_username  -- The new name of a renamed account; otherwise NULL.
 FROM gh_row
 LEFT JOIN core.runs AS gh_run ON gh_run.seq = gh_row.run_seq
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

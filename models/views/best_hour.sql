@@ -1,6 +1,6 @@
--- Best hour to post, over all accounts, also removed ones: for each hour of the week (UTC) the median of relative_likes,
--- so that accounts of different sizes are comparable. Hours with few posts are not reliable. An hour without a post has
--- no row.
+-- Best hour to post, over all accounts, including removed ones: for each hour of the week (UTC) the median of
+-- relative_likes, so that accounts of different sizes are comparable. Hours with few posts are not reliable. An hour
+-- without a post has no row.
 -- key: weekday, hour
 SELECT
     isodow(published_at AT TIME ZONE 'UTC') AS weekday,  -- 1 for Monday to 7 for Sunday, in UTC.

@@ -44,7 +44,7 @@ gh_row AS (
 SELECT
     gh_row.run_seq,  -- The run, as seq in runs; NULL if unknown.
     gh_run.run_id,  -- Its id; NULL if it is unknown or no longer listed.
-    gh_row.changed_at,  -- When it was found; of removed and expired items, removed_at of that removal.
+    gh_row.changed_at,  -- When it was found; for removed and expired items, removed_at of that removal.
     gh_row.account_id,  -- The account's id, a UUID in lower case.
     gh_lookup.ig_username,  -- The account's current name on the social network.
     gh_row.surface,  -- Where the item was listed, such as posts or stories.
@@ -52,8 +52,8 @@ SELECT
     gh_row.change,  -- new, changed (its content), counted (only its counts changed), removed, expired, or returned (listed
                     -- again after it was removed or expired).
     CASE WHEN gh_row.change = 'changed' THEN list_sort(list_distinct(gh_row.columns)) END
-        AS columns  -- Of changed items, the columns whose content changed; empty if only children, hidden columns, or
-                    -- fields without a column, did.
+        AS columns  -- For changed items, the columns whose content changed; empty if only children, hidden columns or
+                    -- fields without a column changed.
 FROM gh_row
 LEFT JOIN core.runs AS gh_run ON gh_run.seq = gh_row.run_seq
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

@@ -42,7 +42,7 @@ SELECT
     h.day,  -- The day, in UTC.
     (sum(h.gain) FILTER (h.metric = 'like_count'))::BIGINT AS likes_gained,  -- NULL when no change was seen.
     (sum(h.gain) FILTER (h.metric = 'comments_count'))::BIGINT AS comments_gained,  -- NULL when no change was seen.
-    count(*) FILTER (h.metric = 'post') AS posts_published  -- Posts published on this day, also those removed since.
+    count(*) FILTER (h.metric = 'post') AS posts_published  -- Posts published on this day, including those removed since.
 FROM happened AS h
 LEFT JOIN accounts AS a USING (account_id)
 GROUP BY h.account_id, a.ig_username, h.day

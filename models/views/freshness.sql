@@ -34,7 +34,7 @@ SELECT
     date_diff(
         'microsecond', greatest(w.complete_at, w.recent_at), greatest(now(), w.complete_at, w.recent_at)
     ) / 1e6
-        AS stale_for,  -- Seconds since the later of both scans, also with an expired token; NULL if there was none.
+        AS stale_for,  -- Seconds since the later of both scans, even with an expired token; NULL if there was none.
     CASE
         WHEN a.status <> 'token_expired' THEN coalesce(greatest(w.complete_at, w.recent_at), a.first_seen_at)
             + to_seconds(p.stale_after)
@@ -45,7 +45,8 @@ SELECT
     END AS age_seconds,  -- Seconds since the later scan, or else since the account was first seen; NULL while the token
                          -- is expired.
     coalesce(stale_at < now(), false) AS is_stale,  -- Whether stale_at has passed, by the reader's clock.
-    coalesce(w.items_missing, 0) AS items_missing,  -- Items that its last closed scans missed; the next one confirms it.
+    coalesce(w.items_missing, 0) AS items_missing,  -- Items that its last closed scans did not list, and another one
+                                                    -- must confirm as removed.
     w.removals_undecided_since  -- Time since which missing items are not marked as removed, because scans rejected
                                 -- records; NULL if there are none.
 FROM accounts AS a

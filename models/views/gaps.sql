@@ -1,5 +1,5 @@
--- Scans of media that ended before they reached the last page or items that a closed scan has seen: items published
--- between known_from and read_down_to may be missing. The next scan reads them.
+-- Scans of media that ended early: they reached neither the last page nor items that a closed scan has seen. Items
+-- published between known_from and read_down_to may be missing. The next scan reads them.
 -- key: account_id, surface
 -- join: accounts by account_id
 SELECT

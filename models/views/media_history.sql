@@ -1,6 +1,6 @@
 -- Every version of the content of every item, one row each; valid_to is NULL for the current version. A version has the
--- values last stored for it. Counts are in media_metrics. Of children, only the current ones are kept, in separate
--- tables. These columns are followed by those inferred from other fields of content.
+-- values last stored for it. Counts are in media_metrics. Only the current children are kept, in separate tables. These
+-- columns are followed by those inferred from other fields of content.
 -- key, not unique: account_id, surface, media_id, valid_from
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id
@@ -15,8 +15,8 @@ SELECT
     gh_row.caption,  -- The caption as published.
     gh_row.permalink,  -- URL of the item on the social network.
     gh_row.published_at,  -- When the item was published.
-    gh_row.run_seq  -- The run that wrote this row, as seq in runs; NULL if unknown. Of an earlier version, the run that
-                    -- first saw the next one; of the current version, the run that last changed the row in media.
+    gh_row.run_seq  -- The run that wrote this row, as seq in runs; NULL if unknown. For an earlier version, the run
+                    -- that first saw the next one; for the current one, the run that last changed the row in media.
     {inferred}
 FROM core.media_superseded AS gh_row
 LEFT JOIN core.account_lookup AS gh_lookup ON gh_lookup.account_id = gh_row.account_id

@@ -24,7 +24,8 @@ SELECT
     count(*) FILTER (p.days_ago < 28) AS posts_28d,  -- Posts of the 28 days before the snapshot.
     count(*) FILTER (p.days_ago < 90) AS posts_90d,  -- Posts of the 90 days before the snapshot.
     count(*) FILTER (p.days_ago < 28) / 4 AS posts_per_week,  -- Mean of the last 28 days.
-    median(p.gap) FILTER (p.nth <= 20) AS median_days_between_posts,  -- Of the last 20 gaps; NULL below two posts.
+    median(p.gap) FILTER (p.nth <= 20) AS median_days_between_posts,  -- Median of the last 20 times between two posts;
+                                                                       -- NULL with fewer than two posts.
     max(p.published_at) AS last_post_at,  -- When the newest post was published, UTC; NULL without a post.
     min(p.days_ago) AS days_since_last_post,  -- Days from last_post_at to the snapshot.
     greatest(w.complete_at, w.recent_at) AS scanned_at  -- When a scan of the posts was last completed, UTC; NULL if never.

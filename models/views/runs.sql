@@ -16,13 +16,13 @@ SELECT
     r.accounts_missing,  -- Accounts missing from the catalogue whose removal awaits confirmation.
     r.partitions,  -- Number of partitions: the catalogue, and each account once for each surface.
     r.requests,  -- Requests it sent, retries included; NULL while it runs, if it was killed, and before version 0.2.
-    if(c.run_id IS NULL, 0, c.pages) AS pages,  -- Pages it landed, as far as they are merged.
+    if(c.run_id IS NULL, 0, c.pages) AS pages,  -- Pages it landed that are merged.
     if(c.run_id IS NULL, 0, c.items) AS items,  -- Records on those pages, accounts and media.
     if(c.run_id IS NULL, 0, c.accounts_removed)
         AS accounts_removed,  -- Accounts marked as removed by its scan of the catalogue.
     if(c.run_id IS NULL, 0, c.added) AS added,  -- New media items.
-    if(c.run_id IS NULL, 0, c.changed) AS changed,  -- Changes of media items, in content or counts, also of
-                                                       -- their children; an item that changed twice counts twice.
+    if(c.run_id IS NULL, 0, c.changed) AS changed,  -- Changes of media items and their children, in content
+                                                       -- or counts; an item that changed twice counts twice.
     if(c.run_id IS NULL, 0, c.removed) AS removed,  -- Media items marked as removed by its scans.
     if(c.run_id IS NULL, 0, c.expired) AS expired,  -- Stories marked as expired by its scans.
     if(c.run_id IS NULL, 0, c.returned) AS returned,  -- Media items marked as removed or expired that were seen again;

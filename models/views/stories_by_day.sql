@@ -1,5 +1,6 @@
--- Stories captured, by account and day of publication (UTC; the day it was first seen where a story does not say), and
--- what became of them. Accounts that left the catalogue keep their days. A day without a story has no row.
+-- Stories captured, by account and day of publication in UTC, and what became of them. A story without a time of
+-- publication counts on the day on which it was first seen. Accounts that left the catalogue keep their days. A day
+-- without a story has no row.
 -- key: account_id, day
 -- join: accounts by account_id
 WITH story AS (

@@ -104,6 +104,7 @@ def test_it_names_problems_that_need_a_person(snapshot: Path) -> None:
     assert sorted((row[0], row[-1]) for row in rows) == incomplete
     assert {row[2] for row in rows} == {"denied api_forbidden"}
     assert report.attention == report.html.count('<span class="tag action">') >= 2
+    assert report.html.count("Full list: <code>gramhouse status</code>") == 1
     listed = "".join(parsed(report.html).text)
     assert f"{tokens} access token" in listed
     assert "2 scans denied (api_forbidden, correlation id " in listed
@@ -266,12 +267,21 @@ def test_removed_posts_and_stories_are_listed(snapshot: Path, tmp_path: Path) ->
         assert message[str(day)] == fates
 
 
+def test_a_correlation_id_that_several_scans_have_is_shown_once(snapshot: Path, tmp_path: Path) -> None:
+    def share(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("UPDATE run_outcomes SET correlation_id = 'SHARED' WHERE outcome = 'denied'")
+
+    shared = rewritten(snapshot, tmp_path / "shared.duckdb", share)
+    [cause] = table(page(shared).html, "Failures of the last 30 runs by cause")
+    assert cause[-1] == "SHARED"
+
+
 def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
     html = page(snapshot).html
     figures = re.findall(r"<figure>(.*?)</figure>", html, re.DOTALL)
     # Charts with the same axis share one table.
     without = [re.findall(r"<h3>(.*?)</h3>", found)[0] for found in figures if "<table>" not in found]
-    shared = ["Outcomes by run", "Requests", "Duration", "Likes gained by day", "Comments gained by day"]
+    shared = ["Outcomes by run", "Pages", "Duration", "Likes gained by day", "Comments gained by day"]
     assert without == [*shared, "Posts published by day", "How recent posts grew"]
     for caption in ("The last 30 runs", "Engagement by day", "Best posts of the last 28 days"):
         assert table(html, caption)

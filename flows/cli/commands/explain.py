@@ -236,7 +236,7 @@ def _shown(explained: Record, *, raw: bool) -> Iterator[str]:
         status = "removed" if account["removed_at"] else account["status"]
         yield f"[bold]{clean(account['ig_username'])}[/], account {clean(account['account_id'])}"
         missing = moment(account["missing_since"])
-        unconfirmed = f"; the account list does not have it since {missing} UTC" if missing else ""
+        unconfirmed = f"; missing from the account list since {missing} UTC" if missing else ""
         yield f"  {clean(status)}{f' since {since} UTC' if since else ''}{unconfirmed}"
         for row in explained["surfaces"]:
             full, recent = moment(row["complete_at"]) or "never", moment(row["recent_at"])

@@ -33,7 +33,7 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
-    """Run a SQL query on the snapshot, also during a sync.
+    """Run a SQL query on the snapshot, even during a sync.
 
     In addition to the tables and views, raw_media contains the newest raw JSON of each media item.
     """

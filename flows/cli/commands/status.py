@@ -151,7 +151,7 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
     if state.status and state.status.state is RunState.RUNNING and writing is None:
         out.print(f"{WARN} Cannot check on this machine whether process {state.status.pid} is still running.")
     if (other := state.other()) is not None:
-        out.print(_run((state.as_run() or {}) | {"kind": other.kind}))
+        out.print(_run((state.as_run() or {}) | {"kind": other.kind}, "Last command"))
     for name in ("snapshot_problem", "unfinished_erasure"):
         if found[name]:
             out.print(f"{FAIL} {clean(found[name])}", soft_wrap=True)

@@ -91,7 +91,7 @@ def backfill(
     """Scan selected accounts again from the first page.
 
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
-    `gramhouse sync`; 0 also when no account matches, and 3 when the tokens of all accounts that match have expired.
+    `gramhouse sync`; 0 even when no account matches, and 3 when the tokens of all accounts that match have expired.
     """
     now = SystemClock().now()
     with run.recorded("backfill"):

@@ -39,7 +39,7 @@ def _metrics(found: Mapping[str, Any] | None, reasons: Mapping[str, bool]) -> It
         return
     ages = ((each["surface"], each["age_seconds"]) for each in found["freshness"])
     stale = ((each["surface"], each["stale"]) for each in found["freshness"])
-    # Groups of failures may also differ in what is no label, such as in a long cooldown.
+    # Groups of failures may also differ in what is not a label, such as in a long cooldown.
     scans: Counter[tuple[str, str]] = Counter()
     until: dict[tuple[str, str], datetime | None] = {}
     for each in found["failures"]:

@@ -50,10 +50,10 @@ _REMOVED = " UNION ALL BY NAME ".join(
     f"FROM {table} WHERE removal = 'removed'" for table in dict.fromkeys(feed.table for feed in FEEDS.values())
 )
 
-# The sections of each part: the template `key`.html.j2, the title, and the query for the full list.
+# The sections of each part: the template `key`.html.j2, the title, and the query for the full list, if it is one.
 _PARTS = {
     "For the operator": {
-        "attention": ("Action required", "FROM expired_accounts"),
+        "attention": ("Action required", ""),
         "causes": ("Failures by cause", _CAUSES),
         "freshness": ("Freshness", "FROM freshness ORDER BY complete_at"),
         "runs": ("The last 30 runs", "FROM runs ORDER BY seq DESC"),

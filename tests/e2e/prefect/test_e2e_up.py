@@ -216,7 +216,7 @@ def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
         server.wait()
         waiting = up.run(run)
         assert (waiting["state_type"], waiting["state_name"]) == ("SCHEDULED", "AwaitingRetry")
-        assert "it is resumed by itself" in waiting["state"]["message"]
+        assert "it resumes automatically" in waiting["state"]["message"]
         now = datetime.now(UTC)
         window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
         up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)

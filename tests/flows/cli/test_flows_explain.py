@@ -198,6 +198,18 @@ def test_of_a_removed_account_its_removal_is_explained(
     assert missing.endswith(why)
 
 
+def test_an_account_that_one_list_missed_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
+) -> None:
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.catalogue("c-0", 0, [account(), account(BEN, name="ben")])
+        rig.catalogue("c-1", 24, [account(BEN, name="ben")])
+        rig.publish(tmp_path / "s.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    assert "  active; missing from the account list since 2026-03-02 02:01 UTC\n" in run_cli("explain", ANNA)[1]
+
+
 def test_of_an_account_that_is_scanned_although_its_token_expired_no_item_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Cli
 ) -> None:

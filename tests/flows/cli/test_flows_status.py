@@ -331,7 +331,7 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
         assert (code, found["attention"], found["last_run"]["state"]) == (3, ["failed"], "complete"), name
         assert (found["last_command"]["kind"], text in found["last_command"]["detail"]) == (command[0], True), name
         if name == "no key":
-            assert f"Last run: {command[0]}: failed" in _message(capsys)
+            assert f"Last command: {command[0]}: failed" in _message(capsys)
             # A publish does not make up for it.
             asyncio.run(publish_now(_settings()))
             assert _looked(capsys)[0] == 3
@@ -417,7 +417,7 @@ def test_a_snapshot_that_cannot_be_read_does_not_hide_that_its_sync_fails(
     duckdb.connect("other.duckdb").close()
     assert run_cli("sync")[0] in {1, 2}
     code, out, _ = run_cli("status")
-    assert (code, f"Last run: sync: failed ({why}" in out) == (3, True)
+    assert (code, f"Last command: sync: failed ({why}" in out) == (3, True)
 
 
 @pytest.mark.usefixtures("configured")
