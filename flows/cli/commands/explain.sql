@@ -2,7 +2,7 @@
 
 -- name: found
 SELECT account_id, ig_username, NULL AS surface, NULL AS media_id, NULL AS "table" FROM accounts
-WHERE account_id = lower($1) OR ig_username = $1 OR public_id = $1
+WHERE account_id = lower($1) OR lower(ig_username) = lower(regexp_replace($1, '^@', '')) OR public_id = $1
 UNION ALL
 SELECT account_id, ig_username, surface, media_id, 'media' FROM media WHERE media_id = $1 OR permalink = $1
 ORDER BY ALL

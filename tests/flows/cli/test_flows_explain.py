@@ -99,7 +99,7 @@ def test_what_a_return_or_a_rename_has_ended_is_explained(explain: Explain) -> N
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [ANNA, ANNA.upper(), "anna", "k3Xw9QbT5mZa"])
+@pytest.mark.parametrize("name", [ANNA, ANNA.upper(), "anna", "@Anna", "k3Xw9QbT5mZa"])
 def test_an_account_is_explained_by_any_of_its_names(explain: Explain, run_cli: Cli, name: str) -> None:
     [found] = explain(name)
     assert found["account"]["account_id"] == ANNA
