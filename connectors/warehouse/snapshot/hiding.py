@@ -116,8 +116,9 @@ def _is_named(column: ColumnSchema, name: str) -> bool:
     if column.name == name:
         return True
     keys = to_keys(column.field.path) if column.field is not None else (column.name,)
-    also = _WITH.get(name)
-    return safe_name(keys) == name if also is None else also.fullmatch(safe_name(keys[-1:])) is not None
+    if (also := _WITH.get(name)) is None:
+        return safe_name(keys) == name
+    return any(also.fullmatch(safe_name((key,))) for key in keys)
 
 
 def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[str]) -> dict[str, bool]:

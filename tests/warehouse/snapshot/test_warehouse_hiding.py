@@ -30,7 +30,7 @@ def post(number: int, caption: str = CAPTION, **more: object) -> Item:
         "owner": {"username": NAME, "name": "n"}, "children": [
             {"id": "c", "text": TAGGED, "username": NAME, "replies": [{"userName": NAME, "text": TAGGED}]},
         ],
-        "mixed": [1, {"user_name": NAME}],
+        "mixed": [1, {"user_name": NAME}], "author": {"userName": {"shown": NAME}},
         # Their columns get a number, because the names are taken.
         "ig_username": NAME, "user_name": NAME, "userName": NAME, **more,
     }  # fmt: skip
