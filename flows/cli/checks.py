@@ -35,6 +35,7 @@ from flows.reporting.words import count, moment, several, span
 from models.api import AccountPage
 from models.checkpoint import mostly_rejected
 from models.feeds import FEEDS
+from models.media_page import PagePaths
 from models.runs import LONG_COOLDOWN
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _api(settings: Settings) -> Iterator[Finding]:
         yield Finding("API", "note", text)
     else:
         is_own = inspected.is_current and service_refusal(inspected.base_url, normalized(address)) is None
-        yield from asyncio.run(_asked(address, key, network, cooldowns, settings if is_own else None))
+        asked = _asked(address, key, network, settings.page_paths(), cooldowns, settings if is_own else None)
+        yield from asyncio.run(asked)
 
 
 async def _rate_limited(error: "ApiError", scope: str, settings: Settings | None) -> str:
@@ -138,7 +140,12 @@ async def _rate_limited(error: "ApiError", scope: str, settings: Settings | None
 
 
 async def _asked(
-    address: str, key: SecretStr, network: Network, cooldowns: Mapping[str, datetime], settings: Settings | None
+    address: str,
+    key: SecretStr,
+    network: Network,
+    paths: PagePaths,
+    cooldowns: Mapping[str, datetime],
+    settings: Settings | None,
 ) -> list[Finding]:
     from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, feed_request
@@ -146,7 +153,8 @@ async def _asked(
 
     found: list[Finding] = []
     check, request = "API", accounts_request(None, 50)
-    client = ApiClient(address, key, clock=SystemClock(), certificates=network.certificates, proxy=network.proxy)
+    certificates, proxy = network.certificates, network.proxy
+    client = ApiClient(address, key, clock=SystemClock(), certificates=certificates, proxy=proxy, paths=paths)
     try:
         async with client:
             response = await client.send(request)

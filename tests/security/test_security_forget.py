@@ -1,6 +1,7 @@
 """`gramhouse forget` leaves no trace of an account in any file, even if it is killed at any time."""
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -18,10 +19,12 @@ import pytest
 
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.segments import Segments
+from connectors.warehouse.maintenance import traces
 from connectors.warehouse.maintenance.pending import pending_path
 from connectors.warehouse.raw.compaction import compact_parts
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.storage.connection import Connection, begin_session, connect, writer
+from connectors.warehouse.storage.durable import is_duckdb
 from flows.config.settings import load
 from flows.engine.forgetting import forget_now
 from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
@@ -272,6 +275,8 @@ def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: 
     with connect(folder / "w.duckdb") as connection:
         connection.db.execute("UPDATE core.media SET overflow = ? WHERE account_id = ?", [f'{{"/by":"{NAME}"}}', BEN])
         connection.db.execute("UPDATE core.media SET owner__id = ? WHERE account_id = ?", [ID, BEN])
+        into = "INSERT INTO core.media_tags (account_id, surface, media_id, position, name)"
+        connection.db.execute(f"{into} VALUES (?, 'posts', '9', 0, ?)", [BEN, NAME])
         # Words of gramhouse, and parts of values, are not the account's name.
         connection.db.execute("UPDATE core.media SET caption = ? WHERE account_id = ?", [f"a picture with {NAME}", BEN])
     (folder / "w.duckdb.old").write_bytes((folder / "w.duckdb").read_bytes()[:20_000])
@@ -281,8 +286,41 @@ def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: 
     found = {Path(path).name: places for path, places in receipt["found"].items()}
     assert (code, receipt["exit_code"], set(found)) == (3, 3, {"w.duckdb", "s.duckdb", "w.duckdb.old", "backup.duckdb"})
     assert "not searched" in str(found["w.duckdb.old"])
-    assert found["w.duckdb"].items() >= {"core.media.owner__id": 1, "core.media.overflow": 1}.items()
+    in_tables = {"core.media.owner__id": 1, "core.media.overflow": 1, "core.media_tags.name": 1}
+    assert found["w.duckdb"].items() >= in_tables.items()
     assert "core.media.caption" not in found["w.duckdb"]
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_it(
+    folder: Path, run_cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "of-another-user").write_bytes(b"?")
+
+    def refuses(path: Path) -> bool:
+        if path.name == "of-another-user":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return is_duckdb(path)
+
+    monkeypatch.setattr(traces, "is_duckdb", refuses)
+    code, out, _ = run_cli("forget", NAME, "--yes", "--json")
+    found = {Path(path).name: places for path, places in json.loads(out)["found"].items()}
+    assert (code, found) == (3, {"of-another-user": {"not searched: Permission denied": 1}})
+    assert not pending_path(folder / "w.duckdb").exists()
+
+
+def test_the_surfaces_of_syncs_are_kept_if_the_account_is_called_like_one(
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with connect(tmp_path / "w.duckdb") as connection:
+        rig = Rig(connection)
+        rig.catalogue("c-1", 0, [account(ID, name="stories")])
+        rig.run("run-1", 1, selection="stories")
+        rig.run("run-2", 2, kind="backfill", selection="stories (posts)")
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
+    assert run_cli("forget", "stories", "--yes")[0] == 0
+    selections = _stored(tmp_path, "SELECT selection FROM core.runs ORDER BY seq")
+    assert selections == [("stories",), ("forgotten (posts)",)]
 
 
 def test_fields_that_are_called_like_the_account_are_named(

@@ -29,12 +29,14 @@ from models.text import one_line
 
 _SQL = statements(__name__)
 
-# Texts that a person wrote, or that may name an account.
-_TEXTS = {
-    "core.runs": ("selection", "reason", "detail"),
-    "core.run_warnings": ("detail", "hint"),
-    "core.run_outcomes": ("detail",),
-}
+# Texts that a person wrote, or that may name an account, with the condition of their rows. A sync selects surfaces, and
+# an account may be called like one.
+_TEXTS = (
+    ("core.runs", ("selection",), "kind <> 'sync'"),
+    ("core.runs", ("reason", "detail"), "true"),
+    ("core.run_warnings", ("detail", "hint"), "true"),
+    ("core.run_outcomes", ("detail",), "true"),
+)
 
 # A retired part that was last listed at this time is deleted at once, also by the next command after a kill.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -168,9 +170,9 @@ def _redact(connection: Connection, erasure: Erasure) -> None:
     words = "|".join(re.escape(word) for account in erasure.accounts for word in account.words)
     # A name may contain full stops, and be followed by one.
     word = re.compile(rf"(?<![\w.])(?:{words})(?!\w|\.\w)", re.IGNORECASE)
-    for table, columns in _TEXTS.items():
+    for table, columns, rows in _TEXTS:
         named = " OR ".join(f"regexp_matches({column}, {literal(words)}, 'i')" for column in columns)
-        query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE {named}"  # noqa: S608 - constants, quoted
+        query = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE {rows} AND ({named})"  # noqa: S608 - quoted
         for rowid, *texts in connection.db.execute(query).fetchall():
             redacted = [None if text is None else word.sub(FORGOTTEN, text) for text in texts]
             assignments = ", ".join(f"{column} = ?" for column in columns)

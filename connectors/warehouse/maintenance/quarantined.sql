@@ -45,15 +45,15 @@ SELECT r.*, coalesce(k.last_seen_at >= r.seen_at, false) AS outdated
 FROM records AS r LEFT JOIN known AS k USING (account_id, surface, media_id)
 
 -- name: missing
--- Scans that were complete after these records were received neither saw nor missed the items, because the items had no
+-- Scans that were closed after these records were last received neither saw nor missed the items, because they had no
 -- rows. They were last seen when the record was.
 INSERT INTO ops.missing BY NAME
 SELECT
-    r.account_id, r.surface, r.media_id, NULL::TIMESTAMPTZ AS missing_since, max(r.seen_at) AS last_seen_at
+    r.account_id, r.surface, r.media_id, NULL::TIMESTAMPTZ AS missing_since, max(r.last_seen_at) AS last_seen_at
 FROM temp.identified AS r
 JOIN core.completed_scans AS w ON w.account_id = r.account_id AND w.surface = r.surface
 WHERE NOT r.outdated AND (r.account_id, r.surface, r.media_id) IN (
     SELECT (account_id, surface, media_id) FROM {items}
 )
-GROUP BY r.account_id, r.surface, r.media_id, w.complete_at
-HAVING max(r.seen_at) < w.complete_at
+GROUP BY r.account_id, r.surface, r.media_id, w.complete_at, w.recent_at
+HAVING max(r.last_seen_at) < greatest(w.complete_at, w.recent_at)

@@ -2,7 +2,7 @@
 
 import mmap
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -21,8 +21,11 @@ _TABLES = "SELECT database_name, schema_name, table_name FROM duckdb_tables() WH
 # Columns with words of the API or of gramhouse, one of which may be an account's name as well.
 _WORDS = {
     "code", "column_name", "error_code", "item_order", "kind", "media_type", "metric", "name", "outcome",
-    "reason", "removal", "resource", "run_kind", "state", "status", "surface", "type",
+    "reason", "removal", "resource", "run_kind", "selection", "state", "status", "surface", "type",
 }  # fmt: skip
+
+# The same in tables of items and of their children, where any other column has what the API sent.
+_OF_ITEMS = {"media_type", "metric", "removal", "surface"}
 
 # A whole value in a JSON text, not a key.
 _IN_JSON = r'"%s"\s*([,}\]]|$)'
@@ -34,7 +37,7 @@ def files_of(*begins: Path) -> list[Path]:
     """Return the files that belong to some paths, or are copies of them.
 
     Those whose names begin with that of a path, such as its logs and drafts; of folders, all files. In the same folder
-    also every DuckDB file, such as a backup with another name.
+    also every DuckDB file, such as a backup with another name, and every file that cannot be read.
     """
     found: set[Path] = set()
     for begin in map(real, begins):
@@ -45,7 +48,10 @@ def files_of(*begins: Path) -> list[Path]:
 
 
 def _is_copy(path: Path) -> bool:
-    return path.is_file() and is_duckdb(path)
+    try:
+        return path.is_file() and is_duckdb(path)
+    except OSError:
+        return True
 
 
 def search(files: Iterable[Path], accounts: Iterable[Account]) -> dict[Path, Found]:
@@ -53,18 +59,25 @@ def search(files: Iterable[Path], accounts: Iterable[Account]) -> dict[Path, Fou
 
     Names are whole values, or whole keys in the paths of fields.
 
-    A database that cannot be opened, such as a backup that another program has open, counts as found. Raises OSError.
+    A file that cannot be read, such as a backup that another program has open, counts as found.
     """
     wanted, found = list(accounts), {}
     for path in files:
-        # The bytes of names are not searched in a database: they may be part of other values.
-        has_tables = is_duckdb(path) or ".parquet" in path.name
         try:
-            in_tables = dict(_in_tables(path, wanted)) if has_tables else {}
-        except duckdb.Error as error:
-            in_tables = {f"not searched: {first_line(error)}": 1}
-        found[path] = in_tables | _in_bytes(path, wanted, with_names=not has_tables)
+            found[path] = _in_file(path, wanted)
+        except OSError as error:
+            found[path] = {f"not searched: {error.strerror or error}": 1}
     return found
+
+
+def _in_file(path: Path, accounts: Sequence[Account]) -> Found:
+    # The bytes of names are not searched in a database: they may be part of other values.
+    has_tables = is_duckdb(path) or ".parquet" in path.name
+    try:
+        in_tables = dict(_in_tables(path, accounts)) if has_tables else {}
+    except duckdb.Error as error:
+        in_tables = {f"not searched: {first_line(error)}": 1}
+    return in_tables | _in_bytes(path, accounts, with_names=not has_tables)
 
 
 def _in_bytes(path: Path, accounts: Iterable[Account], *, with_names: bool) -> Found:
@@ -96,8 +109,13 @@ def _in_tables(path: Path, accounts: Iterable[Account]) -> Iterator[tuple[str, i
 
 def _in_table(db: DuckDBPyConnection, table: str, accounts: Iterable[Account]) -> Iterator[tuple[str, int]]:
     columns = {column: str(kind) for column, kind, *_ in db.execute(f"DESCRIBE FROM {table}").fetchall()}
+    has_items = "media_id" in columns and not table.endswith('."events"')
     texts = {column: _text(column, kind) for column, kind in columns.items()}
-    counts = [f"count(*) FILTER (WHERE {_holds(column, text, accounts)})" for column, text in texts.items() if text]
+    counts = [
+        f"count(*) FILTER (WHERE {_holds(column, text, accounts, has_items=has_items)})"
+        for column, text in texts.items()
+        if text
+    ]
     if not counts:
         return
     [found] = db.execute(f"SELECT {', '.join(counts)} FROM {table}").fetchall()  # noqa: S608 - quoted
@@ -117,7 +135,7 @@ def _text(column: str, kind: str) -> str:
     return f"to_json({quoted(column)})::VARCHAR" if any(sign in kind for sign in "([") else ""
 
 
-def _holds(column: str, text: str, accounts: Iterable[Account]) -> str:
+def _holds(column: str, text: str, accounts: Iterable[Account], *, has_items: bool) -> str:
     conditions = []
     for account in accounts:
         one = UUID(account.account_id)
@@ -125,10 +143,10 @@ def _holds(column: str, text: str, accounts: Iterable[Account]) -> str:
         hexadecimal = (one.hex, str(one).encode().hex(), one.hex.encode().hex())
         conditions += [f"contains(replace(lower({text}), '-', ''), '{each}')" for each in hexadecimal]
         for name in account.names:
-            if column == "path":
+            if column == "path" and not has_items:
                 # Of fields: columns and tables are named after the keys.
                 conditions.append(f"contains({text} || '/', {literal(to_pointer((name, '')))})")
-            elif column not in _WORDS:
+            elif column not in (_OF_ITEMS if has_items else _WORDS):
                 in_json = literal(_IN_JSON % re.escape(name))
                 conditions += [f"{text} = {literal(name)}", f"regexp_matches({text}, {in_json})"]
     return " OR ".join(conditions)

@@ -7,7 +7,7 @@ views of schema `main` are these without the columns that are left out.
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 
@@ -22,6 +22,7 @@ from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.naming import safe_name
 from models.schema.pointer import to_keys
@@ -49,6 +50,10 @@ _SYNONYMS = {"username": "ig_username"}
 # Keys, in snake case, whose columns are hidden with another one: an item's address and fields may have the name.
 _WITH = {"ig_username": re.compile(r"permalink|.*user_?name")}
 
+# JSON types of a field whose column may have JSON of objects, with keys that are no fields: objects in a list within an
+# element of a list, for example.
+_WITH_KEYS = {JsonType.MIXED, JsonType.OBJECT, JsonType.ROWS}
+
 # What a table has in place of texts that may quote any value: as it came, or as a person typed it.
 _MASK = "'(hidden)'"
 _NEVER = ("overflow", "payload_hash")
@@ -65,12 +70,15 @@ GROUP BY table_name ORDER BY table_name
 class Hiding:
     """What a snapshot hides: the setting, for each table of `core` whether its hidden columns are hashed, and the salt.
 
-    `everywhere` are the left out columns that views of other tables have under the same name.
+    `everywhere` are the left out columns that views of other tables have under the same name. `in_json` are the
+    columns, by table, that may have JSON with keys that match the pattern `keys`: such values are left out.
     """
 
     setting: tuple[str, ...]
     tables: Mapping[str, Mapping[str, bool]]
     everywhere: frozenset[str]
+    in_json: Mapping[str, Sequence[str]]
+    keys: str
     salt: str
     mapping: MediaMapping
 
@@ -108,8 +116,9 @@ def _is_named(column: ColumnSchema, name: str) -> bool:
     if column.name == name:
         return True
     keys = to_keys(column.field.path) if column.field is not None else (column.name,)
-    also = _WITH.get(name)
-    return safe_name(keys) == name if also is None else also.fullmatch(safe_name(keys[-1:])) is not None
+    if (also := _WITH.get(name)) is None:
+        return safe_name(keys) == name
+    return any(also.fullmatch(safe_name((key,))) for key in keys)
 
 
 def _of_table(schema: TableSchema, wanted: Mapping[str, bool], lists: Sequence[str]) -> dict[str, bool]:
@@ -143,6 +152,25 @@ def _tables(schemas: Sequence[TableSchema], wanted: Mapping[str, bool]) -> dict[
         for child in (each for each in schemas if each.lists and any(_is_related(p, paths) for p in each.lists)):
             tables[child.table] = {column.name: False for column in child.columns}
     return tables
+
+
+def _in_json(schemas: Sequence[TableSchema]) -> dict[str, list[str]]:
+    """Return the columns of each table that may have JSON of objects."""
+    found: dict[str, list[str]] = {}
+    for schema in schemas:
+        names = [
+            column.name
+            for column in schema.columns
+            if column.type == "VARCHAR" and column.field and not _WITH_KEYS.isdisjoint(column.field.json_types)
+        ]
+        found |= {f"{schema.table}{suffix}": names for suffix in ("", "_superseded")}
+    return found
+
+
+def _keys(names: Iterable[str]) -> str:
+    """Return the pattern of keys in JSON text whose values have these names hidden, in any spelling."""
+    found = (_WITH[name].pattern if name in _WITH else name.rpartition("__")[2] for name in names)
+    return f'"(?:{"|".join(found)})"\\s*:'.replace(".*", '[^"]*').replace("_", "[-_. ]*")
 
 
 def _salt(connection: Connection) -> str:
@@ -183,13 +211,17 @@ def find_hidden(connection: Connection, hide: Sequence[str]) -> Hiding:
     tables = _tables(schemas, wanted)
     everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}
     salt = _salt(connection) if any(wanted.values()) else ""
-    return Hiding(tuple(hide), tables, frozenset(everywhere & declared), salt, mapping)
+    return Hiding(
+        tuple(hide), tables, frozenset(everywhere & declared), _in_json(schemas), _keys(wanted), salt, mapping
+    )
 
 
 def _selected(hiding: Hiding, table: str, columns: Sequence[str]) -> str:
     """Return the columns of a table of `core`, with those that are hidden replaced."""
     hidden = hiding.tables.get(table, {})
     replaced = {name: f"if(false, {name}, NULL)" for name in _NEVER}
+    for name in hiding.in_json.get(table, ()):
+        replaced[name] = f"if(regexp_matches({quoted(name)}, {literal(hiding.keys)}, 'i'), NULL, {quoted(name)})"
     for name, is_hashed in hidden.items():
         # Of the form that is compared, so that texts which are no change of each other have equal hashes.
         compared = f"{comparable(f'[{quoted(name)}]', hiding.mapping)}[1]"

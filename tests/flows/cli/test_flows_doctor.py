@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from connectors.warehouse.storage.holder import hold
 from flows.cli import checks
 from flows.config.settings import Settings
 from tests.cli_runner import Cli
+from tests.http_server import http_server, send
 from tests.odd_api.api import OddApi
 from tests.odd_api.faults import Action, Rule
+from tests.warehouse.rig import account
 
 
 @contextmanager
@@ -67,6 +70,19 @@ def test_malformed_accounts_are_not_counted_as_reached(
         found = _found(run_cli, code)
     assert f"the key reaches {accounts} accounts" in found["API"][1]
     assert (found["accounts"][0], f"1 of {accounts + 1} record" in found["accounts"][1]) == (verdict, True)
+
+
+def test_media_are_read_as_syncs_read_them(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        is_media = "/media" in request.path
+        items = '"result":{"media":[]}' if is_media else f'"items":[{json.dumps(account())}]'
+        send(request, 200, f'{{{items},"next_cursor":null}}'.encode())
+
+    Path("gramhouse.toml").write_text('[mapping]\nitems = ["$.result.media"]\n')
+    with http_server(answer) as url:
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
+        monkeypatch.setenv("GRAMHOUSE_API_KEY", DEMO_KEY)
+        assert _found(run_cli, 0)["media"][0] == "ok"
 
 
 def test_a_rate_limit_is_a_note_and_is_not_requested_again(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,14 @@ def test_an_imported_item_was_last_seen_when_it_was_rejected(rig: Rig) -> None:
     assert last_seen(rig) == []
 
 
+def test_an_item_that_was_rejected_several_times_was_last_seen_when_it_was_rejected_last(rig: Rig) -> None:
+    for day in range(3):
+        rig.scan(POSTS, f"p{day}", 24 * day, [post("a")] if day < 2 else [])
+    again_mapped(rig)
+    assert last_seen(rig) == [("a", None, minute(24))]
+    assert media(rig, "media_id, first_seen_at") == [("a", minute(0))]
+
+
 @pytest.mark.parametrize("merge_before_the_end", [True, False])
 def test_an_unfinished_scan_does_not_remove_items_imported_from_quarantine(
     rig: Rig, *, merge_before_the_end: bool

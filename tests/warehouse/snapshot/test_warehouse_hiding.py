@@ -27,7 +27,10 @@ def post(number: int, caption: str = CAPTION, **more: object) -> Item:
     return {
         "id": f"10{number}", "caption": f"{caption} {NO_SHOW}", "media_type": "IMAGE", "like_count": 20 + number,
         "permalink": f"https://social.example/{NAME}/p/{number}", "timestamp": f"2026-01-0{number}T00:00:00Z",
-        "owner": {"username": NAME, "name": "n"}, "children": [{"id": "c", "text": TAGGED, "username": NAME}],
+        "owner": {"username": NAME, "name": "n"}, "children": [
+            {"id": "c", "text": TAGGED, "username": NAME, "replies": [{"userName": NAME, "text": TAGGED}]},
+        ],
+        "mixed": [1, {"user_name": NAME}], "author": {"userName": {"shown": NAME}},
         # Their columns get a number, because the names are taken.
         "ig_username": NAME, "user_name": NAME, "userName": NAME, **more,
     }  # fmt: skip
@@ -133,6 +136,16 @@ def test_a_column_that_cannot_be_hidden_is_refused(filled: Rig, tmp_path: Path, 
     assert told.startswith("GRAMHOUSE_HIDE: ")
     assert message in told
     assert not (tmp_path / "a.duckdb").exists()
+
+
+def test_json_with_a_key_that_is_hidden_is_left_out(rig: Rig, snapshot: Path) -> None:
+    tags = [{"id": "a", "replies": [{"userName": NAME}]}, {"id": "b", "replies": [{"n": 1}]}]
+    mixed = [1, {"owner": {"user_name": NAME}}]
+    rig.scan(POSTS, "p", 0, [{"id": "1", "tags": tags, "mixed": mixed}, {"id": "2", "mixed": [1, {"n": 2}]}])
+    put(rig, snapshot, "ig_username:hash")
+    replies = ask(snapshot, "SELECT replies FROM media_tags ORDER BY position", as_published=True)
+    assert replies == [(None,), ('[{"n":1}]',)]
+    assert ask(snapshot, "SELECT mixed FROM media ORDER BY media_id", as_published=True) == [(None,), ('[1,{"n":2}]',)]
 
 
 def test_a_count_whose_column_got_a_number_is_hidden_with_its_name(rig: Rig, snapshot: Path) -> None:
