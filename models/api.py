@@ -5,7 +5,7 @@ never causes the whole page to be rejected.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -14,19 +14,10 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import from_json, to_json
 
-from models.media_page import (
-    DEFAULT_PATHS,
-    MAX_CURSOR,
-    CursorFault,
-    NotFound,
-    PagePaths,
-    cursor_of,
-    located,
-    next_cursor,
-)
+from models.media_page import DEFAULT_PATHS, MAX_CURSOR, CursorFault, PagePaths, cursor_of, located
 from models.page_commit import RejectedRecord
 from models.page_items import id_in
-from models.partial_json import Unreadable, certain_id, distinct_members, elements, exact_text, members, repaired
+from models.partial_json import Unreadable, certain_id, checked_members, elements, exact_text, repaired
 from models.schema.any_json import parse
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
@@ -47,10 +38,6 @@ _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
 )
-
-
-class MalformedPage(ValueError):  # noqa: N818 - named after the condition, like `Deferred`
-    """A response body that is not a valid page. The message is one line and quotes nothing from the body."""
 
 
 class Account(BaseModel):
@@ -159,17 +146,17 @@ def read_error(body: bytes) -> ErrorEnvelope | None:
 def read_account_page(body: bytes) -> AccountPage:
     """Parse a page of accounts (API 2). Malformed accounts become rejected records, also those that are not JSON.
 
-    Raises MalformedPage if the envelope itself is invalid.
+    Raises Unreadable if the envelope itself is invalid.
     """
-    page = _members(body.removeprefix(_BYTE_ORDER_MARK))
+    page = checked_members(body.removeprefix(_BYTE_ORDER_MARK))
     if missing := {"items", "next_cursor"} - page.keys():
-        raise MalformedPage(f"it has no {min(missing)}")
+        raise Unreadable(f"it has no {min(missing)}")
     cursor = cursor_of(page["next_cursor"])
     if isinstance(cursor, CursorFault):
-        raise MalformedPage(cursor.message)
-    raw = _elements(page["items"])
+        raise Unreadable(cursor.message)
+    raw = elements(page["items"])
     if len(raw) > MAX_ACCOUNTS:
-        raise MalformedPage(f"it has more than {MAX_ACCOUNTS} items")
+        raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
     read = list(map(_read, raw))
     records = [
         _not_json(position, raw[position]) if one is None else _account(position, one[0].decode(), one[1])
@@ -183,28 +170,23 @@ def read_account_page(body: bytes) -> AccountPage:
         cursor,
         len(raw),
         frozenset(unknown - {"items", "next_cursor"}),
-        _page_of(_list_of(read), page["next_cursor"]),
+        _page_of(_list_of(read), cursor),
     )
 
 
 def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
     """Parse a page of media, whose shape is not published (API 4.2). `paths` says where its list and cursor are.
 
-    Items that are not JSON are repaired if the result is certain, and `rejected` otherwise. Raises MalformedPage if the
+    Items that are not JSON are repaired if the result is certain, and `rejected` otherwise. Raises Unreadable if the
     list of items is not found, or does not end.
     """
     if not (paths.items or paths.next_cursor) and (plain := _plain_media_page(body)) is not None:
         return plain
-    try:
-        found = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
-    except NotFound as error:
-        raise MalformedPage(str(error)) from error
-    cursor = next_cursor(found, paths)
+    items, cursor, others = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
+    number, ids, listed, rejected = _media_items(items)
     fault = cursor if isinstance(cursor, CursorFault) else None
-    in_body = found.cursor if found.cursor is not None and isinstance(cursor, str) else b"null"
-    number, ids, items, rejected = _media_items(found.items)
-    next_one = cursor if isinstance(cursor, str) else None
-    return MediaPage(number, next_one, found.others, _page_of(items, in_body), ids, rejected, fault)
+    next_cursor = cursor if isinstance(cursor, str) else None
+    return MediaPage(number, next_cursor, others, _page_of(listed, next_cursor), ids, rejected, fault)
 
 
 def _media_items(items: bytes) -> tuple[int, tuple[str, ...], bytes, tuple[RejectedRecord, ...]]:
@@ -212,36 +194,19 @@ def _media_items(items: bytes) -> tuple[int, tuple[str, ...], bytes, tuple[Rejec
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         if (plain := _text_ids(_plain_items(items))) is not None and items.decode():
             return len(plain), plain, items, ()
-    raw = _elements(items)
+    raw = elements(items)
     read = list(map(_read, raw))
     rejected = tuple(_not_json(position, raw[position]) for position, one in enumerate(read) if one is None)
     ids = tuple(media_id for one in read if one is not None and (media_id := id_in(one[1], _ID_KEYS)))
     return len(raw), ids, _list_of(read), rejected
 
 
-def _members(body: bytes) -> Mapping[str, bytes]:
-    """Return the values of a page by their keys. Raises MalformedPage, also if it contains a duplicate key."""
-    may_repeat = _may_repeat_a_key(body)
-    try:
-        return (distinct_members if may_repeat else members)(body)
-    except Unreadable as error:
-        raise MalformedPage("it contains a duplicate key" if may_repeat else "it is not a JSON object") from error
-
-
-def _elements(items: bytes) -> Sequence[bytes]:
-    """Return the elements of a list, each JSON or not. Raises MalformedPage if they cannot be told apart."""
-    try:
-        return elements(items)
-    except Unreadable as error:
-        raise MalformedPage("neither the page nor its list of items is JSON") from error
-
-
 def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> bytes:
     return b"[" + b",".join(b"null" if one is None else one[0] for one in records) + b"]"
 
 
-def _page_of(items: bytes, cursor: bytes) -> str:
-    return (b'{"items":' + items + b',"next_cursor":' + cursor + b"}").decode()
+def _page_of(items: bytes, cursor: str | None) -> str:
+    return (b'{"items":' + items + b',"next_cursor":' + to_json(cursor) + b"}").decode()
 
 
 def _read(raw: bytes) -> tuple[bytes, Any] | None:

@@ -12,7 +12,6 @@ from connectors.source.errors import ApiError, client_error, rule_for
 from models.api import (
     AccountPage,
     ErrorEnvelope,
-    MalformedPage,
     MediaPage,
     read_account_page,
     read_error,
@@ -20,7 +19,7 @@ from models.api import (
 )
 from models.feeds import Feed
 from models.media_page import DEFAULT_PATHS, PagePaths
-from models.partial_json import exact_text
+from models.partial_json import Unreadable, exact_text
 from models.text import one_line
 
 ACCOUNTS: Final = "accounts.list"
@@ -132,7 +131,7 @@ def read_response(
     try:
         page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
         return Response(request.operation, page, correlation_id)
-    except MalformedPage as malformed:
+    except Unreadable as malformed:
         why = str(malformed)
     # Outside of the `except` block, so that the error does not reference the other one.
     kind = one_line(headers.get("content-type", "a body of no stated type"), 80)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from connectors.warehouse.ingest.split import split
 from models import api as wire
 from models.api import (
-    MalformedPage,
     read_account_page,
     read_error,
     read_media_page,
@@ -20,6 +19,7 @@ from models.api import (
 )
 from models.media_page import DEFAULT_PATHS, PagePaths
 from models.page_commit import RejectedRecord
+from models.partial_json import Unreadable
 
 CONTRACT = Path(__file__).parents[1] / "contract"
 ACCOUNT: dict[str, Any] = {
@@ -99,7 +99,7 @@ def test_a_rejected_payload_keeps_its_text() -> None:
 def test_fifty_accounts_are_a_page_and_an_empty_page_is_one_too() -> None:
     assert read_account_page(page(*[ACCOUNT] * 50)).items == 50
     assert read_account_page(page(cursor="on")).next_cursor == "on"
-    with pytest.raises(MalformedPage, match="items"):
+    with pytest.raises(Unreadable, match="items"):
         read_account_page(page(*[ACCOUNT] * 51))
 
 
@@ -119,7 +119,7 @@ def test_a_page_whose_records_cannot_be_told_apart_or_are_too_many_is_malformed(
     read: Callable[[bytes], object], body: bytes
 ) -> None:
     """tests/conformance has the other pages."""
-    with pytest.raises(MalformedPage):
+    with pytest.raises(Unreadable):
         read(body)
 
 
@@ -132,7 +132,7 @@ def test_a_page_whose_records_cannot_be_told_apart_or_are_too_many_is_malformed(
     ids=lambda body: repr(body[:40]),
 )
 def test_an_account_page_with_an_unreadable_record_needs_a_cursor_or_null(body: bytes) -> None:
-    with pytest.raises(MalformedPage):
+    with pytest.raises(Unreadable):
         read_account_page(body)
 
 
@@ -273,8 +273,21 @@ def test_settings_say_which_page_is_the_last(rest: str, paths: PagePaths, code: 
 )
 def test_a_media_page_with_a_duplicate_key_is_malformed(body: str, paths: PagePaths) -> None:
     for item in (ITEM, '"\xff"', f'{ITEM},{{"id":"2","x[]":"[{{"}}'):
-        with pytest.raises(MalformedPage, match="it contains a duplicate key"):
+        with pytest.raises(Unreadable, match="it contains a duplicate key"):
             read_media_page(body.replace("%s", item).encode("latin-1"), paths)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"items":[],"items":[],"next_cursor":null}',
+        b'{"items":["\xff"],"next_cursor":"c","next_cursor":null}',
+        b'{"items":[],"next_cursor":null,"total":1,"total":12}',
+    ],
+)
+def test_an_account_page_with_a_duplicate_key_is_malformed(body: bytes) -> None:
+    with pytest.raises(Unreadable, match="it contains a duplicate key"):
+        read_account_page(body)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +313,7 @@ def test_keys_that_are_equal_elsewhere_on_a_media_page_are_no_duplicates(body: s
     ],
 )
 def test_a_media_page_without_one_list_is_malformed(body: bytes) -> None:
-    with pytest.raises(MalformedPage, match="no list of items found"):
+    with pytest.raises(Unreadable, match="no list of items found"):
         read_media_page(body)
 
 
