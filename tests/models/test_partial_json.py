@@ -43,7 +43,10 @@ def test_an_object_is_split_into_its_distinct_members(parts: dict[str, bytes]) -
     assert checked_members(text) == parts
 
 
-@given(st.lists(st.tuples(st.sampled_from(["a", "b", "é", "\n"]), TEXTS | st.sampled_from([b"1", b"12", b"[]"])), max_size=5))
+NAMES = st.sampled_from(["a", "b", "é", "\n"])
+
+
+@given(st.lists(st.tuples(NAMES, TEXTS | st.sampled_from([b"1", b"12", b"[]"])), max_size=5))
 def test_a_duplicate_key_of_an_object_is_found(pairs: list[tuple[str, bytes]]) -> None:
     text = b"{" + b", ".join(json.dumps(name).encode() + b": " + value for name, value in pairs) + b"}"
     if len(dict(pairs)) == len(pairs):
