@@ -15,6 +15,7 @@ from models.partial_json import certain_id
 from models.partition import CATALOGUE
 
 _NO_ACCOUNT = "It is no account."
+_NO_PAGE = "The page is not JSON."
 
 
 class _Page(msgspec.Struct):
@@ -59,21 +60,17 @@ class FieldRow(NamedTuple):
     first_seen_at: datetime
 
 
-class UnreadableRow(NamedTuple):
-    """A page that cannot be parsed."""
-
-    seq: int
-    body: str
-
-
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What landed pages contain besides media items. `accounts` are also in `rejected` if they have no status."""
+    """What landed pages contain besides media items. `accounts` are also in `rejected` if they have no status.
+
+    `unreadable` are the landing numbers of pages that cannot be parsed; each is in `rejected` as a whole.
+    """
 
     accounts: Sequence[AccountRow]
     rejected: Sequence[RejectedRow]
     unknown_fields: Sequence[FieldRow]
-    unreadable: Sequence[UnreadableRow]
+    unreadable: Collection[int]
 
 
 _NUMBERS = {"seq": pa.int64(), "position": pa.int32()}
@@ -143,9 +140,10 @@ def read_records(
             else:
                 accounts += found
                 rejected += malformed
-        if seq in unreadable:
-            continue
         resource = page.partition.resource
+        if seq in unreadable:
+            rejected.append(RejectedRow(seq, resource, None, _NO_PAGE, str(unreadable[seq], "utf-8")))
+            continue
         for one in page.rejected:
             rejected.append(RejectedRow(seq, resource, one.position, one.reason, one.payload))
             listed_as = certain_id(one.payload.encode()) if resource == CATALOGUE.resource else None
@@ -154,9 +152,4 @@ def read_records(
         for path in page.unknown_fields:
             row = _unknown_field(resource, path, page.received_at)
             unknown_fields.setdefault(row[:2], row)
-    return Records(
-        accounts,
-        rejected,
-        list(unknown_fields.values()),
-        [UnreadableRow(seq, str(body, "utf-8")) for seq, body in unreadable.items()],
-    )
+    return Records(accounts, rejected, list(unknown_fields.values()), unreadable.keys())
