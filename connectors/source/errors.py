@@ -5,11 +5,10 @@ failures), or by its status if the code is unknown or does not match the status.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED
 from models.text import one_line
@@ -44,12 +43,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The attributes of an ApiError for later use. The exception would keep its traceback and the response alive."""
+    """One failed request: what happened and how to handle it.
+
+    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`). `outcome` is recorded in the ledger if
+    the request is given up. `message` and `hint` are one line each and never contain the key. `body` is the text of a
+    malformed page, without the key.
+    """
 
     operation: str
     code: str
-    status: int | None
-    correlation_id: str | None
+    status: int | None = None
+    correlation_id: str | None = None
     disposition: Disposition
     outcome: Outcome
     message: str
@@ -67,44 +71,24 @@ class Failure:
         return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
 
 
-@dataclass(eq=False, kw_only=True)
 class ApiError(Exception):
-    """One failed request: what happened and how to handle it.
+    """Raised for a failed request. `retry_after` is in seconds.
 
-    To keep an error after it was handled, keep its `failure`, not the exception.
-
-    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`). `retry_after` is in seconds. `outcome`
-    is recorded in the ledger if the request is given up. `message` and `hint` are one line each and never contain the
-    key. `body` is the text of a malformed page, without the key.
+    To keep an error after it was handled, keep its `failure`: the exception keeps its traceback and the response alive.
     """
 
-    operation: Final[str]
-    code: Final[str]
-    status: Final[int | None] = None
-    correlation_id: Final[str | None] = None
-    retry_after: Final[float | None] = None
-    disposition: Final[Disposition]
-    outcome: Final[Outcome]
-    message: Final[str]
-    hint: Final[str]
-    body: Final[str | None] = field(default=None, repr=False)
+    def __init__(self, failure: Failure, retry_after: float | None = None) -> None:
+        super().__init__(failure, retry_after)
+        self.failure = failure
+        self.retry_after = retry_after
 
     @property
     def is_limit(self) -> bool:
         """Return whether the request was refused because there were too many: 429, or 503 with Retry-After."""
-        return self.status == 429 or (self.status == 503 and self.retry_after is not None)
-
-    @property
-    def failure(self) -> Failure:
-        """Return the attributes as a value that does not reference the exception."""
-        return Failure(**{field.name: getattr(self, field.name) for field in fields(Failure)})
+        return self.failure.status == 429 or (self.failure.status == 503 and self.retry_after is not None)
 
     def __str__(self) -> str:
         return str(self.failure)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickling, which exceptions with keyword-only arguments do not by default."""
-        return partial(type(self), **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
 
 class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept, and the scan resumes later
@@ -305,7 +289,7 @@ def client_error(
 ) -> ApiError:
     """Build the ApiError of a client-side failure; `code` is a key of `CLIENT_ERRORS`."""
     rule = CLIENT_ERRORS[code]
-    return ApiError(
+    failure = Failure(
         operation=operation,
         code=code,
         status=status,
@@ -316,3 +300,4 @@ def client_error(
         hint=rule.hint,
         body=body,
     )
+    return ApiError(failure)

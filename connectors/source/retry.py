@@ -55,8 +55,8 @@ def decide(error: ApiError, attempt: int, random: Callable[[], float], tries: in
 
     Waits for a rate limit do not count as tries; the scope's budget limits them.
     """
-    waits, wait = error.disposition is Disposition.WAIT, error.retry_after
-    if not waits and error.disposition is not Disposition.RETRY:
+    waits, wait = error.failure.disposition is Disposition.WAIT, error.retry_after
+    if not waits and error.failure.disposition is not Disposition.RETRY:
         return Verdict(retries=False)
     retries = waits or attempt < tries
     if waits and wait is None:

@@ -169,12 +169,12 @@ async def _asked(
             await client.send(request)
             found.append(Finding(check, "ok", f"the key can list media (checked with {account.ig_username})"))
     except ApiError as error:
-        if error.disposition is Disposition.WAIT:
+        if error.failure.disposition is Disposition.WAIT:
             found.append(Finding(check, "note", await _rate_limited(error, request.scope, settings)))
         else:
             # An account that no longer exists is not a problem of the key.
-            verdict = "note" if error.outcome == "not_found" else "bad"
-            found.append(Finding(check, verdict, f"{error}. Fix: {error.hint}."))
+            verdict = "note" if error.failure.outcome == "not_found" else "bad"
+            found.append(Finding(check, verdict, f"{error}. Fix: {error.failure.hint}."))
     return found
 
 

@@ -123,12 +123,13 @@ async def scan_partition(
 
 def _cannot_continue(scan: Scan, error: ApiError) -> bool:
     """Return whether an old scan, which would be repeated anyway, failed at its cursor, which may never work again."""
-    return scan.is_too_old and error.disposition is not Disposition.STOP and error.outcome != "denied"
+    failure = error.failure
+    return scan.is_too_old and failure.disposition is not Disposition.STOP and failure.outcome != "denied"
 
 
 def _restarts(scan: Scan, error: Exception) -> bool:
     """Return whether a scan whose cursor was refused begins again: once, and only if there was a cursor."""
-    is_refused = isinstance(error, ApiError) and error.disposition is Disposition.RESTART
+    is_refused = isinstance(error, ApiError) and error.failure.disposition is Disposition.RESTART
     return is_refused and scan.checkpoint.cursor is not None and not scan.was_refused
 
 
@@ -153,7 +154,7 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             try:
                 yield
             except ApiError as error:
-                if error.is_limit or error.disposition is not Disposition.RETRY:
+                if error.is_limit or error.failure.disposition is not Disposition.RETRY:
                     run.answered(budget, limited=error.is_limit)
                 raise
             run.answered(budget, limited=False)
