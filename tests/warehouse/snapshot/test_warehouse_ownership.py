@@ -11,14 +11,13 @@ import pytest
 
 from connectors.warehouse.snapshot.ownership import refusal as refusal_of
 from connectors.warehouse.snapshot.publish import draft_of
-from connectors.warehouse.storage.connection import connect
-from tests.warehouse.rig import POSTS, Rig, account, ask, refusal
+from tests.warehouse.rig import POSTS, Rig, account, ask, connected, refusal
 
 
 @contextmanager
 def opened(folder: Path, name: str) -> Iterator[Rig]:
     """A warehouse with this name and id."""
-    with connect(folder / f"{name}.duckdb", new_id=lambda: name) as connection:
+    with connected(folder / f"{name}.duckdb", name) as connection:
         yield Rig(connection)
 
 
