@@ -3,7 +3,7 @@
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,6 @@ from connectors.warehouse.snapshot.ownership import PUBLISHED, Refusal, refusal
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.connection import (
     Connection,
-    attach_copy,
     attach_draft,
     checkpoint,
     explain,
@@ -121,15 +120,13 @@ def _write_all(connection: Connection) -> None:
 
 
 @contextmanager
-def _opened(
-    db: DuckDBPyConnection, draft: Path, attach: Callable[[DuckDBPyConnection, Path, str], None]
-) -> Iterator[str]:
+def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[str]:
     """Attach the draft as the current database, in a transaction that is committed if the block succeeds.
 
     The block's statements do not name their database. Yield the name of the database that was current before.
     """
     database = value(db, "SELECT current_database()")
-    attach(db, draft, _DRAFT)
+    attach_draft(db, draft, _DRAFT)
     try:
         db.execute(f"USE {_DRAFT}")
         db.execute("BEGIN")
@@ -158,7 +155,7 @@ def _complete(db: DuckDBPyConnection, draft: Path, published: Mapping[str, objec
         list_statement(raw_folder),
         "DROP SCHEMA ops CASCADE",
     ]
-    with _opened(db, draft, attach_copy):
+    with _opened(db, draft):
         db.execute(";\n".join(statements))
 
 
@@ -167,7 +164,7 @@ def _write_hidden(
 ) -> None:
     """Write a snapshot with hidden columns to a new file. Call it outside of a transaction. Raises duckdb.Error."""
     tables = core_tables(db)
-    with _opened(db, draft, attach_draft) as warehouse:
+    with _opened(db, draft) as warehouse:
         db.execute(";\n".join(statements(warehouse, tables, hiding, views, published)))
 
 
