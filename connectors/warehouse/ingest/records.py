@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from connectors.warehouse.ingest.arrays import array_of, array_of_instants
-from connectors.warehouse.ingest.split import Page
+from connectors.warehouse.ingest.split import Page, raw_items
 from models.page_commit import ReceivedPage
 from models.partial_json import certain_id
 from models.partition import CATALOGUE
@@ -17,12 +17,6 @@ from models.partition import CATALOGUE
 _NO_ACCOUNT = "It is no account."
 _NO_PAGE = "The page is not JSON."
 
-
-class _Page(msgspec.Struct):
-    items: list[msgspec.Raw]
-
-
-_page = msgspec.json.Decoder(_Page)
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _text = msgspec.json.Decoder(str)
 # The fields of a valid record, in the order of `AccountRow`.
@@ -97,7 +91,7 @@ def _accounts(
     """
     found: list[AccountRow] = []
     rejected: list[RejectedRow] = []
-    for position, raw in enumerate(_page.decode(body).items):
+    for position, raw in enumerate(raw_items(body)):
         if position in known:
             continue
         try:
