@@ -7,7 +7,7 @@ never causes the whole page to be rejected.
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -64,8 +64,7 @@ class AccountPage:
 class MediaPage:
     """One page of the media list (API 4.2). Its items are not decoded; `items` is their number.
 
-    `body` has the items, repaired, with null for each of the `rejected` ones. `ids` are the items' ids, read from the
-    top-level keys of the built-in mapping; items without an id have no entry. With a `cursor_fault` there is no
+    `body` has the items, repaired, with null for each of the `rejected` ones. With a `cursor_fault` there is no
     `next_cursor`, although the list may not end with this page.
     """
 
@@ -73,7 +72,6 @@ class MediaPage:
     next_cursor: str | None
     unknown_fields: frozenset[str]
     body: str
-    ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
     rejected: tuple[RejectedRecord, ...] = ()
     cursor_fault: CursorFault | None = None
 
@@ -111,11 +109,7 @@ class _ErrorResponse(BaseModel):
     error: ErrorEnvelope
 
 
-class _PlainItem(msgspec.Struct):
-    id: Any = None
-
-
-_plain_items = msgspec.json.Decoder(list[_PlainItem]).decode
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def repair(body: bytes) -> bytes:
@@ -172,22 +166,20 @@ def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
     list of items is not found, or does not end.
     """
     items, cursor, others = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
-    number, ids, listed, rejected = _media_items(items)
+    number, listed, rejected = _media_items(items)
     fault = cursor if isinstance(cursor, CursorFault) else None
     next_cursor = cursor if isinstance(cursor, str) else None
-    return MediaPage(number, next_cursor, others, _page_of(listed, next_cursor), ids, rejected, fault)
+    return MediaPage(number, next_cursor, others, _page_of(listed, next_cursor), rejected, fault)
 
 
-def _media_items(items: bytes) -> tuple[int, tuple[str, ...], str, tuple[RejectedRecord, ...]]:
-    """Return the number of items of a list, their ids, the list with null for those that are not JSON, and these."""
+def _media_items(items: bytes) -> tuple[int, str, tuple[RejectedRecord, ...]]:
+    """Return the number of items of a list, the list with null for those that are not JSON, and these."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if (plain := _text_ids(_plain_items(items))) is not None:
-            return len(plain), plain, items.decode(), ()
+        return len(_raw_items(items)), items.decode(), ()
     raw = elements(items)
     read = list(map(_read, raw))
     rejected = tuple(_not_json(position, raw[position]) for position, one in enumerate(read) if one is None)
-    ids = tuple(media_id for one in read if one is not None and (media_id := id_in(one[1], _ID_KEYS)))
-    return len(raw), ids, _list_of(read), rejected
+    return len(raw), _list_of(read), rejected
 
 
 def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> str:
@@ -231,8 +223,3 @@ def _account(position: int, payload: str, value: Any) -> Account | RejectedRecor
     status = value.get("status")
     text = status if isinstance(status, str) else to_json(status, inf_nan_mode="strings").decode()
     return RejectedRecord(position, reason, payload, value["id"], one_line(text, 80))
-
-
-def _text_ids(items: Sequence[_PlainItem]) -> tuple[str, ...] | None:
-    ids = tuple([item.id for item in items])
-    return ids if all(ids) and {*map(type, ids)} <= {str} else None
