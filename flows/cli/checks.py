@@ -88,8 +88,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
 
 
 def _inspected(settings: Settings, now: datetime, *, is_whole: bool = False) -> Inspection:
-    since = now.isoformat(timespec="seconds")
-    inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep)
+    inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
     if not is_whole:
         return inspected()
     return inspected(raw=settings.raw_folder(), publishing=(settings.snapshot_file(), settings.hide))

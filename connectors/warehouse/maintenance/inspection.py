@@ -55,7 +55,6 @@ def inspect(
     activity: str,
     *,
     now: datetime,
-    since: str,
     pause: Callable[[float], None],
     raw: Path | None = None,
     publishing: tuple[Path, Sequence[str]] | None = None,
@@ -70,7 +69,7 @@ def inspect(
     """
     if not path.exists():
         return Inspection()
-    with hold(path, activity, since=since, pause=pause):
+    with hold(path, activity, since=now.isoformat(timespec="seconds"), pause=pause):
         try:
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             with path.open("rb") as file, duckdb.connect(str(path), read_only=True) as db:

@@ -105,7 +105,7 @@ def refused(path: Path) -> str:
 
 
 def inspected(path: Path) -> None:
-    inspect(path, "gramhouse doctor", now=T0, since=T0.isoformat(), pause=lambda _: None)
+    inspect(path, "gramhouse doctor", now=T0, pause=lambda _: None)
 
 
 def test_the_revisions_known_without_alembic_are_those_that_alembic_finds() -> None:
