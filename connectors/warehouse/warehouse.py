@@ -251,8 +251,8 @@ async def open_warehouse(
 
     No other process can open it until the block ends.
 
-    `raw` is the folder of raw stores; default: `raw` next to the file. Media are read with `mapping`, unless stored rows
-    were read differently.
+    `raw` is the folder of raw stores; default: `raw` next to the file. Media are read with `mapping`, unless stored
+    rows were read differently.
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable.
     """

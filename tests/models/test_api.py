@@ -348,9 +348,7 @@ _VALUES = st.recursive(
     st.none() | st.text(max_size=5),
     st.data(),
 )
-def test_the_quick_way_reads_items_as_the_other_does(
-    items: list[Any], cursor: str | None, data: st.DataObject
-) -> None:
+def test_the_quick_way_reads_items_as_the_other_does(items: list[Any], cursor: str | None, data: st.DataObject) -> None:
     body = bytearray(page(*items, cursor=cursor))
     for _ in range(data.draw(st.integers(0, 2))):
         at = data.draw(st.integers(0, len(body) - 1))

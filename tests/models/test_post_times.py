@@ -26,7 +26,14 @@ def test_ids_and_times_are_found_by_the_mapping() -> None:
 
 
 def test_an_id_is_a_text_or_a_number_at_the_first_path_that_has_one() -> None:
-    items = [{"id": "", "pk": 7}, {"id": None, "media_id": "m"}, {"id": ["2"]}, {"id": {"a": 1}, "igId": "g"}, "2", None]
+    items = [
+        {"id": "", "pk": 7},
+        {"id": None, "media_id": "m"},
+        {"id": ["2"]},
+        {"id": {"a": 1}, "igId": "g"},
+        "2",
+        None,
+    ]
     assert [post.media_id for post in post_reader(BUILT_IN)(page(*items))] == ["7", "m", None, "g", None, None]
 
 
