@@ -245,14 +245,15 @@ async def open_warehouse(
     merge_bytes: int = _MERGE_BYTES,
     pause: Callable[[float], None] = time.sleep,
     raw: Path | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
     mapping: MediaMapping = BUILT_IN,
 ) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing, and merge the pages that a killed process left.
 
     No other process can open it until the block ends.
 
-    `raw` is the folder of raw stores; default: `raw` next to the file. Media are read with `mapping`, unless stored
-    rows were read differently.
+    `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
+    Media are read with `mapping`, unless stored rows were read differently.
 
     Raises WarehouseBusy, which names the holder, and WarehouseUnusable.
     """
@@ -265,7 +266,8 @@ async def open_warehouse(
 
         def enter() -> Warehouse:
             since = now.isoformat(timespec="seconds")
-            connection = stack.enter_context(writer(path, activity, since=since, pause=pause, raw=raw))
+            opening = writer(path, activity, since=since, pause=pause, raw=raw, new_id=new_id)
+            connection = stack.enter_context(opening)
             with explained(path):
                 recovered_runs = stack.enter_context(
                     opened_store(connection, activity, now=now, pause=pause, mapping=mapping)

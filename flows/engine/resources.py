@@ -171,7 +171,9 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
     async with AsyncExitStack() as stack:
         warehouse: Warehouse | None = None
         while warehouse is None:
-            opening = open_warehouse(settings.warehouse, activity, now=clock.now(), raw=settings.raw, mapping=mapping)
+            opening = open_warehouse(
+                settings.warehouse, activity, now=clock.now(), raw=settings.raw, new_id=new_id, mapping=mapping
+            )
             try:
                 warehouse = await stack.enter_async_context(opening)
             except WarehouseBusy as busy:

@@ -16,7 +16,7 @@ from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli import checks
 from flows.config.settings import Settings
 from flows.orchestration.processes import free_port, prefect
-from tests.warehouse.rig import POSTS, Rig, account, at, connected
+from tests.warehouse.rig import POSTS, Rig, account, at
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -85,7 +85,7 @@ def test_a_link_in_place_of_the_export_draft_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path, victim: Path) -> None:
-    with connected(tmp_path / "w.duckdb", "w") as connection:
+    with connect(tmp_path / "w.duckdb", new_id=lambda: "w") as connection:
         parts = tmp_path / "raw" / "w" / "media"
         parts.mkdir(parents=True)
         (parts / ".part-0000001.parquet.none").symlink_to(victim)

@@ -98,7 +98,7 @@ async def _two_days(folder: Path) -> None:
         return Refusal(403, ODD[9]) if request.operation == "accounts.media.list" else None
 
     service = hostile()
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START, new_id=lambda: "w") as warehouse:
         resources = resources_with(service, warehouse)
         asked = replace(request(folder), page_size=50)
         await run_sync(asked, resources)

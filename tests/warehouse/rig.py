@@ -259,16 +259,6 @@ def unpack(folder: Path) -> Path:
 
 
 @contextmanager
-def connected(path: Path, warehouse_id: str) -> Iterator[Connection]:
-    """Open a warehouse; a new one gets this id, which is in the path of its raw store."""
-    is_new = not path.exists()
-    with connect(path) as connection:
-        if is_new:
-            connection.db.execute("UPDATE ops.warehouse SET warehouse_id = ?", [warehouse_id])
-        yield connection
-
-
-@contextmanager
 def in_memory() -> Iterator[Connection]:
     """Open a new warehouse, in a RAM disk if there is one."""
     home = "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
+from uuid import uuid4
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -95,10 +96,12 @@ class Connection:
 
 
 @contextmanager
-def connect(path: Path, raw: Path | None = None) -> Iterator[Connection]:
+def connect(
+    path: Path, raw: Path | None = None, *, new_id: Callable[[], str] = lambda: uuid4().hex
+) -> Iterator[Connection]:
     """Open the warehouse file for writing; create a new file with all tables, and upgrade an older one.
 
-    `raw` is the folder of raw stores; default: `raw` next to the file.
+    `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
 
     Raises WarehouseBusy when another program holds the file. Raises WarehouseUnusable when DuckDB cannot use the file,
     when it is not a warehouse or was written by a newer gramhouse, or when it cannot be upgraded; it is then unchanged.
@@ -119,7 +122,7 @@ def connect(path: Path, raw: Path | None = None) -> Iterator[Connection]:
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             file = last.enter_context(target.open("rb"))
             connection = Connection(db, target, target.parent / "raw" if raw is None else raw, file)
-            prepare_tables(connection)
+            prepare_tables(connection, new_id)
         except (duckdb.Error, OSError) as error:
             raise explain(path, error) from error
         yield connection
@@ -181,8 +184,14 @@ def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - a value 
 
 @contextmanager
 def writer(
-    path: Path, activity: str, *, since: str, pause: Callable[[float], None], raw: Path | None = None
+    path: Path,
+    activity: str,
+    *,
+    since: str,
+    pause: Callable[[float], None],
+    raw: Path | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> Iterator[Connection]:
     """Lock the warehouse, so that no other gramhouse can write, then open it as `connect` does."""
-    with hold(path, activity, since=since, pause=pause), connect(path, raw) as connection:
+    with hold(path, activity, since=since, pause=pause), connect(path, raw, new_id=new_id) as connection:
         yield connection

@@ -1,7 +1,7 @@
 """The tables of a warehouse file: created, upgraded, or refused."""
 
+from collections.abc import Callable
 from pathlib import Path
-from uuid import uuid4
 
 from duckdb import DuckDBPyConnection
 
@@ -9,6 +9,7 @@ from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.declared import create_table
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.migrations import revisions
+from connectors.warehouse.storage.quoting import literal
 from models.tables import METADATA
 
 # The table of a snapshot, and of one that 0.2.0 published.
@@ -57,10 +58,11 @@ def _too_old(path: Path) -> WarehouseUnusable:
     )
 
 
-def prepare_tables(connection: Connection) -> None:
+def prepare_tables(connection: Connection, new_id: Callable[[], str]) -> None:
     """Create the tables of a new file or upgrade those of an older one, in one transaction.
 
-    Raises WarehouseUnusable, and what `read_revision` raises; the file is then unchanged.
+    `new_id` generates the id of a new warehouse. Raises WarehouseUnusable, and what `read_revision` raises; the file is
+    then unchanged.
     """
     db, path, written = connection.db, connection.path, None
     try:
@@ -72,7 +74,7 @@ def prepare_tables(connection: Connection) -> None:
                 _upgrade(db)
             _create(db, _present(db))
             if not value(db, "SELECT EXISTS (FROM ops.warehouse)"):
-                db.execute(f"INSERT INTO ops.warehouse VALUES ('{uuid4().hex}', 0, NULL, 0, [])")  # noqa: S608 - digits
+                db.execute(f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0, NULL, 0, [])")  # noqa: S608 - quoted
     except WarehouseUnusable:
         raise
     except Exception as error:

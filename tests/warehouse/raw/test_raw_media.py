@@ -14,7 +14,7 @@ from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.errors import QueryError
-from tests.warehouse.rig import POSTS, T0, Rig, Row, Scan, ask, at, connected, refusal
+from tests.warehouse.rig import POSTS, T0, Rig, Row, Scan, ask, at, refusal
 
 FIRST = '{ "id":"1", "caption" : "\\u00e9 é", "likes":1.0 }'
 SECOND = '{"caption":"b","id":"1","likes":1}'
@@ -37,7 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     An item has two versions, the last of which was counted again, and another a single one.
     """
     folder = tmp_path_factory.mktemp("made")
-    with connected(folder / "warehouse.duckdb", "an-id") as connection:
+    with connect(folder / "warehouse.duckdb", new_id=lambda: "an-id") as connection:
         for number, items in enumerate(((FIRST, OTHER), (SECOND, OTHER), (COUNTED, OTHER))):
             land(connection, number, *items)
         Rig(connection).publish(folder / "s.duckdb")

@@ -21,7 +21,7 @@ from connectors.warehouse.raw.store import COLUMNS, parquet
 from connectors.warehouse.storage.connection import Connection, begin_session, connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
-from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, connected, refusal
+from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, refusal
 
 BYTES = (
     '{"id":"1"}',
@@ -37,7 +37,7 @@ class Lost(Exception):  # noqa: N818
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[Connection]:
-    with connected(tmp_path / "w.duckdb", "an-id") as opened:
+    with connect(tmp_path / "w.duckdb", new_id=lambda: "an-id") as opened:
         yield opened
 
 
@@ -114,7 +114,7 @@ def killed(*_: object) -> None:
 @contextmanager
 def process(path: Path, session: str) -> Iterator[Connection]:
     """A process that has the warehouse open for writing, and is killed at the end of the block."""
-    with connected(path, "an-id") as opened:
+    with connect(path, new_id=lambda: "an-id") as opened:
         recover_parts(opened, now=T0)
         with opened.begin():
             begin_session(opened, session)

@@ -11,13 +11,14 @@ import pytest
 
 from connectors.warehouse.snapshot.ownership import refusal as refusal_of
 from connectors.warehouse.snapshot.publish import draft_of
-from tests.warehouse.rig import POSTS, Rig, account, ask, connected, refusal
+from connectors.warehouse.storage.connection import connect
+from tests.warehouse.rig import POSTS, Rig, account, ask, refusal
 
 
 @contextmanager
 def opened(folder: Path, name: str) -> Iterator[Rig]:
     """A warehouse with this name and id."""
-    with connected(folder / f"{name}.duckdb", name) as connection:
+    with connect(folder / f"{name}.duckdb", new_id=lambda: name) as connection:
         yield Rig(connection)
 
 
