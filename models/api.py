@@ -166,28 +166,28 @@ def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
     list of items is not found, or does not end.
     """
     items, cursor, others = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
-    number, listed, rejected = _media_items(items)
     fault = cursor if isinstance(cursor, CursorFault) else None
     next_cursor = cursor if isinstance(cursor, str) else None
-    return MediaPage(number, next_cursor, others, _page_of(listed, next_cursor), rejected, fault)
+    number, text, rejected = _media_items(items, next_cursor)
+    return MediaPage(number, next_cursor, others, text, rejected, fault)
 
 
-def _media_items(items: bytes) -> tuple[int, str, tuple[RejectedRecord, ...]]:
-    """Return the number of items of a list, the list with null for those that are not JSON, and these."""
+def _media_items(items: bytes, next_cursor: str | None) -> tuple[int, str, tuple[RejectedRecord, ...]]:
+    """Return the number of items of a list, a page that has null for those that are not JSON, and these."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return len(_raw_items(items)), items.decode(), ()
+        return len(_raw_items(items)), _page_of(items, next_cursor), ()
     raw = elements(items)
     read = list(map(_read, raw))
     rejected = tuple(_not_json(position, raw[position]) for position, one in enumerate(read) if one is None)
-    return len(raw), _list_of(read), rejected
+    return len(raw), _page_of(_list_of(read), next_cursor), rejected
 
 
-def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> str:
-    return (b"[" + b",".join(b"null" if one is None else one[0] for one in records) + b"]").decode()
+def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> bytes:
+    return b"[" + b",".join(b"null" if one is None else one[0] for one in records) + b"]"
 
 
-def _page_of(items: str, cursor: str | None) -> str:
-    return f'{{"items":{items},"next_cursor":{to_json(cursor).decode()}}}'
+def _page_of(items: bytes, cursor: str | None) -> str:
+    return (b'{"items":' + items + b',"next_cursor":' + to_json(cursor) + b"}").decode()
 
 
 def _read(raw: bytes) -> tuple[bytes, Any] | None:
