@@ -5,28 +5,19 @@ never causes the whole page to be rejected.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import from_json, to_json
 
-from models.media_page import (
-    DEFAULT_PATHS,
-    MAX_CURSOR,
-    CursorFault,
-    NotFound,
-    PagePaths,
-    cursor_of,
-    located,
-    next_cursor,
-)
+from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, cursor_of, located
 from models.page_commit import RejectedRecord
 from models.page_items import id_in
-from models.partial_json import Unreadable, certain_id, distinct_members, elements, exact_text, members, repaired
+from models.partial_json import Unreadable, certain_id, checked_members, elements, exact_text, repaired
 from models.schema.any_json import parse
 from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
@@ -36,9 +27,6 @@ MAX_ACCOUNTS = 50
 UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 _NOT_JSON = "The record is not JSON."
-_OWN_KEYS = (b'"items"', b'"next_cursor"')
-# A letter of one of these keys as an escape. JSON allows it, but no serializer writes it.
-_ESCAPED_KEY = re.compile(rb"\\u00(?:5[fF]|6[359dDeEfF]|7[2-58])")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ID_KEYS = tuple(map(to_keys, BUILT_IN.media_id))
 
@@ -47,10 +35,6 @@ _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
 )
-
-
-class MalformedPage(ValueError):  # noqa: N818 - named after the condition, like `Deferred`
-    """A response body that is not a valid page. The message is one line and quotes nothing from the body."""
 
 
 class Account(BaseModel):
@@ -80,8 +64,7 @@ class AccountPage:
 class MediaPage:
     """One page of the media list (API 4.2). Its items are not decoded; `items` is their number.
 
-    `body` has the items, repaired, with null for each of the `rejected` ones. `ids` are the items' ids, read from the
-    top-level keys of the built-in mapping; items without an id have no entry. With a `cursor_fault` there is no
+    `body` has the items, repaired, with null for each of the `rejected` ones. With a `cursor_fault` there is no
     `next_cursor`, although the list may not end with this page.
     """
 
@@ -89,7 +72,6 @@ class MediaPage:
     next_cursor: str | None
     unknown_fields: frozenset[str]
     body: str
-    ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
     rejected: tuple[RejectedRecord, ...] = ()
     cursor_fault: CursorFault | None = None
 
@@ -127,17 +109,7 @@ class _ErrorResponse(BaseModel):
     error: ErrorEnvelope
 
 
-class _PlainItem(msgspec.Struct):
-    id: Any = None
-
-
-class _PlainPage(msgspec.Struct, forbid_unknown_fields=True):
-    items: list[_PlainItem]
-    next_cursor: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CURSOR)] | None
-
-
-_plain_page = msgspec.json.Decoder(_PlainPage).decode
-_plain_items = msgspec.json.Decoder(list[_PlainItem]).decode
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def repair(body: bytes) -> bytes:
@@ -159,17 +131,17 @@ def read_error(body: bytes) -> ErrorEnvelope | None:
 def read_account_page(body: bytes) -> AccountPage:
     """Parse a page of accounts (API 2). Malformed accounts become rejected records, also those that are not JSON.
 
-    Raises MalformedPage if the envelope itself is invalid.
+    Raises Unreadable if the envelope itself is invalid.
     """
-    page = _members(body.removeprefix(_BYTE_ORDER_MARK))
+    page = checked_members(body.removeprefix(_BYTE_ORDER_MARK))
     if missing := {"items", "next_cursor"} - page.keys():
-        raise MalformedPage(f"it has no {min(missing)}")
+        raise Unreadable(f"it has no {min(missing)}")
     cursor = cursor_of(page["next_cursor"])
     if isinstance(cursor, CursorFault):
-        raise MalformedPage(cursor.message)
-    raw = _elements(page["items"])
+        raise Unreadable(cursor.message)
+    raw = elements(page["items"])
     if len(raw) > MAX_ACCOUNTS:
-        raise MalformedPage(f"it has more than {MAX_ACCOUNTS} items")
+        raise Unreadable(f"it has more than {MAX_ACCOUNTS} items")
     read = list(map(_read, raw))
     records = [
         _not_json(position, raw[position]) if one is None else _account(position, one[0].decode(), one[1])
@@ -183,65 +155,39 @@ def read_account_page(body: bytes) -> AccountPage:
         cursor,
         len(raw),
         frozenset(unknown - {"items", "next_cursor"}),
-        _page_of(_list_of(read), page["next_cursor"]),
+        _page_of(_list_of(read), cursor),
     )
 
 
 def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
     """Parse a page of media, whose shape is not published (API 4.2). `paths` says where its list and cursor are.
 
-    Items that are not JSON are repaired if the result is certain, and `rejected` otherwise. Raises MalformedPage if the
+    Items that are not JSON are repaired if the result is certain, and `rejected` otherwise. Raises Unreadable if the
     list of items is not found, or does not end.
     """
-    if not (paths.items or paths.next_cursor) and (plain := _plain_media_page(body)) is not None:
-        return plain
-    try:
-        found = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
-    except NotFound as error:
-        raise MalformedPage(str(error)) from error
-    cursor = next_cursor(found, paths)
+    items, cursor, others = located(body.removeprefix(_BYTE_ORDER_MARK), paths)
     fault = cursor if isinstance(cursor, CursorFault) else None
-    in_body = found.cursor if found.cursor is not None and isinstance(cursor, str) else b"null"
-    number, ids, items, rejected = _media_items(found.items)
-    next_one = cursor if isinstance(cursor, str) else None
-    return MediaPage(number, next_one, found.others, _page_of(items, in_body), ids, rejected, fault)
+    next_cursor = cursor if isinstance(cursor, str) else None
+    number, text, rejected = _media_items(items, next_cursor)
+    return MediaPage(number, next_cursor, others, text, rejected, fault)
 
 
-def _media_items(items: bytes) -> tuple[int, tuple[str, ...], bytes, tuple[RejectedRecord, ...]]:
-    """Return the number of items of a list, their ids, the list with null for those that are not JSON, and these."""
+def _media_items(items: bytes, next_cursor: str | None) -> tuple[int, str, tuple[RejectedRecord, ...]]:
+    """Return the number of items of a list, a page that has null for those that are not JSON, and these."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if (plain := _text_ids(_plain_items(items))) is not None and items.decode():
-            return len(plain), plain, items, ()
-    raw = _elements(items)
+        return len(_raw_items(items)), _page_of(items, next_cursor), ()
+    raw = elements(items)
     read = list(map(_read, raw))
     rejected = tuple(_not_json(position, raw[position]) for position, one in enumerate(read) if one is None)
-    ids = tuple(media_id for one in read if one is not None and (media_id := id_in(one[1], _ID_KEYS)))
-    return len(raw), ids, _list_of(read), rejected
-
-
-def _members(body: bytes) -> Mapping[str, bytes]:
-    """Return the values of a page by their keys. Raises MalformedPage, also if it contains a duplicate key."""
-    may_repeat = _may_repeat_a_key(body)
-    try:
-        return (distinct_members if may_repeat else members)(body)
-    except Unreadable as error:
-        raise MalformedPage("it contains a duplicate key" if may_repeat else "it is not a JSON object") from error
-
-
-def _elements(items: bytes) -> Sequence[bytes]:
-    """Return the elements of a list, each JSON or not. Raises MalformedPage if they cannot be told apart."""
-    try:
-        return elements(items)
-    except Unreadable as error:
-        raise MalformedPage("neither the page nor its list of items is JSON") from error
+    return len(raw), _page_of(_list_of(read), next_cursor), rejected
 
 
 def _list_of(records: Sequence[tuple[bytes, Any] | None]) -> bytes:
     return b"[" + b",".join(b"null" if one is None else one[0] for one in records) + b"]"
 
 
-def _page_of(items: bytes, cursor: bytes) -> str:
-    return (b'{"items":' + items + b',"next_cursor":' + cursor + b"}").decode()
+def _page_of(items: bytes, cursor: str | None) -> str:
+    return (b'{"items":' + items + b',"next_cursor":' + to_json(cursor) + b"}").decode()
 
 
 def _read(raw: bytes) -> tuple[bytes, Any] | None:
@@ -277,31 +223,3 @@ def _account(position: int, payload: str, value: Any) -> Account | RejectedRecor
     status = value.get("status")
     text = status if isinstance(status, str) else to_json(status, inf_nan_mode="strings").decode()
     return RejectedRecord(position, reason, payload, value["id"], one_line(text, 80))
-
-
-def _plain_media_page(body: bytes) -> MediaPage | None:
-    """Parse a page of objects with string ids and a cursor, without building the objects; None for any other body.
-
-    The result is that of the other way, in a third of the time.
-    """
-    try:
-        page, text = _plain_page(body), body.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    ids = _text_ids(page.items)
-    if ids is None or _may_repeat_a_key(body):
-        return None
-    return MediaPage(len(ids), page.next_cursor, frozenset(), text, ids)
-
-
-def _text_ids(items: Sequence[_PlainItem]) -> tuple[str, ...] | None:
-    ids = tuple([item.id for item in items])
-    return ids if all(ids) and {*map(type, ids)} <= {str} else None
-
-
-def _may_repeat_a_key(text: bytes) -> bool:
-    # JSON does not define which of two duplicate keys applies, and parsers differ. Substring searches come first: they
-    # exclude nearly every page in a tenth of the pattern's time. On bytes, `rfind` takes half as long as `find`.
-    if any(text.rfind(key, 0, text.rfind(key)) >= 0 for key in _OWN_KEYS):
-        return True
-    return b"\\" in text and b"\\u00" in text and _ESCAPED_KEY.search(text) is not None

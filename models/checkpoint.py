@@ -152,15 +152,13 @@ def plan_scan(
     `resumed_runs`. With `known_seq` (see Checkpoint) the scan may be recent. Without it, a recent scan of one of these
     runs is not enough, and an unfinished one continues as a full scan.
     """
-    resumes = last is not None and last.run_id in resumed_runs
-    is_enough = last is not None and (
-        last.state is ScanState.COMPLETE or (last.state is ScanState.RECENT and known_seq is not None)
-    )
-    is_enough = is_enough and last is not None and began_within(last.started_at, now=now, within=fresh_within)
-    if last is not None and resumes and is_enough:
-        return last
-    half_way = last is not None and last.state is ScanState.SCANNING and last.cursor is not None
-    if last is not None and half_way and (resumes or run_kind == "sync"):
-        # `known_run` was counted with the posts known at `last.known_seq`.
-        return last if last.known_seq == known_seq else replace(last, known_seq=None)
+    if last is not None:
+        resumes = last.run_id in resumed_runs
+        is_enough = last.state is ScanState.COMPLETE or (last.state is ScanState.RECENT and known_seq is not None)
+        if resumes and is_enough and began_within(last.started_at, now=now, within=fresh_within):
+            return last
+        half_way = last.state is ScanState.SCANNING and last.cursor is not None
+        if half_way and (resumes or run_kind == "sync"):
+            # `known_run` was counted with the posts known at `last.known_seq`.
+            return last if last.known_seq == known_seq else replace(last, known_seq=None)
     return Checkpoint(partition, new_id(), run_id, now, now, run_kind=run_kind, known_seq=known_seq)

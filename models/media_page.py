@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
-from models.partial_json import Repeated, Unreadable, checked_members, elements, members
+from models.partial_json import Unreadable, checked_members, elements, members
 from models.schema.pointer import to_keys
 
 MAX_CURSOR = 1024
@@ -35,10 +35,6 @@ class PagePaths:
 DEFAULT_PATHS = PagePaths()
 
 
-class NotFound(ValueError):  # noqa: N818 - named after the condition
-    """The list of items is not found in a body. The message is one line and quotes nothing from it."""
-
-
 @dataclass(frozen=True, slots=True)
 class CursorFault:
     """Why it is uncertain whether more pages follow a page: an error code, and a message of one line.
@@ -49,15 +45,6 @@ class CursorFault:
     code: Literal["cursor_missing", "cursor_empty", "cursor_invalid"]
     message: str
     may_end: bool = False
-
-
-class Located(NamedTuple):
-    """The list and the cursor of a page as bytes, the page's other keys, and why there is no cursor, if so."""
-
-    items: bytes
-    cursor: bytes | None
-    others: frozenset[str]
-    no_cursor: CursorFault | None
 
 
 # Another field that may lead to the next page, with a value that is not empty, in objects within each other.
@@ -98,9 +85,14 @@ def _leading(page: Mapping[str, bytes], above: tuple[str, ...] = ()) -> Iterator
             yield ".".join(names)
 
 
-def _no_cursor(page: Mapping[str, bytes], inner: Mapping[str, Mapping[str, bytes]], paths: PagePaths) -> CursorFault:
+def _no_cursor(
+    page: Mapping[str, bytes], inner: Mapping[str, Mapping[str, bytes]], paths: PagePaths
+) -> CursorFault | None:
+    """Return what a page without a cursor means; None if its list ends with it."""
     if any("next_cursor" in found for found in inner.values()):
         return CursorFault("cursor_invalid", "several objects of the page have a next_cursor")
+    if paths.missing_cursor == "ends":
+        return None
     if (leading := next(_leading(page), None)) is not None:
         return CursorFault("cursor_missing", f"the page has no next_cursor, but {leading}")
     may_end = paths.missing_cursor == "ends_first_page"
@@ -121,7 +113,14 @@ def _elements(raw: bytes) -> Sequence[bytes]:
         return ()
 
 
-def _located(body: bytes, paths: PagePaths) -> Located:
+def located(body: bytes, paths: PagePaths) -> tuple[bytes, str | CursorFault | None, frozenset[str]]:
+    """Return the list of items of a page, its cursor, and the page's other keys.
+
+    The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, and, if there is
+    a cursor, the only top-level list if it is empty. The cursor is the first found of: the paths of `paths`,
+    `next_cursor`, the only `next_cursor` in an object at the top level. It is None if the list ends with this page, and
+    a fault if that is uncertain. Raises Unreadable.
+    """
     # JSON does not define which of two duplicate keys applies, so that the page may have more items than are found.
     page = checked_members(body)
     inner = {name: _inner(raw) for name, raw in page.items() if raw.startswith(b"{")}
@@ -134,34 +133,13 @@ def _located(body: bytes, paths: PagePaths) -> Located:
         # Without a cursor, an empty list may be anything, such as a list of errors.
         items = _only_list(page, may_be_empty=cursor is not None)
     if items is None:
-        raise NotFound("no list of items found")
+        raise Unreadable("no list of items found")
     others = frozenset(page) - {"items", "next_cursor"}
-    return Located(items, cursor, others, _no_cursor(page, inner, paths) if cursor is None else None)
-
-
-def located(body: bytes, paths: PagePaths) -> Located:
-    """Find the list of items and the cursor of a page. Their values may be invalid.
-
-    The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, and, if there is
-    a cursor, the only top-level list if it is empty. The cursor is the first found of: the paths of `paths`,
-    `next_cursor`, the only `next_cursor` in an object at the top level. Raises NotFound.
-    """
-    try:
-        return _located(body, paths)
-    except Repeated as error:
-        raise NotFound("it contains a duplicate key") from error
-    except Unreadable as error:
-        raise NotFound("it is not a JSON object") from error
-
-
-def next_cursor(found: Located, paths: PagePaths) -> str | CursorFault | None:
-    """Return the cursor of a page; None if its list ends with it; a fault if that is uncertain."""
-    if found.cursor is None:
-        is_missing = found.no_cursor is not None and found.no_cursor.code == "cursor_missing"
-        return None if is_missing and paths.missing_cursor == "ends" else found.no_cursor
-    cursor = cursor_of(found.cursor)
-    is_empty = isinstance(cursor, CursorFault) and cursor.code == "cursor_empty"
-    return None if is_empty and paths.empty_cursor == "ends" else cursor
+    if cursor is None:
+        return items, _no_cursor(page, inner, paths), others
+    if cursor == b'""' and paths.empty_cursor == "ends":
+        return items, None, others
+    return items, cursor_of(cursor), others
 
 
 def cursor_of(raw: bytes) -> str | CursorFault | None:

@@ -1,12 +1,12 @@
 """Ids and times of the items of a page, read when it lands."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from models.incremental import Post
 from models.partial_json import elements, members
@@ -58,11 +58,13 @@ def _item(raw: bytes) -> Any:  # noqa: ANN401 - JSON
         return raw.decode()
 
 
-def ids_of(body: str, mapping: MediaMapping) -> Iterator[str]:
-    """Yield the id of each item of a media page by the mapping, or the item's JSON text if it has no id."""
-    paths = [to_keys(path) for path in mapping.media_id]
-    for item in _items(body):
-        yield id_in(item, paths) or to_json(item, inf_nan_mode="strings").decode()
+def identities(body: str, posts: Sequence[Post]) -> list[str]:
+    """Return what identifies the posts of a media page: their ids, or the JSON text of one that has no id."""
+    ids = [post.media_id for post in posts if post.media_id is not None]
+    if len(ids) == len(posts):
+        return ids
+    texts = elements(members(body.encode())["items"])
+    return [post.media_id or text.decode() for post, text in zip(posts, texts, strict=True)]
 
 
 def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:

@@ -14,10 +14,15 @@ import msgspec
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(_STRING + rb'|[][{},"]|[^][{},"]+', re.DOTALL)
 _MEMBER = re.compile(rb"(" + _STRING + rb")[ \t\r\n]*:(.*)", re.DOTALL)
+# What precedes the value of a member: its key, and punctuation.
+_KEY = re.compile(rb"[{, \t\r\n]*" + _STRING + rb"[ \t\r\n]*:[ \t\r\n]*", re.DOTALL)
 # More values than these are not read one by one.
 _MOST_PARTS = 10_000
 _SPACE = b" \t\r\n"
 _CLOSING = {b"{": b"}", b"[": b"]"}
+_DUPLICATE = "it contains a duplicate key"
+_NO_OBJECT = "it is not a JSON object"
+_NO_LIST = "neither the page nor its list of items is JSON"
 
 # A string, so that its contents are not searched, or a comma between the end of a value and a closing bracket.
 _REPAIRABLE = re.compile(_STRING + rb"|(?<=[^][{,: \t\r\n]|[]}])[ \t\r\n]*,(?=[ \t\r\n]*[]}])", re.DOTALL)
@@ -29,11 +34,10 @@ _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Unreadable(ValueError):  # noqa: N818 - named after the condition
-    """The text's brackets, strings and commas do not show where its values begin and end."""
+    """A text does not show where its values begin and end, or which of them is meant, or it is not a valid page.
 
-
-class Repeated(Unreadable):
-    """An object has a key twice."""
+    The message is one line and quotes nothing from the text.
+    """
 
 
 def elements(text: bytes) -> Sequence[bytes]:
@@ -54,31 +58,30 @@ def members(text: bytes) -> Mapping[str, bytes]:
 
 
 def distinct_members(text: bytes) -> Mapping[str, bytes]:
-    """Return the values of an object, each JSON or not, by their keys.
-
-    Raises Unreadable; for duplicate keys Repeated.
-    """
+    """Return the values of an object, each JSON or not, by their keys. Raises Unreadable, also for duplicate keys."""
     found: dict[str, bytes] = {}
     for part in _parts(text, b"{"):
         member = _MEMBER.fullmatch(part)
         name = "" if member is None else _text(member[1])
         if member is None:
-            raise Unreadable
+            raise Unreadable(_NO_OBJECT)
         if name in found:
-            raise Repeated
+            raise Unreadable(_DUPLICATE)
         found[name] = member[2].strip(_SPACE)
     return found
 
 
 def checked_members(text: bytes) -> Mapping[str, bytes]:
-    """Return the same as `distinct_members`, much faster for an object that is JSON and has long values."""
-    found = members(text)
-    short = text
-    # The longest first: another one may be within it. One with a quotation mark is not within a key.
-    long = (raw for raw in found.values() if raw.startswith((b"[", b"{")) and b'"' in raw)
-    for raw in sorted(long, key=len, reverse=True):
-        short = short.replace(raw, b"0", 1)
-    distinct_members(short)
+    """Return the same as `distinct_members`, of JSON in a small part of the time."""
+    found, end = members(text), 0
+    for value in found.values():
+        key = _KEY.match(text, end)
+        # Of duplicate keys, one value is not found, or its key is left at the end.
+        if key is None or not text.startswith(value, key.end()):
+            raise Unreadable(_DUPLICATE)
+        end = key.end() + len(value)
+    if text[end:].strip(b"{}, \t\r\n"):
+        raise Unreadable(_DUPLICATE)
     return found
 
 
@@ -108,23 +111,22 @@ def _storable(text: str) -> str:
 def _parts(text: bytes, opening: bytes) -> list[bytes]:
     """Split a list or an object at its own commas; one before the closing bracket is ignored."""
     text = text.strip(_SPACE)
+    unreadable = Unreadable(_NO_LIST if opening == b"[" else _NO_OBJECT)
     closing = [_CLOSING[opening]]
     cuts = [0]
     for token in _TOKEN.finditer(text, len(opening)):
         mark = token[0]
         if not closing or mark == b'"':
             # Text after the end, or a string without one.
-            raise Unreadable
+            raise unreadable
         if mark in _CLOSING:
             closing.append(_CLOSING[mark])
         elif mark in _CLOSING.values() and closing.pop() != mark:
-            raise Unreadable
+            raise unreadable
         elif not closing or (mark == b"," and len(closing) == 1):
             cuts.append(token.start())
-    if closing or not text.startswith(opening):
-        raise Unreadable
-    if len(cuts) > _MOST_PARTS:
-        raise Unreadable
+    if closing or not text.startswith(opening) or len(cuts) > _MOST_PARTS:
+        raise unreadable
     *parts, last = (text[begin + 1 : until].strip(_SPACE) for begin, until in pairwise(cuts))
     return [*parts, last] if last else parts
 

@@ -8,11 +8,10 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from connectors.source.errors import ApiError, client_error, rule_for
+from connectors.source.errors import ApiError, Failure, client_error, rule_for
 from models.api import (
     AccountPage,
     ErrorEnvelope,
-    MalformedPage,
     MediaPage,
     read_account_page,
     read_error,
@@ -20,7 +19,7 @@ from models.api import (
 )
 from models.feeds import Feed
 from models.media_page import DEFAULT_PATHS, PagePaths
-from models.partial_json import exact_text
+from models.partial_json import Unreadable, exact_text
 from models.text import one_line
 
 ACCOUNTS: Final = "accounts.list"
@@ -118,21 +117,21 @@ def read_response(
         if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
             correlation_id = envelope.correlation_id
         rule = rule_for(code, status)
-        raise ApiError(
+        failure = Failure(
             operation=request.operation,
             code=one_line(code or "", 64) or _own_code(status),
             status=status,
             correlation_id=correlation_id,
-            retry_after=read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")),
             disposition=rule.disposition,
             outcome=rule.outcome,
             message=_message(envelope) if envelope else _unenveloped(status, headers),
             hint=rule.hint,
         )
+        raise ApiError(failure, read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")))
     try:
         page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
         return Response(request.operation, page, correlation_id)
-    except MalformedPage as malformed:
+    except Unreadable as malformed:
         why = str(malformed)
     # Outside of the `except` block, so that the error does not reference the other one.
     kind = one_line(headers.get("content-type", "a body of no stated type"), 80)

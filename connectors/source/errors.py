@@ -5,11 +5,10 @@ failures), or by its status if the code is unknown or does not match the status.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED
 from models.text import one_line
@@ -34,22 +33,27 @@ class Disposition(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a failure is handled. `statuses` are the documented ones, empty for client-side errors."""
+    """How a failure is handled. `status` is the documented one; None for client-side errors."""
 
-    statuses: frozenset[int]
     disposition: Disposition
-    outcome: Outcome
     hint: str
+    status: int | None = None
+    outcome: Outcome = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The attributes of an ApiError for later use. The exception would keep its traceback and the response alive."""
+    """One failed request: what happened and how to handle it.
+
+    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`). `outcome` is recorded in the ledger if
+    the request is given up. `message` and `hint` are one line each and never contain the key. `body` is the text of a
+    malformed page, without the key.
+    """
 
     operation: str
     code: str
-    status: int | None
-    correlation_id: str | None
+    status: int | None = None
+    correlation_id: str | None = None
     disposition: Disposition
     outcome: Outcome
     message: str
@@ -67,44 +71,24 @@ class Failure:
         return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
 
 
-@dataclass(eq=False, kw_only=True)
 class ApiError(Exception):
-    """One failed request: what happened and how to handle it.
+    """Raised for a failed request. `retry_after` is in seconds.
 
-    To keep an error after it was handled, keep its `failure`, not the exception.
-
-    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`). `retry_after` is in seconds. `outcome`
-    is recorded in the ledger if the request is given up. `message` and `hint` are one line each and never contain the
-    key. `body` is the text of a malformed page, without the key.
+    To keep an error after it was handled, keep its `failure`: the exception keeps its traceback and the response alive.
     """
 
-    operation: Final[str]
-    code: Final[str]
-    status: Final[int | None] = None
-    correlation_id: Final[str | None] = None
-    retry_after: Final[float | None] = None
-    disposition: Final[Disposition]
-    outcome: Final[Outcome]
-    message: Final[str]
-    hint: Final[str]
-    body: Final[str | None] = field(default=None, repr=False)
+    def __init__(self, failure: Failure, retry_after: float | None = None) -> None:
+        super().__init__(failure, retry_after)
+        self.failure = failure
+        self.retry_after = retry_after
 
     @property
     def is_limit(self) -> bool:
         """Return whether the request was refused because there were too many: 429, or 503 with Retry-After."""
-        return self.status == 429 or (self.status == 503 and self.retry_after is not None)
-
-    @property
-    def failure(self) -> Failure:
-        """Return the attributes as a value that does not reference the exception."""
-        return Failure(**{field.name: getattr(self, field.name) for field in fields(Failure)})
+        return self.failure.status == 429 or (self.failure.status == 503 and self.retry_after is not None)
 
     def __str__(self) -> str:
         return str(self.failure)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Support pickling, which exceptions with keyword-only arguments do not by default."""
-        return partial(type(self), **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
 
 class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept, and the scan resumes later
@@ -136,33 +120,29 @@ _HINT_PROXY = (
 _HINT_NETWORK = "retry later; if it persists, check proxies and gateways between this machine and the service"
 
 
-def _rule(disposition: Disposition, hint: str, *statuses: int, outcome: Outcome = "failed") -> Rule:
-    return Rule(frozenset(statuses), disposition, outcome, hint)
-
-
 RULES: Mapping[str, Rule] = {
-    "api_invalid_content_length": _rule(Disposition.STOP, _REPORT, 400),
-    "api_invalid_json": _rule(Disposition.STOP, _REPORT, 400),
-    "api_invalid_request_url": _rule(Disposition.STOP, _REPORT, 400),
-    "api_invalid_utf8": _rule(Disposition.STOP, _REPORT, 400),
-    "api_unauthorized": _rule(Disposition.STOP, _KEY, 401),
-    "api_account_not_granted": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
-    "api_forbidden": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
-    "api_scope_denied": _rule(Disposition.STOP, _SCOPE, 403, outcome="denied"),
-    "api_automation_media_not_found": _rule(Disposition.SKIP, _HINT_ACCOUNT_GONE, 404, outcome="not_found"),
-    "api_body_too_large": _rule(Disposition.STOP, _REPORT, 413),
-    "api_json_too_deep": _rule(Disposition.STOP, _REPORT, 413),
-    "api_unsupported_media_type": _rule(Disposition.STOP, _REPORT, 415),
-    "api_invalid_cursor": _rule(Disposition.RESTART, _CURSOR, 422),
-    "api_invalid_limit": _rule(Disposition.SKIP, _REPORT, 422),
-    "api_validation_error": _rule(Disposition.SKIP, _REPORT, 422),
-    "api_automation_invalid_configuration": _rule(Disposition.SKIP, _HINT_RETRY_LATER, 422),
-    "rate_limited": _rule(Disposition.WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
-    "api_internal_error": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-    "api_invalid_projection": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-    "api_projection_too_large": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-    "api_account_resolution_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
-    "rate_limiter_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
+    "api_invalid_content_length": Rule(Disposition.STOP, _REPORT, 400),
+    "api_invalid_json": Rule(Disposition.STOP, _REPORT, 400),
+    "api_invalid_request_url": Rule(Disposition.STOP, _REPORT, 400),
+    "api_invalid_utf8": Rule(Disposition.STOP, _REPORT, 400),
+    "api_unauthorized": Rule(Disposition.STOP, _KEY, 401),
+    "api_account_not_granted": Rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
+    "api_forbidden": Rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
+    "api_scope_denied": Rule(Disposition.STOP, _SCOPE, 403, outcome="denied"),
+    "api_automation_media_not_found": Rule(Disposition.SKIP, _HINT_ACCOUNT_GONE, 404, outcome="not_found"),
+    "api_body_too_large": Rule(Disposition.STOP, _REPORT, 413),
+    "api_json_too_deep": Rule(Disposition.STOP, _REPORT, 413),
+    "api_unsupported_media_type": Rule(Disposition.STOP, _REPORT, 415),
+    "api_invalid_cursor": Rule(Disposition.RESTART, _CURSOR, 422),
+    "api_invalid_limit": Rule(Disposition.SKIP, _REPORT, 422),
+    "api_validation_error": Rule(Disposition.SKIP, _REPORT, 422),
+    "api_automation_invalid_configuration": Rule(Disposition.SKIP, _HINT_RETRY_LATER, 422),
+    "rate_limited": Rule(Disposition.WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
+    "api_internal_error": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+    "api_invalid_projection": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+    "api_projection_too_large": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+    "api_account_resolution_unavailable": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
+    "rate_limiter_unavailable": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
 }
 """All error codes of API 7."""
 
@@ -170,94 +150,94 @@ UNKNOWN_STATUS: Final = "unknown_status"
 
 CLIENT_ERRORS: Mapping[str, Rule] = {
     # While connecting, while reading, or for the whole attempt.
-    "timeout": _rule(Disposition.RETRY, _NETWORK),
+    "timeout": Rule(Disposition.RETRY, _NETWORK),
     # Refused, unreachable, unknown host, or an interrupted TLS handshake.
-    "connection_failed": _rule(Disposition.RETRY, _NETWORK),
+    "connection_failed": Rule(Disposition.RETRY, _NETWORK),
     # The connection ended before the response began.
-    "connection_reset": _rule(Disposition.RETRY, _NETWORK),
+    "connection_reset": Rule(Disposition.RETRY, _NETWORK),
     # The response is truncated, or its gzip data is damaged.
-    "cut_body": _rule(Disposition.RETRY, _HINT_NETWORK),
+    "cut_body": Rule(Disposition.RETRY, _HINT_NETWORK),
     # The response is not HTTP: an invalid header or status line.
-    "protocol_error": _rule(Disposition.RETRY, _HINT_NETWORK),
+    "protocol_error": Rule(Disposition.RETRY, _HINT_NETWORK),
     # Status 200, but not a page as in API 2: not JSON (a portal's login page, for example), or another structure.
-    "malformed_page": _rule(
+    "malformed_page": Rule(
         Disposition.RETRY,
         f"{_HINT_NETWORK}; if the service has another list of items, set items under [mapping] in gramhouse.toml",
     ),
     # Retries do not help, and the key must not be sent to a host without a valid certificate.
-    "certificate_refused": _rule(
+    "certificate_refused": Rule(
         Disposition.STOP,
         "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
         " to a PEM file with its certificate",
     ),
     # The proxy rejects its credentials or the service's host.
-    "proxy_refused": _rule(
+    "proxy_refused": Rule(
         Disposition.STOP,
         "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY",
     ),
     # The body exceeds the size limit after decompression.
-    "body_too_large_response": _rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
+    "body_too_large_response": Rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
     # 3xx: never followed, because the key would be sent to another address.
-    "redirect": _rule(Disposition.SKIP, _ADDRESS),
+    "redirect": Rule(Disposition.SKIP, _ADDRESS),
     # 1xx or 2xx except 200.
-    "unexpected_status": _rule(Disposition.SKIP, _HINT_RETRY_LATER),
+    "unexpected_status": Rule(Disposition.SKIP, _HINT_RETRY_LATER),
     # The catalogue lists an account with a status that is not in API 3.
-    UNKNOWN_STATUS: _rule(
+    UNKNOWN_STATUS: Rule(
         Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
     ),
     # The scan reached its end, but most records went to quarantine.
-    ITEMS_REJECTED: _rule(
+    ITEMS_REJECTED: Rule(
         Disposition.SKIP,
         "see the reasons in `gramhouse quarantine`; if the items' id has another name, set media_id under [mapping]"
         " in gramhouse.toml",
     ),
-    ACCOUNTS_REJECTED: _rule(
+    ACCOUNTS_REJECTED: Rule(
         Disposition.SKIP,
         "see the reasons in `gramhouse quarantine`; a newer gramhouse may read such accounts, or contact the"
         " service's support with the correlation id",
     ),
     # A media page without a usable cursor that may not be the last one. Its items have landed.
-    "cursor_missing": _rule(
+    "cursor_missing": Rule(
         Disposition.SKIP,
         'if the API ends its lists in this way, set missing_cursor = "ends" under [mapping] in gramhouse.toml;'
         " if the cursor is elsewhere in the page, set next_cursor there",
     ),
-    "cursor_empty": _rule(
+    "cursor_empty": Rule(
         Disposition.SKIP,
         'if the API ends its lists in this way, set empty_cursor = "ends" under [mapping] in gramhouse.toml',
     ),
-    "cursor_invalid": _rule(
+    "cursor_invalid": Rule(
         Disposition.SKIP,
         "contact the service's support with the correlation id; if the cursor is elsewhere in the page, set"
         " next_cursor under [mapping] in gramhouse.toml",
     ),
     # The account's task on a worker ended every worker on which it ran, or its result cannot be read.
-    "worker_lost": _rule(
+    "worker_lost": Rule(
         Disposition.SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"
     ),
     # A cursor occurred twice in one scan, which would never end.
-    "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
+    "cursor_loop": Rule(Disposition.SKIP, "contact the service's support with the correlation id"),
     # New cursors, but no new items on many pages: the scan would never end.
-    "cursor_no_progress": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
+    "cursor_no_progress": Rule(Disposition.SKIP, "contact the service's support with the correlation id"),
 }
 """All codes of client-side errors. An error without an envelope has `http_<status>` and the rule of its status."""
 
 # These statuses stop the run only with the service's error envelope: a proxy may refuse one request and not the next.
 _ENVELOPED = frozenset({400, 413, 415})
-_OUR_BUG = _rule(Disposition.STOP, _REPORT)
+_OUR_BUG = Rule(Disposition.STOP, _REPORT)
 
 # Also by class: 3 is that of 3xx.
 _BY_STATUS: Mapping[int, Rule] = {
-    **dict.fromkeys(_ENVELOPED, _rule(Disposition.SKIP, _HINT_PROXY)),
-    401: _rule(Disposition.STOP, _KEY),
-    403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
-    404: _rule(Disposition.SKIP, f"{_HINT_ACCOUNT_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
-    408: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
-    425: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
+    **dict.fromkeys(_ENVELOPED, Rule(Disposition.SKIP, _HINT_PROXY)),
+    401: Rule(Disposition.STOP, _KEY),
+    403: Rule(Disposition.SKIP, _GRANT, outcome="denied"),
+    404: Rule(Disposition.SKIP, f"{_HINT_ACCOUNT_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
+    408: Rule(Disposition.RETRY, _HINT_RETRY_LATER),
+    425: Rule(Disposition.RETRY, _HINT_RETRY_LATER),
     429: RULES["rate_limited"],
     3: CLIENT_ERRORS["redirect"],
-    4: _rule(Disposition.SKIP, _HINT_RETRY_LATER),
-    5: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
+    4: Rule(Disposition.SKIP, _HINT_RETRY_LATER),
+    5: Rule(Disposition.RETRY, _HINT_RETRY_LATER),
 }
 
 
@@ -267,7 +247,7 @@ def rule_for(code: str | None, status: int) -> Rule:
     `code` is the error envelope's (API 2), or None if the response had no envelope.
     """
     known = RULES.get(code or "")
-    if known is not None and status in known.statuses:
+    if known is not None and status == known.status:
         return known
     if code is not None and status in _ENVELOPED:
         return _OUR_BUG
@@ -305,7 +285,7 @@ def client_error(
 ) -> ApiError:
     """Build the ApiError of a client-side failure; `code` is a key of `CLIENT_ERRORS`."""
     rule = CLIENT_ERRORS[code]
-    return ApiError(
+    failure = Failure(
         operation=operation,
         code=code,
         status=status,
@@ -316,3 +296,4 @@ def client_error(
         hint=rule.hint,
         body=body,
     )
+    return ApiError(failure)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from connectors.source.errors import ApiError, Deferred, Disposition
@@ -20,8 +19,6 @@ Send = Callable[["ApiRequest"], Awaitable["Response"]]
 Slot = Callable[[], AbstractAsyncContextManager[object]]
 Sleep = Callable[[float], Awaitable[None]]
 OnWait = Callable[[str, datetime], Awaitable[None]]
-
-_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +52,8 @@ def decide(error: ApiError, attempt: int, random: Callable[[], float], tries: in
 
     Waits for a rate limit do not count as tries; the scope's budget limits them.
     """
-    waits, wait = error.disposition is Disposition.WAIT, error.retry_after
-    if not waits and error.disposition is not Disposition.RETRY:
+    waits, wait = error.failure.disposition is Disposition.WAIT, error.retry_after
+    if not waits and error.failure.disposition is not Disposition.RETRY:
         return Verdict(retries=False)
     retries = waits or attempt < tries
     if waits and wait is None:
@@ -79,9 +76,9 @@ async def fetch_with_retry(
     slot: Slot,
     sleep: Sleep,
     on_wait: OnWait,
-    uses_try: Callable[[ApiError], bool] = lambda _: True,
-    about: Mapping[str, object] = _NOTHING,
-    host: str = "",
+    uses_try: Callable[[ApiError], bool],
+    about: Mapping[str, object],
+    host: str,
     tries: int = TRIES,
 ) -> "Response":
     """Request one page, with the waits and retries that `tries` and the scope's budget allow.

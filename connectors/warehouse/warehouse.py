@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
@@ -19,11 +19,7 @@ from connectors.warehouse.maintenance.compact import remove_left_over
 from connectors.warehouse.maintenance.opening import adopt_mapping, opened_store
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.raw.parts import mark_unlisted
-from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints
-from connectors.warehouse.snapshot.ownership import Refusal
-from connectors.warehouse.snapshot.publish import publish, publish_refusal
 from connectors.warehouse.storage.connection import (
     Connection,
     begin_session,
@@ -32,14 +28,10 @@ from connectors.warehouse.storage.connection import (
     open_sibling,
     writer,
 )
-from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
-from connectors.warehouse.storage.paths import real
 from models.checkpoint import Checkpoint, RunKind
-from models.incremental import FULL_REFRESH_EVERY
 from models.page_commit import PageCommit
 from models.partition import Partition
-from models.runs import STALE_AFTER
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.mapping_built_in import BUILT_IN
 
@@ -59,12 +51,6 @@ _LOG_BYTES = 96 * 1024 * 1024
 def _checkpoint(connection: Connection) -> None:
     with on_all_cores(connection.db):
         checkpoint(connection)
-
-
-def save_published(connection: Connection, *, at: datetime) -> None:
-    """Record that the snapshot of this time is published: a run before it is not resumed any more."""
-    mark_published(connection, now=at)
-    mark_unlisted(connection, at=at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +181,10 @@ class Warehouse:
         """Run `work(connection, ...)` on merged data in its own transaction, after the running merge."""
         if (under_way := self._merge_under_way) is not None:
             await asyncio.wait([under_way])
+        return await self.read(work, *args, **kwargs)
+
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` on merged data in its own transaction, without waiting for the running merge."""
 
         def run(connection: Connection) -> T:
             def transaction() -> T:
@@ -205,14 +195,10 @@ class Warehouse:
 
         return await self._landing.do(run)
 
-    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the result of `work(connection, ...)` on merged data, without waiting for the running merge."""
-
-        def run(connection: Connection) -> T:
-            with connection.begin():
-                return work(connection, *args, **kwargs)
-
-        return await self._landing.do(run)
+    async def alone(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)`, which begins its own transactions, while no merge runs; raise if one failed."""
+        await self._merge_has_ended()
+        return await self._landing.do(lambda connection: work(connection, *args, **kwargs))
 
     async def checkpoints(
         self, account_ids: Collection[str], run_kind: RunKind = "sync"
@@ -233,44 +219,6 @@ class Warehouse:
         await self._merge_has_ended()
         counts, self._merged = self._merged, MergeStats()
         return counts
-
-    async def publish(
-        self,
-        snapshot: Path,
-        *,
-        at: datetime,
-        version: str,
-        stale_after: timedelta = STALE_AFTER,
-        full_refresh_every: timedelta = FULL_REFRESH_EVERY,
-        hide: Sequence[str] = (),
-    ) -> int:
-        """Publish a snapshot of the merged data without the columns to `hide`; return its size in bytes.
-
-        The caller records that with `save_published`, after uploading it if there is a bucket.
-        """
-        await self._merge_has_ended()
-
-        def run(connection: Connection) -> int:
-            if real(snapshot) == self._path:
-                raise WarehouseUnusable(
-                    f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
-                )
-            return publish(
-                connection,
-                snapshot,
-                at=at,
-                version=version,
-                stale_after=stale_after,
-                full_refresh_every=full_refresh_every,
-                hide=hide,
-            )
-
-        return await self._landing.do(run)
-
-    async def publish_refusal(self, snapshot: Path, hide: Sequence[str] = ()) -> Refusal | None:
-        """Return why `publish` would not replace the file at this path, or cannot hide a column; None if it would."""
-        await self._merge_has_ended()
-        return await self._landing.do(lambda connection: publish_refusal(connection, snapshot, hide))
 
     async def wait_until_idle(self) -> None:
         """Wait until all page commits are durable and no merge is running."""

@@ -89,8 +89,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
 
 
 def _inspected(settings: Settings, now: datetime, *, is_whole: bool = False) -> Inspection:
-    since = now.isoformat(timespec="seconds")
-    inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep)
+    inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
     if not is_whole:
         return inspected()
     return inspected(raw=settings.raw_folder(), publishing=(settings.snapshot_file(), settings.hide))
@@ -177,12 +176,12 @@ async def _asked(
             await client.send(request)
             found.append(Finding(check, "ok", f"the key can list media (checked with {account.ig_username})"))
     except ApiError as error:
-        if error.disposition is Disposition.WAIT:
+        if error.failure.disposition is Disposition.WAIT:
             found.append(Finding(check, "note", await _rate_limited(error, request.scope, settings)))
         else:
             # An account that no longer exists is not a problem of the key.
-            verdict = "note" if error.outcome == "not_found" else "bad"
-            found.append(Finding(check, verdict, f"{error}. Fix: {error.hint}."))
+            verdict = "note" if error.failure.outcome == "not_found" else "bad"
+            found.append(Finding(check, verdict, f"{error}. Fix: {error.failure.hint}."))
     return found
 
 

@@ -13,6 +13,7 @@ from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
 from connectors.warehouse.runs.service import bind_service
 from connectors.warehouse.schema.not_cast import values_not_cast
+from connectors.warehouse.snapshot.publish import publish_refusal
 from connectors.warehouse.storage.errors import WarehouseError, first_line
 from flows.engine.run import Run
 from flows.engine.upkeep import Published, delete_old, upload_refusal
@@ -160,7 +161,7 @@ def _limited(run: Run) -> Iterator[RunWarning]:
 async def _not_replaced(run: Run) -> RunWarning | None:
     """Return a warning if the snapshot's place holds something else, or a column to hide does not exist."""
     warehouse, bucket = run.resources.warehouse, run.resources.bucket
-    refused = await warehouse.publish_refusal(run.request.snapshot, run.request.hide)
+    refused = await warehouse.alone(publish_refusal, run.request.snapshot, run.request.hide)
     if refused is None and bucket is not None:
         refused = await upload_refusal(bucket, warehouse)
     if refused is None:

@@ -86,8 +86,9 @@ def _leaving_out(forgotten: Forgotten, send: Send, met: set[str]) -> Send:
             response = await send(request)
         except ApiError as error:
             # The text of a malformed page would go to quarantine.
-            if error.body is not None and forgotten.marks_in(error.body):
-                raise replace(error, body=None) from None
+            failure = error.failure
+            if failure.body is not None and forgotten.marks_in(failure.body):
+                raise ApiError(replace(failure, body=None), error.retry_after) from None
             raise
         if not isinstance(response.page, AccountPage):
             return response

@@ -1,7 +1,7 @@
 """Scans an account's feeds, or the catalogue: page after page, each landed with its checkpoint before the next one."""
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,17 +25,15 @@ from flows.engine.scan import (
     keep_failure,
     scan_again,
 )
-from models.api import AccountPage, MediaPage
+from models.api import MediaPage
 from models.checkpoint import ScanState
 from models.feeds import FEEDS
-from models.incremental import FullReason, read_page
+from models.incremental import FullReason, Post, read_page
 from models.media_page import CursorFault
 from models.page_commit import PageCommit, ReceivedPage, ScopeCooldown
-from models.page_items import ids_of
+from models.page_items import identities
 from models.partition import CATALOGUE
 from models.runs import Outcome
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
 
 _log = logging.getLogger(__name__)
 
@@ -123,12 +121,13 @@ async def scan_partition(
 
 def _cannot_continue(scan: Scan, error: ApiError) -> bool:
     """Return whether an old scan, which would be repeated anyway, failed at its cursor, which may never work again."""
-    return scan.is_too_old and error.disposition is not Disposition.STOP and error.outcome != "denied"
+    failure = error.failure
+    return scan.is_too_old and failure.disposition is not Disposition.STOP and failure.outcome != "denied"
 
 
 def _restarts(scan: Scan, error: Exception) -> bool:
     """Return whether a scan whose cursor was refused begins again: once, and only if there was a cursor."""
-    is_refused = isinstance(error, ApiError) and error.disposition is Disposition.RESTART
+    is_refused = isinstance(error, ApiError) and error.failure.disposition is Disposition.RESTART
     return is_refused and scan.checkpoint.cursor is not None and not scan.was_refused
 
 
@@ -153,7 +152,7 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
             try:
                 yield
             except ApiError as error:
-                if error.is_limit or error.disposition is not Disposition.RETRY:
+                if error.is_limit or error.failure.disposition is not Disposition.RETRY:
                     run.answered(budget, limited=error.is_limit)
                 raise
             run.answered(budget, limited=False)
@@ -209,6 +208,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     If the page does not show how the scan continues, it lands without a checkpoint, and the error is returned.
     """
     page, now = response.page, run.clock.now()
+    posts = run.read_posts(page.body) if isinstance(page, MediaPage) else ()
     received = ReceivedPage(
         partition=scan.partition,
         run_id=run.beginning.run_id,
@@ -222,7 +222,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         token_expired=scan.start.token_expired,
     )
     try:
-        _follow(run, scan, response)
+        _follow(scan, response, posts)
     except ApiError as error:
         await _land(run, scan, page.items, PageCommit(received))
         return error
@@ -230,7 +230,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     if feed is not None:
         feed = read_page(
             feed,
-            run.read_posts(page.body),
+            posts,
             known=scan.start.known,
             older_than=scan.checkpoint.started_at - run.request.lookback,
             received_at=now,
@@ -239,7 +239,8 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         run_id=run.beginning.run_id,
         next_cursor=page.next_cursor,
         items=page.items,
-        rejected=_rejected_on(run, response),
+        # An item that is not JSON is null in the body, so that it is a post without an id.
+        rejected=sum(post.media_id is None for post in posts) or len(page.rejected),
         at=now,
         repeated_pages=scan.guard.repeated,
         empty_pages=scan.guard.empty,
@@ -256,12 +257,13 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
     return outcome
 
 
-def _follow(run: ScanContext, scan: Scan, response: Response) -> None:
+def _follow(scan: Scan, response: Response, posts: Sequence[Post]) -> None:
     """Raise ApiError if a page does not show how the scan continues."""
     page = response.page
     if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
         raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
-    scan.guard.follow(response, _identities(response, run.request.mapping))
+    of_items = identities(page.body, posts) if isinstance(page, MediaPage) else [one.id for one in page.accounts]
+    scan.guard.follow(response, [*of_items, *(record.payload for record in page.rejected)])
 
 
 def _may_end(scan: Scan, fault: CursorFault) -> bool:
@@ -276,25 +278,3 @@ async def _land(run: ScanContext, scan: Scan, items: int, commit: PageCommit) ->
     scan.items += items
     run.progress.pages += 1
     run.progress.items += items
-
-
-def _rejected_on(run: ScanContext, response: Response) -> int:
-    """Return how many records of a page go to quarantine."""
-    page = response.page
-    if isinstance(page, AccountPage):
-        return len(page.rejected)
-    # The paths of every mapping include the built-in ones.
-    if len(page.ids) == page.items:
-        return 0
-    return sum(post.media_id is None for post in run.read_posts(page.body))
-
-
-def _identities(response: Response, mapping: Mapping) -> Iterable[str]:
-    """Return what identifies the items of a page: their ids, or their JSON text if they have no id."""
-    page = response.page
-    if isinstance(page, AccountPage):
-        return [*(account.id for account in page.accounts), *(record.payload for record in page.rejected)]
-    # `page.ids` are read with the built-in mapping, so they are wrong if another mapping is in use.
-    if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
-        return page.ids
-    return [*ids_of(page.body, mapping), *(record.payload for record in page.rejected)]

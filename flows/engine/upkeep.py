@@ -22,9 +22,10 @@ from connectors.warehouse.maintenance.opening import check_exists
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.progress import lift_cooldowns
 from connectors.warehouse.snapshot.ownership import Refusal, of_another_warehouse
+from connectors.warehouse.snapshot.publish import publish, save_published
 from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
-from connectors.warehouse.warehouse import Warehouse, save_published
+from connectors.warehouse.warehouse import Warehouse
 from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
 from flows.engine.resources import build_request, check_writable, steady_clock, writing
@@ -105,7 +106,8 @@ async def publish_snapshot(
 
     Raises BucketError and WarehouseUnusable.
     """
-    size = await warehouse.publish(
+    size = await warehouse.alone(
+        publish,
         request.snapshot,
         at=now,
         version=request.version,

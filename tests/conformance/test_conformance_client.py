@@ -49,13 +49,13 @@ def _is_good(response: Response) -> bool:
 
 
 def _assert_told(error: ApiError, one: Outcome) -> None:
-    trace = None if one.lost else TRACE
-    assert (error.code, error.status, error.correlation_id) == (one.code, one.status, trace)
-    assert (error.retry_after, error.outcome) == (one.wait, one.kind)
-    assert error.disposition in NEXT[one.then]
+    trace, failure = None if one.lost else TRACE, error.failure
+    assert (failure.code, failure.status, failure.correlation_id) == (one.code, one.status, trace)
+    assert (error.retry_after, failure.outcome) == (one.wait, one.kind)
+    assert failure.disposition in NEXT[one.then]
     assert (error.__cause__, error.__context__) == (None, None)
     assert str(error).isprintable()
-    assert len(error.message) <= 200
+    assert len(failure.message) <= 200
     assert KEY not in repr(vars(error))
 
 

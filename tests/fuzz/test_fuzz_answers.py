@@ -65,15 +65,16 @@ def verdict(request: ApiRequest, status: int, headers: Mapping[str, str], body: 
 
 
 def assert_kept(got: Response | ApiError, request: ApiRequest, status: int, body: bytes) -> None:
-    traced = got.correlation_id
+    traced = (got.failure if isinstance(got, ApiError) else got).correlation_id
     assert traced is None or (len(traced) == 26 and traced.isascii() and traced.isalnum())
     if isinstance(got, ApiError):
-        assert (got.operation, got.status) == (request.operation, status)
-        for line, longest in ((got.code, 64), (got.message, 200)):
+        failure = got.failure
+        assert (failure.operation, failure.status) == (request.operation, status)
+        for line, longest in ((failure.code, 64), (failure.message, 200)):
             assert line.isprintable()
             assert len(line) <= longest
         assert got.retry_after is None or got.retry_after >= 0
-        json.dumps([got.code, got.message]).encode()
+        json.dumps([failure.code, failure.message]).encode()
         return
     assert status == 200
     read = json.loads(got.page.body, parse_constant=pytest.fail)
@@ -116,7 +117,7 @@ def test_any_answer_is_a_page_or_an_error(
     got = verdict(request, status, headers, body)
     assert_kept(got, request, status, body)
     if status == 200 and isinstance(got, ApiError):
-        assert got.code == "malformed_page"
+        assert got.failure.code == "malformed_page"
 
 
 @looking(200)
@@ -124,7 +125,7 @@ def test_any_answer_is_a_page_or_an_error(
 def test_a_page_that_was_cut_off_is_refused(request: ApiRequest, body: bytes, length: int) -> None:
     got = verdict(request, 200, {}, body[: min(length, len(body) - 1)])
     assert isinstance(got, ApiError)
-    assert got.code == "malformed_page"
+    assert got.failure.code == "malformed_page"
 
 
 @looking(200)
@@ -172,4 +173,4 @@ def test_an_item_that_cannot_be_read_is_rejected(request_: ApiRequest, item: byt
 def test_a_code_without_printable_characters_is_ignored(code: str) -> None:
     got = verdict(REQUESTS[1], 404, {}, json.dumps({"error": {"code": code, "message": "M."}}).encode())
     assert isinstance(got, ApiError)
-    assert got.code == "http_404"
+    assert got.failure.code == "http_404"

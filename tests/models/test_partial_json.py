@@ -5,7 +5,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from models.partial_json import Unreadable, certain_id, distinct_members, elements, exact_text, repaired
+from models.partial_json import (
+    Unreadable,
+    certain_id,
+    checked_members,
+    distinct_members,
+    elements,
+    exact_text,
+    repaired,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -32,6 +40,20 @@ def test_a_list_is_split_into_its_elements_whatever_they_are(parts: list[bytes],
 def test_an_object_is_split_into_its_distinct_members(parts: dict[str, bytes]) -> None:
     text = b"{" + b",".join(json.dumps(name).encode() + b" : " + part for name, part in parts.items()) + b"}"
     assert distinct_members(text) == parts
+    assert checked_members(text) == parts
+
+
+NAMES = st.sampled_from(["a", "b", "é", "\n"])
+
+
+@given(st.lists(st.tuples(NAMES, TEXTS | st.sampled_from([b"1", b"12", b"[]"])), max_size=5))
+def test_a_duplicate_key_of_an_object_is_found(pairs: list[tuple[str, bytes]]) -> None:
+    text = b"{" + b", ".join(json.dumps(name).encode() + b": " + value for name, value in pairs) + b"}"
+    if len(dict(pairs)) == len(pairs):
+        assert checked_members(text) == dict(pairs)
+        return
+    with pytest.raises(Unreadable, match="it contains a duplicate key"):
+        checked_members(text)
 
 
 @pytest.mark.parametrize(

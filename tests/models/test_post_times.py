@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from models.incremental import Post
-from models.page_items import ids_of, post_reader
+from models.page_items import identities, post_reader
 from models.schema.mapping_built_in import BUILT_IN
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
@@ -23,6 +23,18 @@ def test_ids_and_times_are_found_by_the_mapping() -> None:
         Post(None, None),
         Post(None, None),
     ]
+
+
+def test_an_id_is_a_text_or_a_number_at_the_first_path_that_has_one() -> None:
+    items = [
+        {"id": "", "pk": 7},
+        {"id": None, "media_id": "m"},
+        {"id": ["2"]},
+        {"id": {"a": 1}, "igId": "g"},
+        "2",
+        None,
+    ]
+    assert [post.media_id for post in post_reader(BUILT_IN)(page(*items))] == ["7", "m", None, "g", None, None]
 
 
 def test_posts_are_read_alike_whatever_else_is_on_their_page() -> None:
@@ -55,21 +67,22 @@ LONG = "9" * 5_000
 
 
 @pytest.mark.parametrize(
-    ("item", "post", "identity"),
+    ("item", "post"),
     [
-        (f'{{"id":"1","timestamp":{LONG}}}', Post("1", None), "1"),
-        (f'{{"id":"1","timestamp":{LONG},"created_at":1740830400}}', Post("1", NOON), "1"),
-        (f'{{"id":"1","n":{LONG},"timestamp":1740830400}}', Post("1", NOON), "1"),
-        (f'{{"id":"1","pk":-{LONG},"timestamp":1740830400}}', Post("1", NOON), "1"),
-        (f'{{"pk":-{LONG},"timestamp":1740830400}}', Post(f"-{LONG}", NOON), f"-{LONG}"),
-        (f'{{"n":[{LONG}],"timestamp":1740830400}}', Post(None, NOON), f'{{"n":["{LONG}"],"timestamp":1740830400}}'),
+        (f'{{"id":"1","timestamp":{LONG}}}', Post("1", None)),
+        (f'{{"id":"1","timestamp":{LONG},"created_at":1740830400}}', Post("1", NOON)),
+        (f'{{"id":"1","n":{LONG},"timestamp":1740830400}}', Post("1", NOON)),
+        (f'{{"id":"1","pk":-{LONG},"timestamp":1740830400}}', Post("1", NOON)),
+        (f'{{"pk":-{LONG},"timestamp":1740830400}}', Post(f"-{LONG}", NOON)),
+        (f'{{"n":[{LONG}],"timestamp":1740830400}}', Post(None, NOON)),
     ],
     ids=["the time", "the first time", "no id or time", "another id", "the only id", "without an id"],
 )
-def test_an_item_with_an_integer_of_any_length_is_read(item: str, post: Post, identity: str) -> None:
+def test_an_item_with_an_integer_of_any_length_is_read(item: str, post: Post) -> None:
     text = f'{{"items":[{item},{{"id":"2","timestamp":1740830400}},null],"next_cursor":null}}'
-    assert post_reader(BUILT_IN)(text) == [post, Post("2", NOON), Post(None, None)]
-    assert list(ids_of(text, BUILT_IN)) == [identity, "2", "null"]
+    posts = post_reader(BUILT_IN)(text)
+    assert posts == [post, Post("2", NOON), Post(None, None)]
+    assert identities(text, posts) == [post.media_id or item, "2", "null"]
 
 
 @pytest.mark.parametrize("levels", [250, 5_000])
@@ -77,6 +90,6 @@ def test_an_item_that_is_nested_too_deep_does_not_reject_its_page(levels: int) -
     # A time that msgspec does not read makes the page one that is read item by item.
     items = [f'{{"id":"{n}","n":{"[" * levels}{n}{"]" * levels}}}' for n in (1, 2)]
     text = f'{{"items":[{items[0]},{items[1]},{{"id":"3","timestamp":{LONG}}}],"next_cursor":null}}'
-    assert post_reader(BUILT_IN)(text) == [Post(None, None), Post(None, None), Post("3", None)]
-    assert [json.loads(identity) for identity in list(ids_of(text, BUILT_IN))[:2]] == items
-    assert list(ids_of(text, BUILT_IN))[2] == "3"
+    posts = post_reader(BUILT_IN)(text)
+    assert posts == [Post(None, None), Post(None, None), Post("3", None)]
+    assert identities(text, posts) == [*items, "3"]

@@ -47,7 +47,8 @@ async def test_no_redirect_is_followed(stage: Stage, evil: Stage, status: str, w
     async with _client(url=stage.url) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(accounts_request(None, 50))
-    assert (caught.value.code, caught.value.disposition) == ("redirect", Disposition.SKIP)
+    failure = caught.value.failure
+    assert (failure.code, failure.disposition) == ("redirect", Disposition.SKIP)
     assert len(stage.heads) == 1
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from connectors.source import retry as backoff
-from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing.batches import read_merged, write_merged
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.landing.segments import Segments
@@ -18,7 +17,7 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot import contents
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import Connection
-from flows.engine import batch_scan, listing, run, scan
+from flows.engine import batch_scan, listing, run, scan, upkeep
 from models import incremental
 from models.checkpoint import plan_scan
 from models.incremental import ClosedScan, FeedProgress, FullReason, Incremental
@@ -114,7 +113,7 @@ def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
         snapshot.unlink(missing_ok=True)
         return publish(connection, snapshot, at=at, version=version, **more)
 
-    patch.setattr(writing, "publish", in_its_place)
+    patch.setattr(upkeep, "publish", in_its_place)
 
 
 def replace_text(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.source.errors import ApiError, Disposition
+from connectors.source.errors import ApiError, Disposition, Failure
 from connectors.source.retry import Verdict, decide
 
 shares = st.floats(0, 1, exclude_max=True)
@@ -10,15 +10,10 @@ pure = settings(deadline=None, derandomize=True)
 
 
 def error(disposition: Disposition, retry_after: float | None = None) -> ApiError:
-    return ApiError(
-        operation="accounts.list",
-        code="x",
-        disposition=disposition,
-        outcome="failed",
-        message="",
-        hint="",
-        retry_after=retry_after,
+    failure = Failure(
+        operation="accounts.list", code="x", disposition=disposition, outcome="failed", message="", hint=""
     )
+    return ApiError(failure, retry_after)
 
 
 @pytest.mark.parametrize("disposition", [Disposition.SKIP, Disposition.RESTART, Disposition.STOP])

@@ -94,7 +94,7 @@ async def failing(play: Meet, within: Timeouts | None = None, *, limit: int = 10
     error = caught.value
     assert KEY not in everything_shown(error)
     assert (error.__cause__, error.__context__) == (None, None)
-    assert error.message.isprintable()
+    assert error.failure.message.isprintable()
     return error
 
 
@@ -136,7 +136,7 @@ CLIENT_ERROR: dict[str, tuple[Meet, str, int | None]] = {
 @pytest.mark.parametrize(("play", "code", "status"), CLIENT_ERROR.values(), ids=CLIENT_ERROR)
 async def test_every_network_failure_becomes_its_error(play: Meet, code: str, status: int | None) -> None:
     error = await failing(play, QUICK if code == "timeout" else None)
-    assert (error.code, error.status) == (code, status)
+    assert (error.failure.code, error.failure.status) == (code, status)
 
 
 async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
@@ -153,7 +153,7 @@ async def test_an_error_response_without_a_body_keeps_its_status() -> None:
         await failing(saying(http("429 Too Many Requests", retry_after="30", content_encoding="br"))),
         await failing(saying(limited), limit=1),
     ):
-        assert (error.code, error.retry_after, error.correlation_id) == ("http_429", 30.0, TRACE)
+        assert (error.failure.code, error.retry_after, error.failure.correlation_id) == ("http_429", 30.0, TRACE)
 
 
 async def test_a_cancelled_request_is_not_an_api_error() -> None:

@@ -28,10 +28,11 @@ async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple
     async with client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
-    message = caught.value.message
+    error = caught.value.failure
+    message = error.message
     assert not [name for name in LIBRARIES if name in message]
     assert "\n" not in message
-    return caught.value.code, message.replace(url.rpartition(":")[2], "PORT")
+    return error.code, message.replace(url.rpartition(":")[2], "PORT")
 
 
 @pytest.fixture

@@ -84,17 +84,17 @@ def test_a_path_is_sent_unchanged_and_must_be_encoded(path: str) -> None:
 
 
 def test_the_error_of_a_malformed_page_describes_the_response() -> None:
-    error = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE)
-    assert (error.code, error.status, error.correlation_id) == ("malformed_page", 200, TRACE)
-    assert error.message == "text/html: it is not a JSON object"
-    assert refused(200).message.startswith("a body of no stated type: ")
+    failure = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE).failure
+    assert (failure.code, failure.status, failure.correlation_id) == ("malformed_page", 200, TRACE)
+    assert failure.message == "text/html: it is not a JSON object"
+    assert refused(200).failure.message.startswith("a body of no stated type: ")
 
 
 def test_unknown_codes_and_messages_are_sanitized_and_issues_listed() -> None:
     issues = [{"code": "too_small", "path": [0, 1]}, {"code": "odd", "path": []}]
-    error = refused(418, envelope(code="new\n" + "x" * 100, message="a\x1b[2Jb", details={"issues": issues}))
-    assert error.code == "new " + "x" * 59 + "…"
-    assert error.message == "a [2Jb [too_small at 0.1, odd at ]"
+    failure = refused(418, envelope(code="new\n" + "x" * 100, message="a\x1b[2Jb", details={"issues": issues})).failure
+    assert failure.code == "new " + "x" * 59 + "…"
+    assert failure.message == "a [2Jb [too_small at 0.1, odd at ]"
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_unknown_codes_and_messages_are_sanitized_and_issues_listed() -> None:
     [(100, "unexpected_status"), (204, "unexpected_status"), (404, "http_404"), (502, "http_502")],
 )
 def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) -> None:
-    error = refused(status, b"<html>bad\ngateway</html>", content_type="text/html\x07")
-    assert error.code == code
-    assert error.message == f"the response is not an API error: status {status}, text/html"
-    assert refused(status).message.endswith("no stated type")
+    failure = refused(status, b"<html>bad\ngateway</html>", content_type="text/html\x07").failure
+    assert failure.code == code
+    assert failure.message == f"the response is not an API error: status {status}, text/html"
+    assert refused(status).failure.message.endswith("no stated type")
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) 
     ],
 )
 def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -> None:
-    error = refused(302, location=location)
-    assert error.code == "redirect"
-    assert error.message == f"the response redirects to {host}, which is not followed"
-    assert error.hint == "set GRAMHOUSE_BASE_URL to the correct address"
+    failure = refused(302, location=location).failure
+    assert failure.code == "redirect"
+    assert failure.message == f"the response redirects to {host}, which is not followed"
+    assert failure.hint == "set GRAMHOUSE_BASE_URL to the correct address"
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,14 @@ def test_every_published_refusal_is_read_and_ruled(path: Path) -> None:
     for operation in sent["operations"]:
         with pytest.raises(ApiError) as caught:
             read_response(REQUESTS[operation], sent["status"], headers, json.dumps(sent["body"]).encode(), now=NOW)
-        error = caught.value
-        assert (error.operation, error.status, error.code) == (operation, sent["status"], text["code"])
-        assert error.correlation_id == headers["x-correlation-id"]
-        assert error.message.startswith(text["message"])
-        assert (error.disposition.value, error.outcome) == DECISIONS[text["code"]]
+        error, failure = caught.value, caught.value.failure
+        assert (failure.operation, failure.status, failure.code) == (operation, sent["status"], text["code"])
+        assert failure.correlation_id == headers["x-correlation-id"]
+        assert failure.message.startswith(text["message"])
+        assert (failure.disposition.value, failure.outcome) == DECISIONS[text["code"]]
         assert error.retry_after == (float(headers["retry-after"]) if "retry-after" in headers else None)
-        assert error.hint.isprintable()
-        assert RULES[error.code].statuses == {sent["status"]}
+        assert failure.hint.isprintable()
+        assert RULES[failure.code].status == sent["status"]
 
 
 @pytest.mark.parametrize(
@@ -99,9 +99,10 @@ def test_a_code_with_a_status_not_its_own_is_ruled_by_the_status() -> None:
 @pytest.mark.parametrize("code", sorted(CLIENT_ERRORS))
 def test_our_own_codes_make_one_line_errors(code: str) -> None:
     error = client_error(ACCOUNTS, code, "first\nsecond \x1b[31m", status=200, correlation_id="C")
-    assert (error.message, error.retry_after) == ("first second [31m", None)
+    failure = error.failure
+    assert (failure.message, error.retry_after) == ("first second [31m", None)
     assert str(error) == f"accounts.list: 200 {code}: first second [31m (correlation id C)"
-    assert error.hint.isprintable()
+    assert failure.hint.isprintable()
     healed_by_asking_again = {
         "timeout",
         "connection_failed",
@@ -112,7 +113,7 @@ def test_our_own_codes_make_one_line_errors(code: str) -> None:
     }
     stops = {"certificate_refused", "proxy_refused"}
     expected = "retry" if code in healed_by_asking_again else "stop" if code in stops else "skip"
-    assert error.disposition.value == expected
+    assert failure.disposition.value == expected
 
 
 def test_errors_travel_between_processes() -> None:

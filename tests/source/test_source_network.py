@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from connectors.source.client import ApiClient, Timeouts
-from connectors.source.errors import ApiError, Disposition
+from connectors.source.errors import ApiError, Disposition, Failure
 from connectors.source.network import Proxy, read_network
 from tests.clocks import WakefulClock
 from tests.private_network import BASE_URL, HOST, create_authority, private_network
@@ -187,7 +187,7 @@ async def test_a_proxy_gets_its_credentials_and_not_the_key(tmp_path: Path, *, i
         assert "proxy" not in head.lower()
 
 
-async def _failure(network_url: str, certificates: ssl.SSLContext | None = None) -> ApiError:
+async def _failure(network_url: str, certificates: ssl.SSLContext | None = None) -> Failure:
     proxy = read_network(BASE_URL, {"HTTPS_PROXY": network_url}).proxy
     patience = Timeouts(connect=1, read=1, total=2)
     async with ApiClient(
@@ -199,7 +199,7 @@ async def _failure(network_url: str, certificates: ssl.SSLContext | None = None)
     assert "hunter22" not in shown
     assert "Basic" not in shown
     assert KEY not in shown
-    return caught.value
+    return caught.value.failure
 
 
 @pytest.mark.anyio

@@ -73,7 +73,7 @@ def test_a_page_with_a_repeated_cursor_fails_immediately(
     with pytest.raises(ApiError) as caught:
         next(pages_on)
     assert len(listing.asked) == landed + 1
-    error = caught.value
+    error = caught.value.failure
     assert (error.code, error.disposition, error.outcome) == ("cursor_loop", Disposition.SKIP, "failed")
     assert (error.operation, error.correlation_id) == (ACCOUNTS, "C")
 
@@ -112,7 +112,7 @@ def test_a_listing_without_an_end_fails(pages: Iterator[tuple[str, ...]], asked:
     listing = Listing(ids=pages)
     with pytest.raises(ApiError) as caught:
         list(listing.followed())
-    error = caught.value
+    error = caught.value.failure
     assert (error.code, error.disposition, error.outcome) == ("cursor_no_progress", Disposition.SKIP, "failed")
     assert (error.operation, error.correlation_id) == (ACCOUNTS, "C")
     assert len(listing.asked) == asked

@@ -81,6 +81,7 @@ class World:
             sleep=self.sleep,
             on_wait=self.on_wait,
             uses_try=uses_try,
+            about={},
             host="api.example:8443",
             tries=tries,
         )

@@ -59,8 +59,8 @@ async def test_a_broken_keep_alive_connection_is_not_retried_silently(*, reset: 
         await client.send(REQUEST)
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
-    assert (caught.value.code, len(stage.heads)) == ("connection_reset", 2)
-    assert "closed the connection before it answered" in caught.value.message
+    assert (caught.value.failure.code, len(stage.heads)) == ("connection_reset", 2)
+    assert "closed the connection before it answered" in caught.value.failure.message
 
 
 @pytest.mark.anyio
@@ -107,7 +107,7 @@ async def test_a_server_that_sends_before_the_request_is_requested_once() -> Non
     ):
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
-    assert (caught.value.code, connections) == ("protocol_error", 1)
+    assert (caught.value.failure.code, connections) == ("protocol_error", 1)
 
 
 @pytest.mark.anyio
@@ -123,4 +123,5 @@ async def test_a_redirect_with_an_invalid_location_is_a_redirect(location: str) 
     async with ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=mock) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
-    assert (caught.value.code, caught.value.status, caught.value.correlation_id) == ("redirect", 302, "0" * 26)
+    failure = caught.value.failure
+    assert (failure.code, failure.status, failure.correlation_id) == ("redirect", 302, "0" * 26)

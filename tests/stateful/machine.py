@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from connectors.warehouse.maintenance.compact import compact
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.snapshot.publish import publish, save_published
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.warehouse import save_published
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.incremental import SyncMode
 from models.partition import Partition
@@ -229,7 +229,7 @@ class Warehouses(RuleBasedStateMachine):
         return pending
 
     async def _publish(self) -> None:
-        await self.alive.warehouse.publish(self.disk.snapshot, at=self.now, version="test")
+        await self.alive.warehouse.alone(publish, self.disk.snapshot, at=self.now, version="test")
         await self.alive.warehouse.write(save_published, at=self.now)
 
     async def _land(self, pages: Sequence[PendingPage]) -> None:

@@ -19,6 +19,7 @@ from connectors.warehouse.maintenance.forget import find
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import Connection, connect, value
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
@@ -404,8 +405,8 @@ async def test_cancelled_while_it_opens_it_leaves_the_file_shut(path: Path) -> N
 async def test_the_warehouse_is_never_overwritten_by_its_snapshot(path: Path) -> None:
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
-        publish = partial(warehouse.publish, at=T0, version="1")
+        published = partial(warehouse.alone, publish, at=T0, version="1")
         with pytest.raises(WarehouseUnusable, match="is the warehouse itself"):
-            await publish(path.parent / "." / path.name)
-        assert await publish(path.with_name("analytics.duckdb")) > 0
+            await published(path.parent / "." / path.name)
+        assert await published(path.with_name("analytics.duckdb")) > 0
         assert len(await warehouse.read(unmerged)) == 1

@@ -9,19 +9,14 @@ import msgspec
 import pyarrow as pa
 
 from connectors.warehouse.ingest.arrays import array_of, array_of_instants
-from connectors.warehouse.ingest.split import Page
+from connectors.warehouse.ingest.split import Page, raw_items
 from models.page_commit import ReceivedPage
 from models.partial_json import certain_id
 from models.partition import CATALOGUE
 
 _NO_ACCOUNT = "It is no account."
+_NO_PAGE = "The page is not JSON."
 
-
-class _Page(msgspec.Struct):
-    items: list[msgspec.Raw]
-
-
-_page = msgspec.json.Decoder(_Page)
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _text = msgspec.json.Decoder(str)
 # The fields of a valid record, in the order of `AccountRow`.
@@ -59,21 +54,17 @@ class FieldRow(NamedTuple):
     first_seen_at: datetime
 
 
-class UnreadableRow(NamedTuple):
-    """A page that cannot be parsed."""
-
-    seq: int
-    body: str
-
-
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What landed pages contain besides media items. `accounts` are also in `rejected` if they have no status."""
+    """What landed pages contain besides media items. `accounts` are also in `rejected` if they have no status.
+
+    `unreadable` are the landing numbers of pages that cannot be parsed; each is in `rejected` as a whole.
+    """
 
     accounts: Sequence[AccountRow]
     rejected: Sequence[RejectedRow]
     unknown_fields: Sequence[FieldRow]
-    unreadable: Sequence[UnreadableRow]
+    unreadable: Collection[int]
 
 
 _NUMBERS = {"seq": pa.int64(), "position": pa.int32()}
@@ -100,7 +91,7 @@ def _accounts(
     """
     found: list[AccountRow] = []
     rejected: list[RejectedRow] = []
-    for position, raw in enumerate(_page.decode(body).items):
+    for position, raw in enumerate(raw_items(body)):
         if position in known:
             continue
         try:
@@ -143,9 +134,10 @@ def read_records(
             else:
                 accounts += found
                 rejected += malformed
-        if seq in unreadable:
-            continue
         resource = page.partition.resource
+        if seq in unreadable:
+            rejected.append(RejectedRow(seq, resource, None, _NO_PAGE, str(unreadable[seq], "utf-8")))
+            continue
         for one in page.rejected:
             rejected.append(RejectedRow(seq, resource, one.position, one.reason, one.payload))
             listed_as = certain_id(one.payload.encode()) if resource == CATALOGUE.resource else None
@@ -154,9 +146,4 @@ def read_records(
         for path in page.unknown_fields:
             row = _unknown_field(resource, path, page.received_at)
             unknown_fields.setdefault(row[:2], row)
-    return Records(
-        accounts,
-        rejected,
-        list(unknown_fields.values()),
-        [UnreadableRow(seq, str(body, "utf-8")) for seq, body in unreadable.items()],
-    )
+    return Records(accounts, rejected, list(unknown_fields.values()), unreadable.keys())

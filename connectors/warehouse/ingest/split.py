@@ -11,9 +11,12 @@ import xxhash
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 
-_page = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_items = msgspec.json.Decoder(list[msgspec.Raw])
 
+class _Body(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+_body = msgspec.json.Decoder(_Body)
 
 # The number of a page's landing, and its body.
 Page = tuple[int, bytes | memoryview]
@@ -49,6 +52,11 @@ def hash_of(raw: bytes) -> bytes:
     return xxhash.xxh3_128_digest(raw)
 
 
+def raw_items(body: bytes | memoryview) -> list[msgspec.Raw]:
+    """Return the items of a page, views of its body. Raises msgspec.DecodeError and RecursionError."""
+    return _body.decode(body).items
+
+
 def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
     """Split pages into items; return the items, and the pages that are not JSON objects with a list of items."""
     order_keys: list[int] = []
@@ -56,8 +64,8 @@ def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
     unreadable: list[Page] = []
     for seq, body in pages:
         try:
-            found = _items.decode(_page.decode(body)["items"])
-        except (msgspec.DecodeError, KeyError, RecursionError):
+            found = raw_items(body)
+        except (msgspec.DecodeError, RecursionError):
             unreadable.append((seq, bytes(body)))
             continue
         first = seq << POSITION_BITS

@@ -67,8 +67,7 @@ def one_field_changes_most(connection: Connection, run_id: str, *, accounts: int
     if len(starts) < _SYNCS:
         return None
     times = {"first": starts[0], "now": starts[-1]}
-    found = connection.db.execute(_CHANGED, {"now": starts[-1], "run_id": run_id}).fetchone()
-    changed, received = found or (0, None)
+    [(changed, received)] = connection.db.execute(_CHANGED, {"now": starts[-1], "run_id": run_id}).fetchall()
     if received is None or changed < _FEWEST_ITEMS or 2 * changed <= received - accounts:
         return None
     versions = connection.db.execute(_VERSIONS, times).fetchall()

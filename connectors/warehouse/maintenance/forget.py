@@ -17,9 +17,8 @@ from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, source
 from connectors.warehouse.raw.recovery import remove_retired
 from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.runs.forgotten import mark_forgotten, read_forgotten
-from connectors.warehouse.storage.connection import Connection, begin_session, connect, explained, value
+from connectors.warehouse.storage.connection import Connection, begin_session, explained, value, writer
 from connectors.warehouse.storage.declared import of_all_items
-from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.forgotten import FORGOTTEN
@@ -54,8 +53,7 @@ def find(
     """Return the account with this id, name or public id, and the number of its items. Raises as `erase` does."""
     check_exists(warehouse)
     with (
-        hold(warehouse, ACTIVITY, since=now.isoformat(timespec="seconds"), pause=pause),
-        connect(warehouse, raw) as connection,
+        writer(warehouse, ACTIVITY, since=now.isoformat(timespec="seconds"), pause=pause, raw=raw) as connection,
         explained(warehouse),
         opened_store(connection, ACTIVITY, now=now, pause=pause, mapping=mapping),
     ):

@@ -12,7 +12,7 @@ from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.raw.recovery import check_store
 from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.publish import publish_refusal
-from connectors.warehouse.storage.connection import Connection, explain, session_id
+from connectors.warehouse.storage.connection import Connection, explained, session_id
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
 from connectors.warehouse.storage.tables import read_revision
@@ -55,7 +55,6 @@ def inspect(
     activity: str,
     *,
     now: datetime,
-    since: str,
     pause: Callable[[float], None],
     raw: Path | None = None,
     publishing: tuple[Path, Sequence[str]] | None = None,
@@ -70,25 +69,26 @@ def inspect(
     """
     if not path.exists():
         return Inspection()
-    with hold(path, activity, since=since, pause=pause):
-        try:
-            # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
-            with path.open("rb") as file, duckdb.connect(str(path), read_only=True) as db:
-                db.execute("SET TimeZone = 'UTC'")
-                if (revision := read_revision(db, path)) is None:
-                    return Inspection()
-                # An older warehouse lacks columns; the next sync upgrades it.
-                if revision != revisions.HEAD:
-                    return Inspection(cooldowns=_cooldowns(db, now))
-                addresses = db.execute(_BOUND_TO).fetchall()
-                connection = Connection(db, path, path.parent if raw is None else raw, file)
-                address = addresses[0][0] if addresses else None
-                cooldowns = _landed_cooldowns(connection, now)
-                refused = None if publishing is None else publish_refusal(connection, *publishing)
-                found = Inspection(check_clock(db, now), address, cooldowns, refused, is_current=True)
-                checks = [] if raw is None else list(check_store(connection))
-        except duckdb.Error as error:
-            raise explain(path, error) from error
+    with (
+        hold(path, activity, since=now.isoformat(timespec="seconds"), pause=pause),
+        explained(path),
+        # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
+        path.open("rb") as file,
+        duckdb.connect(str(path), read_only=True) as db,
+    ):
+        db.execute("SET TimeZone = 'UTC'")
+        if (revision := read_revision(db, path)) is None:
+            return Inspection()
+        # An older warehouse lacks columns; the next sync upgrades it.
+        if revision != revisions.HEAD:
+            return Inspection(cooldowns=_cooldowns(db, now))
+        addresses = db.execute(_BOUND_TO).fetchall()
+        connection = Connection(db, path, path.parent if raw is None else raw, file)
+        address = addresses[0][0] if addresses else None
+        cooldowns = _landed_cooldowns(connection, now)
+        refused = None if publishing is None else publish_refusal(connection, *publishing)
+        found = Inspection(check_clock(db, now), address, cooldowns, refused, is_current=True)
+        checks = [] if raw is None else list(check_store(connection))
     # Without the lock, because it takes long for a large store. Parts do not change.
     for check in checks:
         check()

@@ -5,7 +5,6 @@ their query if it is signed. Nor are the fields compared that the mapping ignore
 are equal if Unicode's composed forms of them are. Counts are compared separately.
 """
 
-import json
 import re
 from collections.abc import Sequence
 
@@ -13,7 +12,6 @@ from connectors.warehouse.ingest.columns import count_of, text_of
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
-from models.schema.pointer import to_keys
 from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
 
 # A key whose name is that of a media URL, with its value, within JSON text.
@@ -91,29 +89,23 @@ def _text_unless_object(column: ColumnSchema, schema: TableSchema, row: str) -> 
     """Return the expression of the value of a field that has objects, NULL for an object that is in other columns.
 
     A text may be spelled like an object, but then no column of a field below it has a value. A mapped column may have
-    its value from elsewhere: such values are removed from the text instead. If an object remains, it has lists of
+    its value from elsewhere, so it shows an object only if it has the value there. Any other object has lists of
     objects; the addresses in these are not compared.
     """
-    name, found = f"{row}.{quoted(column.name)}", []
-    left = name
+    name, above = f"{row}.{quoted(column.name)}", column.paths[0]
+    shown = ["false"]
     for one in schema.columns:
-        of_one = f"{row}.{quoted(one.name)}"
-        keys = {keys[-1] for path in one.paths if (keys := _below(column, path))}
-        if keys and one.field is not None:
-            found.append(f"{of_one} IS NOT NULL")
-        for key in sorted(keys if one.field is None else ()):
-            text = text_of(of_one, one.type)
-            for spelled in (f"to_json({text})::VARCHAR", text):
-                pair = f"{literal(json.dumps(key, ensure_ascii=False) + ':')} || {spelled}"
-                left = f"replace({left}, coalesce({pair}, ''), '')"
-    lists = f"CASE WHEN contains({left}, '[{{') THEN {_without_addresses(left)} ELSE {left} END"
-    shown = " OR ".join([*found, f"trim({left}, '{{}},') = ''"])
-    return f"CASE WHEN {name} NOT LIKE '{{\"%}}' THEN {name} WHEN {shown} THEN NULL ELSE {lists} END"
-
-
-def _below(column: ColumnSchema, path: str) -> Sequence[str]:
-    """Return the keys of a path if it is below that of the column, otherwise none."""
-    return to_keys(path) if path.startswith(f"{column.paths[0]}/") else ()
+        other = f"{row}.{quoted(one.name)}"
+        for path in one.paths:
+            if not path.startswith(f"{above}/"):
+                continue
+            if one.field is not None:
+                shown.append(f"{other} IS NOT NULL")
+            else:
+                value = f"TRY_CAST({name} AS JSON) ->> {literal(path.removeprefix(above))}"
+                shown.append(f"({value}) = ({text_of(other, one.type)})::VARCHAR")
+    lists = f"CASE WHEN contains({name}, '[{{') THEN {_without_addresses(name)} ELSE {name} END"
+    return f"CASE WHEN {name} NOT LIKE '{{\"%}}' THEN {name} WHEN {' OR '.join(shown)} THEN NULL ELSE {lists} END"
 
 
 def _present(column: ColumnSchema, schema: TableSchema, mapping: Mapping, row: str) -> str:

@@ -14,7 +14,7 @@ from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.landing.batches import items_table
 from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.page_columns import by_account
-from connectors.warehouse.ingest.records import AccountRow, FieldRow, RejectedRow, UnreadableRow, table_of
+from connectors.warehouse.ingest.records import AccountRow, FieldRow, RejectedRow, table_of
 from connectors.warehouse.ingest.split import Items
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
 from connectors.warehouse.merge.column_lists import ChildTable
@@ -110,10 +110,9 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
     if items.respelled:
         _replace_children(steps, items)
 
-    if items.unidentified.num_rows or records.rejected or records.unreadable:
+    if items.unidentified.num_rows or records.rejected:
         steps.copy("unidentified_items", items.unidentified)
         steps.copy("rejected_records", table_of(RejectedRow, records.rejected))
-        steps.copy("unreadable", table_of(UnreadableRow, records.unreadable))
         digest = digest_of(mapping)
         if value(connection.db, _HAS_NO_DIGEST):
             steps.run("quarantine_digests", digest=digest)

@@ -93,7 +93,6 @@ def read_frames(frames: Sequence[Frame], run_seqs: Mapping[str, int]) -> Landed:
             accounts.append((seq, bytes(body)))
     items, unreadable_media = split(media)
     records = read_records(pages, accounts, unreadable_media)
-    unreadable = {row.seq for row in records.unreadable}
     numbers = Counter(order_key >> POSITION_BITS for order_key in items.order_keys)
     numbers.update(row.seq for row in records.accounts if row.status is not None)
     numbers.update(row.seq for row in records.rejected if row.resource == "accounts" and row.position is not None)
@@ -101,7 +100,7 @@ def read_frames(frames: Sequence[Frame], run_seqs: Mapping[str, int]) -> Landed:
     seqs = [run_seqs.get(page.run_id if page.scan_id else "") for _, page in pages]
     table = table.append_column("run_seq", array_of(seqs, pa.int64()))
     table = table.append_column("items", array_of([numbers[seq] for seq, _ in pages], pa.int64()))
-    table = table.append_column("is_unreadable", array_of([seq in unreadable for seq, _ in pages], pa.bool_()))
+    table = table.append_column("is_unreadable", array_of([seq in records.unreadable for seq, _ in pages], pa.bool_()))
     media_pages = table.filter(pc.not_equal(table["surface"], "")).select(_OF_PAGES)
     arrived = of_pages(array_of(items.order_keys, pa.int64()), media_pages)
     arrived = arrived.append_column("payload_hash", array_of(items.hashes, pa.binary()))

@@ -1,6 +1,6 @@
 -- Stores the rejected records of the batch: one row for each, however often it is received. Writes core.quarantine.
 --
--- Reads rejected_records, unreadable (pages), and unidentified_items, the texts of items without a valid id.
+-- Reads rejected_records, also whole pages, and unidentified_items, the texts of items without a valid id.
 --
 -- Records are the same if their account, surface, reason and content are equal; the position on the page does not
 -- matter. The content does not include counts and the queries of signed URLs, because with these an item without an id
@@ -9,8 +9,6 @@
 CREATE OR REPLACE TEMP TABLE quarantined AS
 WITH received AS (
     SELECT r.reason, r.resource, r.seq, r.position, r.payload FROM rejected_records AS r
-    UNION ALL
-    SELECT 'The page is not JSON.', p.resource, p.seq, NULL, u.body FROM pages AS p JOIN unreadable AS u USING (seq)
     UNION ALL
     SELECT
         -- Any other object can be decoded.

@@ -4,7 +4,7 @@ The sums over all rows include everything ever merged, regardless of kills, resu
 the number of rows of all tables of items. An event is counted once, however the pages were divided into merges.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
 
@@ -62,10 +62,6 @@ def count_changes(steps: Steps) -> MergeStats:
     return MergeStats(*numbers)
 
 
-def _media(numbers: Mapping[str, int]) -> MergeStats:
-    return MergeStats(**{field.name: numbers[field.name] for field in fields(MergeStats)})
-
-
 _OF_RUNS = f"""
 SELECT r.run_id, r.kind, r.state, r.started_at, {", ".join(f"coalesce(c.{name}, 0)" for name in NAMES)}
 FROM core.runs AS r LEFT JOIN core.run_counts AS c USING (run_id)
@@ -75,12 +71,11 @@ WHERE list_contains(?, r.run_id) ORDER BY r.seq
 
 def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts, ...]:
     """Return the counts of these runs, in the order in which the runs began."""
-    found: list[RunCounts] = []
-    for run_id, kind, state, started_at, *numbers in connection.db.execute(_OF_RUNS, [list(run_ids)]).fetchall():
-        counts = dict(zip(NAMES, numbers, strict=True))
-        pages, items, removed = counts["pages"], counts["items"], counts["accounts_removed"]
-        found.append(RunCounts(run_id, kind, RunState(state), started_at, pages, items, removed, _media(counts)))
-    return tuple(found)
+    rows = connection.db.execute(_OF_RUNS, [list(run_ids)]).fetchall()
+    return tuple(
+        RunCounts(run_id, kind, RunState(state), started_at, pages, items, accounts_removed, MergeStats(*media))
+        for run_id, kind, state, started_at, pages, items, accounts_removed, *media in rows
+    )
 
 
 def forget(connection: Connection) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from connectors.warehouse.runs.account_names import NAMES, as_name
 from connectors.warehouse.storage.connection import Connection
@@ -33,11 +32,7 @@ FROM ({_INCOMPLETE})
 
 def asking(connection: Connection) -> Ask:
     """Return a function that queries the warehouse."""
-
-    def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        return connection.db.execute(query, values).fetchall()
-
-    return ask
+    return lambda query, values: connection.db.execute(query, values).fetchall()
 
 
 def choose(

@@ -60,15 +60,14 @@ def read_registry(connection: Connection) -> Registry:
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
     """Store the field registry of all items and their children; `mapping` is that of media."""
     connection.db.execute("DELETE FROM core.fields WHERE ordinal IS NOT NULL")
-    rows = [dict(zip(core_fields.c.keys(), row, strict=True)) for row in _rows(registry, mapping)]
-    append(connection, core_fields, rows)
+    append(connection, core_fields, list(_rows(registry, mapping)))
 
 
 # JSON types that never fill a mapped column; the fields of an object have their own columns.
 _NOTHING = {JsonType.NULL, JsonType.OBJECT, JsonType.EMPTY_LIST, JsonType.ROWS}
 
 
-def _rows(registry: Registry, mapping: Mapping) -> Iterator[tuple[object, ...]]:
+def _rows(registry: Registry, mapping: Mapping) -> Iterator[dict[str, object]]:
     mapped = [(CHILDREN, mapping.child_columns), *((table, mapping.of(table).columns) for table in ITEM_TABLES)]
     read_into = {
         (resource, path): (column.column, READING_TYPES[column.reading])
@@ -92,16 +91,15 @@ def _rows(registry: Registry, mapping: Mapping) -> Iterator[tuple[object, ...]]:
         ):
             column, json_type = read_into[key] if set(field.json_types) - _NOTHING else (None, None)
         json_types = json.dumps({json_type.value: at.isoformat() for json_type, at in sorted(field.json_types.items())})
-        yield (
-            field.resource,
-            field.path,
-            column,
-            json_type,
-            field.first_seen_at,
-            field.last_type_change_at,
-            None,
-            field.ordinal,
-            field.name,
-            field.table,
-            json_types,
-        )
+        yield {
+            "resource": field.resource,
+            "path": field.path,
+            "column_name": column,
+            "type": json_type,
+            "first_seen_at": field.first_seen_at,
+            "last_type_change_at": field.last_type_change_at,
+            "ordinal": field.ordinal,
+            "name": field.name,
+            "child_table": field.table,
+            "json_types": json_types,
+        }

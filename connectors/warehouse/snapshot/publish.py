@@ -3,7 +3,7 @@
 import logging
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +12,8 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.listed import list_statement
-from connectors.warehouse.raw.parts import store_of
+from connectors.warehouse.raw.parts import mark_unlisted, store_of
+from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.snapshot.contents import lookups, snapshot_views
 from connectors.warehouse.snapshot.file_copy import copy_file
 from connectors.warehouse.snapshot.hiding import Hiding, core_tables, find_hidden, hide_refusal, statements
@@ -20,7 +21,6 @@ from connectors.warehouse.snapshot.ownership import PUBLISHED, Refusal, refusal
 from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.connection import (
     Connection,
-    attach_copy,
     attach_draft,
     checkpoint,
     explain,
@@ -120,15 +120,13 @@ def _write_all(connection: Connection) -> None:
 
 
 @contextmanager
-def _opened(
-    db: DuckDBPyConnection, draft: Path, attach: Callable[[DuckDBPyConnection, Path, str], None]
-) -> Iterator[str]:
+def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[str]:
     """Attach the draft as the current database, in a transaction that is committed if the block succeeds.
 
     The block's statements do not name their database. Yield the name of the database that was current before.
     """
     database = value(db, "SELECT current_database()")
-    attach(db, draft, _DRAFT)
+    attach_draft(db, draft, _DRAFT)
     try:
         db.execute(f"USE {_DRAFT}")
         db.execute("BEGIN")
@@ -157,7 +155,7 @@ def _complete(db: DuckDBPyConnection, draft: Path, published: Mapping[str, objec
         list_statement(raw_folder),
         "DROP SCHEMA ops CASCADE",
     ]
-    with _opened(db, draft, attach_copy):
+    with _opened(db, draft):
         db.execute(";\n".join(statements))
 
 
@@ -166,7 +164,7 @@ def _write_hidden(
 ) -> None:
     """Write a snapshot with hidden columns to a new file. Call it outside of a transaction. Raises duckdb.Error."""
     tables = core_tables(db)
-    with _opened(db, draft, attach_draft) as warehouse:
+    with _opened(db, draft) as warehouse:
         db.execute(";\n".join(statements(warehouse, tables, hiding, views, published)))
 
 
@@ -182,7 +180,8 @@ def publish(
 ) -> int:
     """Replace the snapshot with a copy of the warehouse file that has views for analysts; return its size in bytes.
 
-    With columns to `hide` (see `find_hidden`) it is a new file with the other columns.
+    With columns to `hide` (see `find_hidden`) it is a new file with the other columns. The caller records this with
+    `save_published`, after uploading the snapshot if there is a bucket.
 
     Readers that have the old snapshot open keep it until they open the file again. The connection must not be in a
     transaction, and no other connection may write.
@@ -191,6 +190,8 @@ def publish(
     snapshot of this warehouse; when a column cannot be hidden; and when the new snapshot, after it was renamed, cannot
     be read or made durable. Except in the last case the file at the path is unchanged.
     """
+    if real(snapshot) == connection.path:
+        raise WarehouseUnusable(f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path.")
     draft = draft_of(snapshot)
     db = connection.db
     try:
@@ -237,3 +238,9 @@ def publish(
     except duckdb.Error as error:
         raise explain(snapshot, error) from error
     return size
+
+
+def save_published(connection: Connection, *, at: datetime) -> None:
+    """Record that the snapshot of this time is published: a run before it is not resumed any more."""
+    mark_published(connection, now=at)
+    mark_unlisted(connection, at=at)

@@ -169,13 +169,12 @@ def session_id(connection: Connection) -> str:
 
 
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
-    """Attach a new file, and write no WAL for it: if writing it fails, the file is discarded, not recovered."""
-    db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
+    """Attach a new file, or a copy of one, whose storage version does not change.
 
-
-def attach_copy(db: DuckDBPyConnection, draft: Path, name: str) -> None:
-    """Attach a copy of a file in the same way, without writing a WAL; its storage version does not change."""
-    db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES')")
+    No WAL is written for it: if writing the draft fails, it is discarded, not recovered.
+    """
+    version = "" if draft.exists() else f", STORAGE_VERSION '{_STORAGE}'"
+    db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES'{version})")
 
 
 def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - a value of any type

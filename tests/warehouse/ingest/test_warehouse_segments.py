@@ -70,7 +70,7 @@ def merged(path: Path) -> int:
 def test_a_cooldown_that_landed_is_known_before_it_is_merged(path: Path) -> None:
     with session(path) as (_, segments):
         segments.append([PageCommit(cooldown=ScopeCooldown(scope, at(hour))) for scope, hour in (("a", 3), ("b", 1))])
-    found = inspect(path, "a test", now=at(2), since="now", pause=lambda _: None)
+    found = inspect(path, "a test", now=at(2), pause=lambda _: None)
     assert found.cooldowns == {"a": at(3)}
 
 

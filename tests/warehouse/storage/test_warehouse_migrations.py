@@ -17,6 +17,7 @@ from sqlalchemy.schema import SchemaItem
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.maintenance.inspection import inspect
 from connectors.warehouse.runs.progress import seen
+from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect, value
 from connectors.warehouse.storage.declared import run as run_declared
@@ -104,7 +105,7 @@ def refused(path: Path) -> str:
 
 
 def inspected(path: Path) -> None:
-    inspect(path, "gramhouse doctor", now=T0, since=T0.isoformat(), pause=lambda _: None)
+    inspect(path, "gramhouse doctor", now=T0, pause=lambda _: None)
 
 
 def test_the_revisions_known_without_alembic_are_those_that_alembic_finds() -> None:
@@ -204,7 +205,7 @@ async def test_an_upgraded_warehouse_merges_what_was_landed_and_resumes_scans(re
         assert (await warehouse.checkpoints([""]))[CATALOGUE].cursor == "catalogue-2/1"
         assert list(await warehouse.read(seen, "posts-4")) == ["1"]
         # Its snapshot is replaced, because it names the same warehouse.
-        await warehouse.publish(snapshot, at=at(401), version="next")
+        await warehouse.alone(publish, snapshot, at=at(401), version="next")
     query = f"SELECT media_id, caption, removed_at IS NULL FROM media WHERE account_id = '{ANNA}' ORDER BY media_id"
     with open_snapshot(snapshot, with_raw=True) as opened:
         assert opened.query(query).rows == [

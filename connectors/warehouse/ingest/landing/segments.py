@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.warehouse.ingest.landing.frames import Frame, as_bytes, frame, frames_of
@@ -22,33 +21,25 @@ _LINE = "gramhouse segment 3 {}\n"
 _MOST_OF_A_LINE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A file of page commits that is no longer written to; numbered from 1 in each session."""
-
-    number: int
-    path: Path
-
-
-def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
+def _read(segment: Path, session: str, size: int = -1) -> tuple[bytes, int]:
     """Return the data of a segment, or its first `size` bytes, and the offset of the first frame.
 
     The offset is 0 if the first line is incomplete. Raises WarehouseUnusable when another session wrote the segment.
     """
-    with open(segment.path, "rb", opener=open_without_symlinks) as file:
+    with open(segment, "rb", opener=open_without_symlinks) as file:
         # In one call: for each smaller read this thread might wait for the one that requests pages (Python's GIL).
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
     if end and data[:end] != _LINE.format(session).encode():
         raise WarehouseUnusable(
-            f"{segment.path} contains pages of another warehouse, or of a later state of this one, or is damaged."
+            f"{segment} contains pages of another warehouse, or of a later state of this one, or is damaged."
             " Fix: if you restored a backup, created a new warehouse or replaced the disk, move that file away: its"
             " pages will be fetched again."
         )
     return data, end
 
 
-def _frames(segments: Sequence[Segment], session: str, *, summed: bool) -> Iterator[Frame]:
+def _frames(segments: Sequence[Path], session: str, *, summed: bool) -> Iterator[Frame]:
     """Yield the frames of segments. Only the last segment may end in an incomplete frame."""
     for segment in segments:
         data, end = _read(segment, session)
@@ -57,20 +48,21 @@ def _frames(segments: Sequence[Segment], session: str, *, summed: bool) -> Itera
             yield one
         if end < len(data) and segment != segments[-1]:
             raise WarehouseUnusable(
-                f"{segment.path} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those"
+                f"{segment} is damaged after {end:,} bytes. Fix: check the disk, then move this file and those"
                 " with higher numbers away: their pages will be fetched again."
             )
 
 
-def _segment(warehouse: Path, number: int) -> Segment:
-    return Segment(number, warehouse.with_name(f"{warehouse.name}{_MARK}{number:06}"))
+def _path(warehouse: Path, number: int) -> Path:
+    """Return the path of a segment; they are numbered from 1 in each session."""
+    return warehouse.with_name(f"{warehouse.name}{_MARK}{number:06}")
 
 
-def _left(warehouse: Path) -> list[Segment]:
+def _left(warehouse: Path) -> list[Path]:
     begin = warehouse.name + _MARK
     names = (path.name for path in warehouse.parent.iterdir())
     numbers = [name.removeprefix(begin) for name in names if name.startswith(begin)]
-    return [_segment(warehouse, number) for number in sorted(int(text) for text in numbers if text.isdecimal())]
+    return [_path(warehouse, number) for number in sorted(int(text) for text in numbers if text.isdecimal())]
 
 
 @contextmanager
@@ -111,9 +103,9 @@ class LeftOver:
             sync(self._warehouse.parent)
 
 
-def _drop(segments: Iterable[Segment]) -> None:
+def _drop(segments: Iterable[Path]) -> None:
     for segment in segments:
-        segment.path.unlink(missing_ok=True)
+        segment.unlink(missing_ok=True)
 
 
 class Segments:
@@ -129,9 +121,9 @@ class Segments:
         self._last = last
         self._lock = threading.Lock()
         self._handle: int | None = None
-        self._segment = _segment(self._warehouse, 0)
+        self._number = 0
         self._size = 0
-        self._full: list[Segment] = []
+        self._full: list[Path] = []
         self._broken: WarehouseError | None = None
 
     def append(self, commits: Sequence[PageCommit]) -> int:
@@ -156,10 +148,10 @@ class Segments:
 
     def _write(self, data: bytes) -> None:
         if self._handle is None:
-            self._segment = _segment(self._warehouse, self._segment.number + 1)
+            self._number += 1
             self._size = 0
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-            self._handle = open_without_symlinks(str(self._segment.path), flags)
+            self._handle = open_without_symlinks(str(_path(self._warehouse, self._number)), flags)
             data = _LINE.format(self._session).encode() + data
         write(self._handle, data)
         os.fsync(self._handle)
@@ -182,7 +174,7 @@ class Segments:
     def _close(self) -> None:
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            self._full.append(self._segment)
+            self._full.append(_path(self._warehouse, self._number))
             os.close(handle)
 
     @contextmanager
