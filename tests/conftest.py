@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Put temporary folders in memory if it has space: on a disk, a fifth of the tests' time is waiting for fsync."""
     if config.getoption("basetemp") is None and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+    # As in the command line: with the default, Python looks for cycles during a twentieth of the time.
+    gc.set_threshold(10_000)
     # A shell that starts tests in the background lets them ignore Ctrl-C, which the processes of tests would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -4,19 +4,12 @@ import fcntl
 import os
 import struct
 import termios
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from tests.e2e.processes import wait_until
 
 # The size of the process's writes: a pipe with less free space counts as full.
 _WRITE = 8192
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "waited a minute"
-        time.sleep(0.01)
 
 
 def wait_for_cpu_use(pid: int, *, threads: int = 3, seconds: float = 0.1) -> None:
@@ -27,12 +20,14 @@ def wait_for_cpu_use(pid: int, *, threads: int = 3, seconds: float = 0.1) -> Non
         fields = (process / "stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
 
-    _wait_until(lambda: len(list((process / "task").iterdir())) >= threads)
+    wait_until(lambda: len(list((process / "task").iterdir())) >= threads, "the threads of DuckDB")
     before, ticks = used(), int(seconds * os.sysconf("SC_CLK_TCK"))
-    _wait_until(lambda: used() >= before + ticks)
+    wait_until(lambda: used() >= before + ticks, "the use of CPU time")
 
 
 def wait_for_full_pipe(pipe: int) -> None:
     """Wait until the writer of a pipe is blocked because the pipe is full."""
     size = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
-    _wait_until(lambda: struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0] > size - _WRITE)
+    wait_until(
+        lambda: struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0] > size - _WRITE, "a full pipe"
+    )

@@ -1,9 +1,9 @@
 """The documents say what the program does: each command, setting, table and query of theirs is tried."""
 
-import asyncio
 import re
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -11,17 +11,14 @@ import pytest
 import typer
 
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
 from flows.cli.commands import demo
-from flows.config.settings import load
-from flows.engine.resources import build_request, open_resources
 from flows.orchestration.automations import described
-from flows.pipeline import run_sync
 from models.views import views
 from tests import settings_table
 from tests.dictionary import pages
+from tests.handoff.days import snapshot_of
 from tests.report.snapshots import rewritten
 
 ROOT = Path(__file__).parents[1]
@@ -57,27 +54,13 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # A query asks for the posts of the last 30 days. At 02:00 UTC, so that the hours of all posts are always the same.
     first_day = int(time.time()) // 86_400 * 86_400 - 46 * 3_600
     sandbox = Sandbox(SandboxSettings(accounts=12, posts=60, change_every=12, first_day=first_day))
-
-    async def sync(url: str) -> None:
-        settings = load(
-            base_url=url,
-            api_key="sandbox-demo-key",
-            warehouse=folder / "warehouse.duckdb",
-            snapshot=folder / "analytics.duckdb",
-            sync_mode="incremental",
-            page_size=10,
-        )
-        async with open_resources(settings, "test") as resources:
-            await run_sync(build_request(settings), resources)
-
-    with in_thread(sandbox) as url:
-        for sandbox.day in (0, 1):
-            asyncio.run(sync(url))
-    with duckdb.connect(str(folder / "analytics.duckdb"), read_only=True) as db:
+    first = datetime.fromtimestamp(first_day, UTC)
+    path = snapshot_of(folder, sandbox, range(2), first=first, sync_mode="incremental", page_size=10)
+    with duckdb.connect(str(path), read_only=True) as db:
         outcomes = db.execute("SELECT DISTINCT outcome FROM freshness ORDER BY ALL").fetchall()
     # None of these is a failure.
     assert outcomes == [("complete",), ("recent",), ("skipped",)]
-    return folder / "analytics.duckdb"
+    return path
 
 
 def test_the_example_for_sqlalchemy_prints_the_likes_of_each_account(

@@ -75,7 +75,12 @@ class FakeApi(httpx.AsyncBaseTransport):
     serve: MakeReply | None = None
     times: int | None = None
     served: list[ServedRequest] = field(default_factory=list)
-    bytes_read: int = 0
+    bodies: list[Pieces] = field(default_factory=list)
+
+    @property
+    def bytes_read(self) -> int:
+        """The most bytes that were read of a body."""
+        return max((body.bytes_read for body in self.bodies), default=0)
 
     def requested_cursors(self, where: Where) -> list[str | None]:
         return [one.cursor for one in self.served if one.where == where]
@@ -106,8 +111,9 @@ class FakeApi(httpx.AsyncBaseTransport):
         reply = self.reply(request.url.path, request.url.query.decode())
         if reply.error is not None:
             raise reply.error
-        stream = Pieces(reply.pieces() if reply.pieces is not None else _whole(reply.body))
-        return httpx.Response(reply.status, headers=reply.headers, stream=_Counting(self, stream))
+        body = Pieces(reply.pieces() if reply.pieces is not None else _whole(reply.body))
+        self.bodies.append(body)
+        return httpx.Response(reply.status, headers=reply.headers, stream=body)
 
     def no_page_twice(self) -> bool:
         return max(Counter((one.where, one.cursor) for one in self.served).values()) == 1
@@ -115,17 +121,6 @@ class FakeApi(httpx.AsyncBaseTransport):
 
 async def _whole(body: bytes) -> AsyncIterator[bytes]:
     yield body
-
-
-class _Counting(httpx.AsyncByteStream):
-    def __init__(self, api: FakeApi, pieces: Pieces) -> None:
-        self._player = api
-        self._pieces = pieces
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._pieces:
-            self._player.bytes_read = max(self._player.bytes_read, self._pieces.bytes_read)
-            yield piece
 
 
 def api_error(status: int, code: str, **headers: str) -> Reply:

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -14,7 +13,6 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
@@ -28,7 +26,6 @@ from tests.faults.world import CATALOGUE, Where
 from tests.flows.fake_api import request
 
 MAX_BODY = 1 << 20
-MAX_WAIT = 100.0
 HOUR = 3600.0
 
 
@@ -74,17 +71,9 @@ class RunResult:
         assert {where for where, outcome in self.outcomes.items() if outcome.kind == "complete"} == model.complete
 
 
-def _one_thread(connection: Connection) -> None:
-    # For tables this small a second thread only adds CPU time.
-    connection.db.execute("SET threads = 1")
-
-
-@asynccontextmanager
-async def open_test_warehouse(folder: Path) -> AsyncIterator[Warehouse]:
+def open_test_warehouse(folder: Path) -> AbstractAsyncContextManager[Warehouse]:
     """Open the warehouse in a folder."""
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
-        await warehouse.write(_one_thread)
-        yield warehouse
+    return open_warehouse(folder / "warehouse.duckdb", "a test", now=START)
 
 
 async def sync(

@@ -28,8 +28,9 @@ def snapshot_of(
     *,
     first: datetime = FIRST,
     before: Callable[[int], None] = lambda _: None,
+    **settings: object,
 ) -> Path:
-    """Sync at 00:15 of each day, after `before`; return the last snapshot.
+    """Sync at 00:15 of each day, after `before`, with these settings; return the last snapshot.
 
     `first` is when the sandbox's first day begins.
     """
@@ -37,9 +38,9 @@ def snapshot_of(
 
     async def sync(url: str) -> None:
         files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
-        settings = load(base_url=url, api_key="sandbox-demo-key", **files)
-        async with open_resources(settings, "test") as resources:
-            await run_sync(build_request(settings), replace(resources, clock=clock))
+        chosen = load(base_url=url, api_key="sandbox-demo-key", **files, **settings)
+        async with open_resources(chosen, "test") as resources:
+            await run_sync(build_request(chosen), replace(resources, clock=clock))
 
     with in_thread(sandbox) as url:
         for day in days:

@@ -14,9 +14,12 @@ from tests.simulation.simulator import simulate
 @pytest.mark.parametrize(
     ("seed", "days", "recent"),
     [
-        (3, 5, 1),
-        # With a compaction, and a rebuild that is killed.
-        (9, 5, 0),
+        # With a rebuild that is killed.
+        (3, 3, 1),
+        # With a compaction.
+        (9, 2, 0),
+        pytest.param(3, 5, 1, marks=pytest.mark.long),
+        pytest.param(9, 5, 0, marks=pytest.mark.long),
         # With limits of the whole key.
         pytest.param(14, 3, 0, marks=pytest.mark.long),
         pytest.param(0, 3, 0, marks=pytest.mark.long),

@@ -156,18 +156,6 @@ async def test_an_error_response_without_a_body_keeps_its_status() -> None:
         assert (error.failure.code, error.retry_after, error.failure.correlation_id) == ("http_429", 30.0, TRACE)
 
 
-async def test_a_cancelled_request_is_not_an_api_error() -> None:
-    async with (
-        Stage(saying(then="hang")).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
-    ):
-        task = asyncio.create_task(client.send(REQUEST))
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
 async def test_connections_are_bounded_and_kept() -> None:
     open_now, most = 0, 0
 

@@ -17,11 +17,6 @@ from tests.stateful.model import Row
 T = TypeVar("T")
 
 
-def _one_thread(connection: Connection) -> None:
-    # A few rows need no second thread.
-    connection.db.execute("SET threads = 1")
-
-
 def _rows(connection: Connection, query: str) -> list[Row]:
     return connection.db.execute(query).fetchall()
 
@@ -40,7 +35,6 @@ class Process:
         except BaseException:
             self._loop.close()
             raise
-        self.run(self.warehouse.write(_one_thread))
 
     def ask(self, query: str) -> list[Row]:
         return self.run(self.warehouse.write(_rows, query))

@@ -10,7 +10,6 @@ from tests.warehouse.rig import Rig, emptied, in_memory
 @pytest.fixture(scope="session")
 def opened_rig() -> Iterator[Connection]:
     with in_memory() as connection:
-        connection.db.execute("SET threads = 1")
         yield connection
 
 

@@ -31,7 +31,7 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     assert {row[-1] for row in rows} == {1}
     answer = operator.run("query", "--json", "-- How many are there?\nSELECT count(*) AS accounts FROM accounts;")
     assert json.loads(answer.stdout)["rows"] == [{"accounts": accounts}]
-    again = shell.run("sync")
+    again = operator.run("sync")
     assert "PREFECT_API_URL is not set" in again.stderr
     assert "nothing changed" in again.stdout
     assert operator.sync()["media"] == dict.fromkeys(report["media"], 0)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from flows.reporting.exit_code import ExitCode
 from models.runs import RunState
 from models.selection import Selection
 from tests.cli_runner import Cli
-from tests.clocks import START, VirtualClock
+from tests.clocks import START
 from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, cursor_of, is_posts, synced, uuid
 from tests.flows.feeds import FakeFeedApi, daily
 
@@ -196,17 +197,11 @@ def _runs(run_cli: Cli) -> list[dict[str, Any]]:
     return found
 
 
+@dataclass
 class Stopping(FakeApi):
-    """An API that serves one page and then never responds."""
+    """An API that never responds to a request for posts of the second account."""
 
-    def __init__(self, clock: VirtualClock) -> None:
-        super().__init__(clock=clock)
-        self.waits = asyncio.Event()
-        self.failure = self._trouble
-
-    def _trouble(self, request: ApiRequest) -> None:
-        if is_posts(request, 2):
-            self.waits.set()
+    waits: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def send(self, request: ApiRequest) -> Any:  # noqa: ANN401
         if is_posts(request, 2):
@@ -224,7 +219,7 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
         monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
     await synced(tmp_path, first)
     first.clock.passed = 86_400
-    service = Stopping(first.clock)
+    service = Stopping(clock=first.clock)
     task = asyncio.create_task(synced(tmp_path, service))
     await service.waits.wait()
     status = read_status(tmp_path / SNAPSHOT)
@@ -289,13 +284,20 @@ CAUSES = {
 }
 
 
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warehouse of SERVICE and its snapshot."""
+    folder = tmp_path_factory.mktemp("healthy")
+    asyncio.run(synced(folder, FakeApi(), base_url=SERVICE))
+    return folder
+
+
 @pytest.fixture
-def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A warehouse of SERVICE, and a configuration with which it can be synced."""
+def configured(healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of it, and a configuration with which it can be synced."""
+    shutil.copytree(healthy, tmp_path, dirs_exist_ok=True)
     for name, value in CONFIGURED.items():
         monkeypatch.setenv(name, value)
-
-    asyncio.run(synced(tmp_path, FakeApi(), base_url=SERVICE))
 
 
 async def _begin() -> None:

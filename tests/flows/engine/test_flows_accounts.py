@@ -249,13 +249,15 @@ async def test_accepted_removals_are_those_of_a_catalogue_that_is_listed_now(tmp
 
 
 @dataclass
-class CircularCatalogue(Catalogue):
-    """A fake API whose catalogue, of one account a page, begins again after its last page with the same cursors."""
+class EndlessCatalogue(Catalogue):
+    """A fake API whose last page of the catalogue has the cursor `after_last` of its request."""
+
+    after_last: Callable[[ApiRequest], str | None] = cursor_of
 
     def _page(self, request: ApiRequest) -> bytes:
         page = json.loads(super()._page(request))
         if request.operation == "accounts.list":
-            page["next_cursor"] = page["next_cursor"] or "c0"
+            page["next_cursor"] = page["next_cursor"] or self.after_last(request)
         return json.dumps(page).encode()
 
 
@@ -269,7 +271,7 @@ async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_ge
         left -= 1
         return Refusal(429, "rate_limited", retry_after=200) if left < 0 else None
 
-    service = CircularCatalogue(posts=0, listed=range(1, 7), failure=failure)
+    service = EndlessCatalogue(posts=0, listed=range(1, 7), failure=failure, after_last=lambda _: "c0")
     service.spell = lambda account_id: account_id.replace("4000", "4ABC")
     for _ in range(5):
         left = 4
@@ -279,19 +281,8 @@ async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_ge
     assert ("cursor_no_progress",) in codes
 
 
-@dataclass
-class RepeatedCursor(Catalogue):
-    """A fake API whose last page of the catalogue has the cursor with which it was requested."""
-
-    def _page(self, request: ApiRequest) -> bytes:
-        page = json.loads(super()._page(request))
-        if request.operation == "accounts.list":
-            page["next_cursor"] = page["next_cursor"] or cursor_of(request)
-        return json.dumps(page).encode()
-
-
 async def test_accounts_of_a_last_page_that_repeats_its_cursor_land_and_are_scanned(tmp_path: Path) -> None:
-    service = RepeatedCursor(posts=1, listed=range(1, 5))
+    service = EndlessCatalogue(posts=1, listed=range(1, 5))
     await synced(tmp_path, service, page_size=2)
     service.listed = (1, 2, 3)
     for _ in range(2):

@@ -102,7 +102,11 @@ async def test_syncs_of_stories_neither_prevent_the_warning_nor_hide_it(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("varies", "path"), [(lambda d, _: {"meta": {"at": d}}, "/meta/at"), (lambda d, _: {"by": viewers(d)}, "/by")]
+    ("varies", "path"),
+    [
+        pytest.param(lambda d, _: {"meta": {"at": d}}, "/meta/at", marks=pytest.mark.long),
+        (lambda d, _: {"by": viewers(d)}, "/by"),
+    ],
 )
 async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path, varies: Varies, path: str) -> None:
     service = api()

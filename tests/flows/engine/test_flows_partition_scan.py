@@ -150,7 +150,13 @@ async def test_an_unreadable_page_is_kept_and_its_scan_continues_in_the_next_run
     assert stored(tmp_path, "SELECT count(*) FROM core.media") == [(6,)]
 
 
-@pytest.mark.parametrize("more", ['"items":[]', '"next_cursor":null', '"data":[{"id":"9"}]'])
+@pytest.mark.parametrize(
+    "more",
+    [
+        '"items":[]',
+        *(pytest.param(one, marks=pytest.mark.long) for one in ('"next_cursor":null', '"data":[{"id":"9"}]')),
+    ],
+)
 async def test_a_page_with_a_duplicate_key_fails_its_scan_alone_and_removes_nothing(tmp_path: Path, more: str) -> None:
     service = _Spoiling(accounts=2, posts=3, cursor=None)
     await _run(tmp_path, service)

@@ -125,13 +125,6 @@ async def test_the_report_of_the_last_attempt_is_returned() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.anyio
-async def test_a_failure_remains_after_the_last_retry() -> None:
-    failed = ended(failure_group("timeout", surface=""))
-    last, happened = await attempts(1, ended(CATALOGUE), failed)
-    assert (last is failed, happened[1:]) == (True, [300])
-
-
 def test_the_state_of_a_run_to_be_retried_has_the_time_and_the_reason() -> None:
     state = awaiting_retry(ended(CATALOGUE), Retry(1, 3, 300.0, "connection_failed"), now=NOW)
     assert (state.type, state.name) == (StateType.SCHEDULED, "AwaitingRetry")

@@ -39,22 +39,6 @@ def test_as_much_may_land_during_the_first_merge_as_during_others() -> None:
     assert backlog.landing_must_wait
 
 
-def test_pages_landed_during_a_merge_wait_for_the_next_merge() -> None:
-    backlog = Backlog(10)
-    add(backlog, 3, 4)
-    add(backlog, 7, 6)
-    assert backlog.merge_is_due
-    add(backlog, 9, 13)
-    assert backlog.landing_must_wait
-    backlog.forget(7)
-    assert backlog.merge_is_due
-    assert not backlog.landing_must_wait
-    backlog.forget(8)
-    assert backlog.merge_is_due
-    backlog.forget(9)
-    assert not backlog.merge_is_due
-
-
 @pytest.mark.parametrize(
     ("outcomes", "commits"), [(1, MOST_RECORDS), (0, MOST_RECORDS), (MOST_RECORDS // 4, 4)], ids=["one", "none", "many"]
 )

@@ -41,8 +41,8 @@ def process(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def writing(path: Path, activity: str = "gramhouse sync") -> Iterator[Rig]:
-    with writer(path, activity, since=T0.isoformat(), pause=lambda _: None) as connection:
+def writing(path: Path) -> Iterator[Rig]:
+    with writer(path, "gramhouse sync", since=T0.isoformat(), pause=lambda _: None) as connection:
         yield Rig(connection)
 
 
@@ -81,14 +81,6 @@ def test_a_link_to_itself_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "cannot be used" in refused(tmp_path / "w.duckdb", WarehouseUnusable)
 
 
-def test_the_holder_is_recorded_while_it_holds_the_lock(path: Path) -> None:
-    assert holder(path) is None
-    with writing(path, "gramhouse publish"):
-        assert holder(path) == Holder(os.getpid(), "gramhouse publish", T0.isoformat())
-    assert holder(path) is None
-    assert lock_path(path).read_text() == ""
-
-
 def test_the_lock_is_tried_again_after_a_refusal(path: Path) -> None:
     """A process that only checks holds the lock for an instant: it is tried again after a pause."""
     with process(HOLDS, path) as child:
@@ -118,6 +110,7 @@ def test_the_status_of_a_dead_process_is_ignored(path: Path, left: str) -> None:
     assert holder(path) is None
     with writing(path):
         assert holder(path) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
+    assert (holder(path), lock_path(path).read_text()) == (None, "")
 
 
 def test_a_file_system_without_locks_has_no_state_of_the_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

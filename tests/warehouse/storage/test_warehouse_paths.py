@@ -25,12 +25,6 @@ def test_paths_that_are_not_local_are_refused(path: str) -> None:
             check(Path(path))
 
 
-@pytest.mark.parametrize("path", ["", "/", "a\0b"])
-def test_paths_that_name_no_file_are_refused(path: str) -> None:
-    with pytest.raises(ValueError, match="it is not a file name"):
-        local(Path(path))
-
-
 @pytest.mark.parametrize("name", ["information_schema", "PG_CATALOG", "core", "Ops", "Temp", "next_snapshot"])
 def test_names_that_duckdb_uses_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"the name {name} is reserved"):
