@@ -119,6 +119,7 @@ def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("nightly")
 def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
     name = next(a["ig_username"] for a in up.service.accounts() if a["status"] == "active")
     options = {"accounts": [name], "surfaces": ["posts"], "reason": "a test"}
@@ -201,6 +202,7 @@ def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> N
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("nightly")
 def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
     up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
     run = up.under_way("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 600}}})
