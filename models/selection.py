@@ -10,8 +10,9 @@ from models.feeds import SURFACES
 class Selection:
     """The scans that a backfill repeats: `surfaces` of all accounts that at least one of the other fields selects.
 
-    `accounts` are ids or names as typed. `everything`: every account in the catalogue. `expired_since`: accounts
-    whose token was expired at any time since then. `failed`: exactly the scans that were incomplete when last tried.
+    `accounts` are ids, names or public ids as typed. `everything`: every account in the catalogue. `expired_since`:
+    accounts whose token was expired at any time since then. `failed`: exactly the scans that were incomplete when last
+    tried.
     """
 
     accounts: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ class Reader:
         surfaces: Sequence[str] = SURFACES,
         now: datetime | None = None,
     ) -> None:
-        """Answer for these accounts (names or ids; empty: all), as of `now` or the time of the snapshot."""
+        """Answer for these accounts (ids, names or public ids; empty: all), as of `now` or the time of the snapshot."""
         self._snapshot = snapshot
         # Refuses a file of another program, whose view has other columns.
         published = self.records("FROM published WHERE snapshot_at IS NOT NULL AND stale_after IS NOT NULL")

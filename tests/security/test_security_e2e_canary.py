@@ -161,11 +161,11 @@ def _read(rig: Rig, name: str) -> None:
 
 def _direct(rig: Rig) -> None:
     rig.run("direct-401", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
-    rig.run_here("direct-403", "sync", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    rig.run_here("direct-403", "sync", "-v", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
     rig.run_here("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
     # The snapshot cannot be written at the end.
     (rig.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
-    output = rig.run_here("unwritable", "sync", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    output = rig.run_here("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
     assert "cannot publish" in output
     output = rig.run("crash", "sync", "-v", expected=1, code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all")
     assert "planted" in output

@@ -23,7 +23,7 @@ _COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_af
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Stored times in the future, if any, the service's address, and the end (UTC) of each tenant scope's cooldown.
+    """Stored times in the future, if any, the service's address, and the end (UTC) of each cooldown.
 
     `publish_refusal` is why a run would not publish, if that was asked. `is_current` is whether a run could use the
     file as it is; of one that the next run upgrades, only the merged cooldowns are known.

@@ -57,7 +57,7 @@ def seen(connection: Connection, scan_id: str) -> Sequence[str]:
 
 
 def cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
-    """Return the end of each tenant scope's cooldown; delete those that are over."""
+    """Return the end of each rate-limit scope's cooldown; delete those that are over."""
     scope, resume_after = ops_cooldowns.c.scope, ops_cooldowns.c.resume_after
     run(connection, delete(ops_cooldowns).where(resume_after <= now))
     return dict(run(connection, select(scope, func.max(resume_after)).group_by(scope)).fetchall())

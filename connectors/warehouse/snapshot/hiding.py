@@ -7,7 +7,7 @@ views of schema `main` are these without the columns that are left out.
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
 
@@ -167,10 +167,16 @@ def _in_json(schemas: Sequence[TableSchema]) -> dict[str, list[str]]:
     return found
 
 
-def _keys(names: Iterable[str]) -> str:
-    """Return the pattern of keys in JSON text whose values have these names hidden, in any spelling."""
-    found = (_WITH[name].pattern if name in _WITH else name.rpartition("__")[2] for name in names)
-    return f'"(?:{"|".join(found)})"\\s*:'.replace(".*", '[^"]*').replace("_", "[-_. ]*")
+def _keys(schemas: Sequence[TableSchema], names: Collection[str]) -> str:
+    """Return the pattern of keys in JSON text that have the names of hidden columns or of their fields."""
+    columns = [column for schema in schemas for column in schema.columns if column.field is not None]
+    hidden = [column.field for column in columns if any(_is_named(column, name) for name in names)]
+    found = {_WITH[name].pattern if name in _WITH else name.rpartition("__")[2] for name in names}
+    found |= {safe_name(to_keys(field.path)[-1:]) for field in hidden if field is not None}
+    # In snake case, a name has `_` for all other characters, and none at its ends.
+    other = r'[^\pL\pN"]*'
+    spelled = "|".join(sorted(found)).replace(".*", '[^"]*').replace("_", other)
+    return rf'"{other}(?:{spelled}){other}"\s*:'
 
 
 def _salt(connection: Connection) -> str:
@@ -212,7 +218,7 @@ def find_hidden(connection: Connection, hide: Sequence[str]) -> Hiding:
     everywhere = {name for columns in tables.values() for name, is_hashed in columns.items() if not is_hashed}
     salt = _salt(connection) if any(wanted.values()) else ""
     return Hiding(
-        tuple(hide), tables, frozenset(everywhere & declared), _in_json(schemas), _keys(wanted), salt, mapping
+        tuple(hide), tables, frozenset(everywhere & declared), _in_json(schemas), _keys(schemas, wanted), salt, mapping
     )
 
 

@@ -66,6 +66,7 @@ SAME: list[tuple[Item, Item]] = [
     ({"counts": {"likes": 5}}, {"counts": {"likes": 6, "comments": 7}}),
     ({"media": {"url": "https://a.example/1"}}, {"media": {"url": "https://a.example/2"}}),
     ({"note": {"of": [{"url": "https://a.example/1"}]}}, {"note": {"of": [{"url": "https://a.example/2"}]}}),
+    ({"only": {"of": [{"url": "https://a.example/1"}]}}, {"only": {"of": [{"url": "https://a.example/2"}]}}),
 ]
 
 
