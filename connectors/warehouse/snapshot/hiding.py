@@ -22,7 +22,7 @@ from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.json_types import JsonType
+from models.schema.json_types import JsonType, Keys
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.naming import safe_name
 from models.schema.pointer import to_keys
@@ -115,7 +115,11 @@ def _is_named(column: ColumnSchema, name: str) -> bool:
     """Return whether a name hides this column: its own, or that of its field, whose column may have a number added."""
     if column.name == name:
         return True
-    keys = to_keys(column.field.path) if column.field is not None else (column.name,)
+    return _have_name(to_keys(column.field.path) if column.field is not None else (column.name,), name)
+
+
+def _have_name(keys: Keys, name: str) -> bool:
+    """Return whether a name hides the field with these keys."""
     if (also := _WITH.get(name)) is None:
         return safe_name(keys) == name
     return any(also.fullmatch(safe_name((key,))) for key in keys)
@@ -141,6 +145,7 @@ def _tables(schemas: Sequence[TableSchema], wanted: Mapping[str, bool]) -> dict[
     if (is_hashed := wanted.get("ig_username")) is not None:
         tables["events"] = {"ig_username": is_hashed}
         tables["account_changes"] = {f"{age}_ig_username": is_hashed for age in ("old", "new")}
+    named = [path for each in schemas for path in each.lists if any(_have_name(to_keys(path), name) for name in wanted)]
     for schema in (schema for schema in schemas if not schema.lists):
         # A column with a whole list has the values that a child table hides.
         lists = [path for each in schemas if children.get(each.table) for path in each.lists]
@@ -148,7 +153,7 @@ def _tables(schemas: Sequence[TableSchema], wanted: Mapping[str, bool]) -> dict[
         if "kind" in wanted:
             hidden["kind"] = False
         tables |= {f"{schema.table}{suffix}": hidden for suffix in ("", "_superseded", "_history", "_metrics")}
-        paths = [p for column in schema.columns if column.name in hidden for p in column.paths]
+        paths = named + [p for column in schema.columns if column.name in hidden for p in column.paths]
         for child in (each for each in schemas if each.lists and any(_is_related(p, paths) for p in each.lists)):
             tables[child.table] = {column.name: False for column in child.columns}
     return tables

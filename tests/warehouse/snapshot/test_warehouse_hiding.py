@@ -149,6 +149,16 @@ def test_json_with_a_key_that_is_hidden_is_left_out(rig: Rig, snapshot: Path, ke
     assert ask(snapshot, "SELECT mixed FROM media ORDER BY media_id", as_published=True) == [(None,), ('[1,{"n":2}]',)]
 
 
+def test_the_elements_of_a_list_with_a_hidden_name_are_left_out(rig: Rig, snapshot: Path) -> None:
+    rig.scan(
+        POSTS, "p", 0, [{"id": "1", "username": [{"text": NAME}], "owner": {"userName": [{"text": NAME}], "n": 1}}]
+    )
+    put(rig, snapshot, "ig_username")
+    tables = "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_name LIKE 'media%' ORDER BY 1"
+    for (table,) in ask(snapshot, tables, as_published=True):
+        assert NAME not in str(ask(snapshot, f"FROM {table}", as_published=True))
+
+
 def test_json_is_left_out_for_a_column_whose_name_has_a_number(rig: Rig, snapshot: Path) -> None:
     rig.scan(POSTS, "p", 0, [{"id": "1", "email": "a", "Email": "b", "mixed": [1, {"Email": NAME}]}])
     assert ask(put(rig, snapshot), "SELECT email, email_2 FROM media") == [("a", "b")]
