@@ -108,20 +108,19 @@ def _in_tables(path: Path, accounts: Iterable[Account]) -> Iterator[tuple[str, i
 
 
 def _in_table(db: DuckDBPyConnection, table: str, accounts: Iterable[Account]) -> Iterator[tuple[str, int]]:
-    columns = {column: str(kind) for column, kind, *_ in db.execute(f"DESCRIBE FROM {table}").fetchall()}
-    has_items = "media_id" in columns and not table.endswith('."events"')
-    texts = {column: _text(column, kind) for column, kind in columns.items()}
+    described = db.execute(f"DESCRIBE FROM {table}").fetchall()
+    texts = {column: text for column, kind, *_ in described if (text := _text(column, str(kind)))}
+    if not texts:
+        return
+    # An event names an item, but its other columns have words of gramhouse.
+    has_items = "media_id" in texts and not table.endswith('."events"')
     counts = [
         f"count(*) FILTER (WHERE {_holds(column, text, accounts, has_items=has_items)})"
         for column, text in texts.items()
-        if text
     ]
-    if not counts:
-        return
     [found] = db.execute(f"SELECT {', '.join(counts)} FROM {table}").fetchall()  # noqa: S608 - quoted
-    searched = [column for column, text in texts.items() if text]
     label = table.replace('"', "").removeprefix("searched.") if "(" not in table else ""
-    for column, number in zip(searched, found, strict=True):
+    for column, number in zip(texts, found, strict=True):
         if number:
             yield (f"{label}.{column}" if label else column), number
 

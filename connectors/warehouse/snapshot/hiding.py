@@ -174,10 +174,10 @@ def _in_json(schemas: Sequence[TableSchema]) -> dict[str, list[str]]:
 
 def _keys(schemas: Sequence[TableSchema], names: Collection[str]) -> str:
     """Return the pattern of keys in JSON text that have the names of hidden columns or of their fields."""
-    columns = [column for schema in schemas for column in schema.columns if column.field is not None]
-    hidden = [column.field for column in columns if any(_is_named(column, name) for name in names)]
     found = {_WITH[name].pattern if name in _WITH else name.rpartition("__")[2] for name in names}
-    found |= {safe_name(to_keys(field.path)[-1:]) for field in hidden if field is not None}
+    for column in (column for schema in schemas for column in schema.columns):
+        if column.field is not None and any(_is_named(column, name) for name in names):
+            found.add(safe_name(to_keys(column.field.path)[-1:]))
     # In snake case, a name has `_` for all other characters, and none at its ends.
     other = r'[^\pL\pN"]*'
     spelled = "|".join(sorted(found)).replace(".*", '[^"]*').replace("_", other)

@@ -50,7 +50,8 @@ _REMOVED = " UNION ALL BY NAME ".join(
     f"FROM {table} WHERE removal = 'removed'" for table in dict.fromkeys(feed.table for feed in FEEDS.values())
 )
 
-# The sections of each part: the template `key`.html.j2, the title, and the query for the full list, if it is one.
+# The sections of each part: the template `key`.html.j2, the title, and the query for the full list; without a query,
+# `gramhouse status` lists all.
 _PARTS = {
     "For the operator": {
         "attention": ("Action required", ""),
