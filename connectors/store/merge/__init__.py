@@ -1,0 +1,1 @@
+"""The merge: landed pages become rows, in one transaction for each batch."""

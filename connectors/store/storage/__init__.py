@@ -1,0 +1,1 @@
+"""The DuckDB file: its connection, its tables, and errors in one line."""

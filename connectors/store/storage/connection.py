@@ -1,0 +1,69 @@
+"""The writer's connection to the warehouse file, and transactions on it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from connectors.store.storage.errors import explain
+from connectors.store.storage.schema import prepare_tables
+
+# Every DuckDB since 1.2 can read this storage version, the first with zstd compression.
+_STORAGE = "v1.2.0"
+
+_SETTINGS = {
+    "TimeZone": "UTC",
+    # Without a temporary folder of its own, DuckDB would spill nothing: the rest of larger work goes next to the file.
+    "memory_limit": "512MB",
+    # A merge runs on a thread beside the one that receives pages. More threads cost a third more CPU time.
+    "threads": "1",
+    # The default of 16 MB blocks a commit for almost a second, about every 25,000 rows. Publishing checkpoints.
+    "wal_autocheckpoint": "1GB",
+    "preserve_insertion_order": "false",
+    # DuckDB would print it to standard output, in the middle of JSON output.
+    "enable_progress_bar": "false",
+    # The most rows of a join whose partners DuckDB looks up individually. With 50, it reads all rows between them.
+    "dynamic_or_filter_threshold": "1000",
+}
+
+
+@contextmanager
+def open_warehouse(path: Path) -> Iterator[DuckDBPyConnection]:
+    """Open the warehouse file for writing; create a new one with all tables. The caller holds the lock.
+
+    Until it is closed, the files that this process creates are readable by their owner only: DuckDB creates its log
+    with the process's default mode.
+
+    Raises WarehouseBusy if another program holds the file, and WarehouseUnusable if DuckDB cannot use it, or if another
+    version of gramhouse wrote it.
+    """
+    mask = os.umask(0o077)
+    try:
+        with closing(duckdb.connect(str(path), config={"storage_compatibility_version": _STORAGE})) as db:
+            path.chmod(0o600)
+            for name, setting in _SETTINGS.items():
+                db.execute(f"SET {name} = '{setting}'")
+            with transaction(db):
+                prepare_tables(db, path)
+            yield db
+    except (duckdb.Error, OSError, MemoryError) as error:
+        raise explain(path, error) from error
+    finally:
+        os.umask(mask)
+
+
+@contextmanager
+def transaction(db: DuckDBPyConnection) -> Iterator[None]:
+    """Run the block in a transaction: commit it at the end, or roll it back if the block raises."""
+    db.begin()
+    try:
+        yield
+        db.commit()
+    except BaseException:
+        # After some errors DuckDB has rolled back already. The first error is the one that matters.
+        with suppress(duckdb.Error):
+            db.rollback()
+        raise
