@@ -14,13 +14,13 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import from_json, to_json
 
+from models.mapping import BUILT_IN
 from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, cursor_of, located
 from models.page_commit import RejectedRecord
 from models.page_items import id_in
 from models.partial_json import Unreadable, certain_id, checked_members, elements, exact_text, repaired
+from models.pointer import to_keys
 from models.schema.any_json import parse
-from models.schema.mapping_built_in import BUILT_IN
-from models.schema.pointer import to_keys
 from models.text import one_line
 
 MAX_ACCOUNTS = 50

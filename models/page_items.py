@@ -9,13 +9,13 @@ import msgspec
 from pydantic_core import from_json
 
 from models.incremental import Post
+from models.mapping import Mapping as MediaMapping
+from models.mapping import Reading
 from models.partial_json import elements, members
+from models.pointer import to_keys
 from models.schema.any_json import parse
 from models.schema.json_types import number_text
-from models.schema.mapping import Mapping as MediaMapping
-from models.schema.mapping import Reading
-from models.schema.pointer import to_keys
-from models.schema.times import time_of
+from models.times import time_of
 
 
 def _value(item: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - JSON

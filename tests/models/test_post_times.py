@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from models.incremental import Post
+from models.mapping import BUILT_IN
 from models.page_items import identities, post_reader
-from models.schema.mapping_built_in import BUILT_IN
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 

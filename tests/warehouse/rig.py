@@ -25,12 +25,12 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.declared import create_table
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models import mapping as mappings
 from models.checkpoint import Checkpoint, RunKind, ScanState
+from models.mapping import BUILT_IN
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from models.schema import mapping as mappings
-from models.schema.mapping_built_in import BUILT_IN
 from models.tables import METADATA, core_children, core_media, core_superseded, ops_warehouse
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)

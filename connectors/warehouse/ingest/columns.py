@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.json_types import EXACT, JsonType
-from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, TableSchema
 
 if TYPE_CHECKING:

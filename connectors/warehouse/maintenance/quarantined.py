@@ -17,8 +17,8 @@ from connectors.warehouse.storage.statements import statements
 from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import id_in
 from models.partition import Partition
+from models.pointer import to_keys
 from models.schema.any_json import parse
-from models.schema.pointer import to_keys
 
 # The most bytes of payloads in one batch.
 _BATCH_BYTES = 16 * 1024 * 1024

@@ -7,7 +7,7 @@ from connectors.warehouse.ingest.columns import columns_select, counts_of, names
 from connectors.warehouse.ingest.layout import Cell
 from connectors.warehouse.merge.comparing import content_of, counts_hash, is_compared
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.mapping import Mapping as MediaMapping
+from models.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, history
 
 _SAME_CHILD = (

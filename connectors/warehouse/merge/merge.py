@@ -32,7 +32,7 @@ from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from models.checkpoint import ScanState
-from models.schema.mapping import Mapping as MediaMapping
+from models.mapping import Mapping as MediaMapping
 from models.tables import ITEM_TABLES, core_outcomes, ops_checkpoints, ops_cooldowns
 
 _OUTCOMES = rows_sql(row_types(core_outcomes, outcome="kind"))

@@ -19,10 +19,10 @@ from connectors.warehouse.merge.column_lists import ChildTable, of_children, of_
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.schema.field_registry import own_names
 from models.checkpoint import Checkpoint
+from models.mapping import Mapping as MediaMapping
 from models.page_commit import ScopeCooldown
 from models.runs import Outcome
 from models.schema.fields import Registry, register
-from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, table_schemas
 
 # The columns of pages that their items have too.

@@ -6,10 +6,9 @@ from datetime import datetime
 
 from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection
+from models.mapping import BUILT_IN, READING_TYPES, Mapping
 from models.schema.fields import AND_MORE, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
-from models.schema.mapping import READING_TYPES, Mapping
-from models.schema.mapping_built_in import BUILT_IN
 from models.schema.table_schemas import CHILDREN, child_table
 from models.tables import ITEM_TABLES, METADATA, core_fields, ops_mapping
 from models.views import own_columns, views

@@ -3,8 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, Mapping
 from models.tables import core_media
 
 

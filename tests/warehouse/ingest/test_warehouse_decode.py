@@ -20,12 +20,12 @@ from connectors.warehouse.ingest.decode import Decoded, Decoder, with_times
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.ingest.split import split
 from connectors.warehouse.schema.field_registry import own_names
+from models.mapping import BUILT_IN
 from models.page_items import id_in
+from models.pointer import to_keys
 from models.schema.fields import Registry
 from models.schema.json_types import EXACT, Json
-from models.schema.mapping_built_in import BUILT_IN
-from models.schema.pointer import to_keys
-from models.schema.times import is_instant, time_of
+from models.times import is_instant, time_of
 from tests.models.schema.test_times import TEXTS
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)

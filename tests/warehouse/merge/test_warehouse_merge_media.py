@@ -9,8 +9,8 @@ import pytest
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.merge.run_counts import MergeStats
+from models.mapping import BUILT_IN
 from models.page_items import post_reader
-from models.schema.mapping_built_in import BUILT_IN
 from tests.models.schema.test_times import AT, NOT_READ, READ
 from tests.warehouse.rig import ANNA, POSTS, T0, Item, Rig, Scan, at, minute
 
