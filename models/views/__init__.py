@@ -95,10 +95,14 @@ def _read(name: str, text: str) -> View:
 
 
 @cache
-def views() -> Mapping[str, View]:
-    """Return the views by name, in the order in which they can be created: each after those that it reads."""
-    paths = sorted((path for path in files(__package__).iterdir() if path.name.endswith(".sql")), key=lambda p: p.name)
-    found = [_read(path.name.removesuffix(".sql"), path.read_text(encoding="utf-8")) for path in paths]
+def views(folder: str = "") -> Mapping[str, View]:
+    """Return the views by name, in the order in which they can be created: each after those that it reads.
+
+    Those in the `folder` replace others of the same name.
+    """
+    places = [files(__package__), *([files(__package__) / folder] if folder else [])]
+    texts = {path.name: path.read_text("utf-8") for place in places for path in place.iterdir() if path.name.endswith(".sql")}
+    found = [_read(name.removesuffix(".sql"), text) for name, text in sorted(texts.items())]
     by_name = {view.name: view for view in found}
     order = TopologicalSorter({view.name: [one for one in view.reads if one in by_name] for view in found})
     return {name: by_name[name] for name in order.static_order()}

@@ -1,0 +1,1 @@
+"""Publishes the snapshot: the warehouse's file as analysts read it."""
