@@ -77,8 +77,8 @@ CREATE TABLE core.media_versions (  -- Earlier versions of the content of items;
     media_id VARCHAR NOT NULL,  -- The item's id, always text.
     valid_from TIMESTAMPTZ NOT NULL,  -- When a sync first saw this version.
     valid_to TIMESTAMPTZ NOT NULL,  -- When a sync first saw the next version.
-    content VARCHAR NOT NULL USING COMPRESSION zstd,  -- JSON object: its content by column, without what was empty.
-    changed VARCHAR[] NOT NULL,  -- Columns whose content differs in the next version.
+    content VARCHAR NOT NULL USING COMPRESSION zstd,  -- JSON object: its content by mapped column, or path of a field.
+    changed VARCHAR[] NOT NULL,  -- Mapped columns, and paths of fields, whose content differs in the next version.
     raw_landed BIGINT NOT NULL,  -- The landing with its bytes in the raw store.
     raw_position INTEGER NOT NULL,  -- Position of its bytes on the page of that landing, from 0.
     run_seq BIGINT  -- The run that first saw the next version, as seq in runs.
@@ -107,8 +107,7 @@ CREATE TABLE core.fields (  -- Fields received that the API's contract does not 
     resource VARCHAR NOT NULL,  -- Where it was found: media, account, account_page or media_page.
     path VARCHAR NOT NULL,  -- Path of the field, a JSON Pointer.
     column_name VARCHAR,  -- The column that holds it; NULL if it has none.
-    kinds VARCHAR[] NOT NULL,  -- The kinds of its values: flag, integer, long (past 2^53), huge (past 64 bits), number,
-                               -- time, text, list.
+    kinds VARCHAR[] NOT NULL,  -- The types its values had, as in models/fields.py; long is an integer past 2^53.
     is_count BOOLEAN NOT NULL,  -- Whether a value of it was a count.
     ordinal BIGINT NOT NULL,  -- Order in which its resource's fields were found, from 0.
     first_seen_at TIMESTAMPTZ NOT NULL,  -- When the field was first received.
@@ -147,16 +146,17 @@ CREATE TABLE core.closed_scans (  -- The last full scan of each partition, and t
     order_broken_by VARCHAR,  -- Id of the first post out of order in the last full scan; empty if it has no id.
     full_share DOUBLE NOT NULL,  -- The next full scan is due at complete_at + full_share * full_refresh_every.
     removals_undecided_since TIMESTAMPTZ  -- Since when missed items are not marked as removed, because scans rejected
-                                          -- records or listed an id twice with different content; NULL if none is.
+                                          -- records, or listed items of one id that differ; NULL if none are.
 );
 
-CREATE TABLE core.undecided_scans (  -- Why unfinished or last scans decide no removal, one row per reason.
+CREATE TABLE core.scan_findings (  -- What is wrong with records of open scans and of the last closed ones.
     resource VARCHAR NOT NULL,  -- What was scanned: accounts (the catalogue) or media.
     account_id VARCHAR NOT NULL,  -- The scanned account; empty for the catalogue.
     surface VARCHAR NOT NULL,  -- The feed, such as posts or stories; empty for the catalogue.
     scan_id VARCHAR NOT NULL,  -- The scan.
-    reason VARCHAR NOT NULL,  -- rejected: a record went to quarantine; same_id: two items of one id differ.
-    record_id VARCHAR,  -- The id that two items shared; NULL for a rejected record.
+    finding VARCHAR NOT NULL,  -- rejected: a record went to quarantine; same_id: items of one id differ in time or
+                               -- permalink; with these the scan decides no removal. listed_twice: an account differs.
+    record_id VARCHAR,  -- The id that several records have; NULL for a rejected record.
     seq BIGINT NOT NULL  -- The landing in which it was found.
 );
 
