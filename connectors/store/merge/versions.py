@@ -3,7 +3,8 @@
 The content of a version is read from its stored columns, by the same rule as that of a record.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -14,7 +15,10 @@ from connectors.store.merge.registry import MEDIA, Registry
 from models.fields import FieldType
 from models.item import changed_columns, read_item
 from models.mapping import Mapping as MediaMapping
+from models.mapping import Reading
 from models.pointer import to_keys
+from models.readings import READ, as_count
+from models.times import time_of
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -71,23 +75,35 @@ def _content_of(row: Mapping[str, Any], columns: Sequence[Column], registry: Reg
         if isinstance(value, datetime):
             value = value.isoformat()
         path = first_paths[column.name] if column.path is None else column.path
-        if column.path is not None and FieldType.LIST in registry[MEDIA, path].kinds:
-            value = _list_in(value)
+        if column.path is not None and isinstance(value, str):
+            value = _unwidened(value, registry[MEDIA, path].kinds)
         _put(record, path, value)
     for path, value in _decode(row["overflow"] or "{}").items():
-        _put(record, path, _list_in(value) if isinstance(value, str) else value)
+        _put(record, path, _unwidened(value, {FieldType.LIST}) if isinstance(value, str) else value)
     _put(record, mapping.media_id[0], row["media_id"])
     return read_item(_encode(record), mapping).content
 
 
-def _list_in(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Return the list, or the object, that the text of a field is; the text itself if it is neither."""
-    if not text.startswith(("[", "{")):
-        return text
-    try:
-        return _decode(text)
-    except msgspec.DecodeError:
-        return text
+def _unwidened(text: str, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 - JSON
+    """Return the value that a text was before its column became one of texts, whatever type the column had first."""
+    if FieldType.LIST in kinds and text.startswith(("[", "{")):
+        with suppress(msgspec.DecodeError):
+            return _decode(text)
+    if FieldType.BOOLEAN in kinds and text in ("true", "false"):
+        return text == "true"
+    if not _NUMBERS.isdisjoint(kinds) and (number := _number_in(text)) is not None:
+        return number
+    if FieldType.TIME in kinds and (at := time_of(text)) is not None:
+        return at.isoformat()
+    return text
+
+
+def _number_in(text: str) -> object:
+    whole = as_count(text)
+    return READ[Reading.NUMBER](text) if whole is None else whole
+
+
+_NUMBERS = {FieldType.INTEGER, FieldType.LONG, FieldType.NUMBER}
 
 
 def _put(record: dict[str, Any], path: str, value: Any) -> None:  # noqa: ANN401 - JSON
