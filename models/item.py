@@ -19,59 +19,44 @@ docs/decisions/history.md). The schema of media items is not published (API 2), 
 A change of these rules needs another CONTENT_RULE, or else every item would get a version.
 """
 
-import json
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Map
 from datetime import datetime
-from decimal import Decimal
+from enum import Enum, auto
 from functools import lru_cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
 from models.fields import FieldType
-from models.mapping import ADDRESSES, Mapping, Reading, pattern_of
+from models.mapping import ADDRESSES, Mapping, Reading
 from models.pointer import Keys, to_keys, to_pointer
-from models.times import is_instant, time_of
+from models.readings import BIGINT, READ, Scalar, as_count, as_text, exact
+from models.record import RejectedItem, check_depth, decode_record
+from models.times import is_instant
 
 # The number of the rules above; it is part of every content hash, and stored in the warehouse.
 CONTENT_RULE = 1
 
 # Objects below this many keys are JSON text: their column names would be too long to use.
-DEEPEST_COLUMN = 8
-
-# Items that are nested deeper are rejected.
-DEEPEST = 200
+_DEEPEST_COLUMN = 8
 
 # A double represents every integer up to this one exactly.
-EXACT = 2**53
+_EXACT = 2**53
 
-Scalar = str | int | float | bool
+# More members of an object than these are looked up for every item: their keys are data, such as dates.
+_MOST_MEMBERS = 1000
 
+_ADDRESS = ("http://", "https://")
 
-class RejectedItem(ValueError):  # noqa: N818 - named after the condition
-    """A record that cannot become an item; `code` is a key of REASONS, and the message its text."""
+# Looking up a member of an enumeration takes as long as adding a value to an item.
+_BOOLEAN, _INTEGER, _LONG, _NUMBER, _TIME, _TEXT, _LIST = FieldType
 
-    def __init__(self, code: str) -> None:
-        """Create it with the text of its code."""
-        super().__init__(REASONS[code])
-        self.code = code
-
-
-REASONS = {
-    "no_id": "The item has no id that gramhouse knows.",
-    "inexact_id": "The id of the item is a number with a fraction or an exponent, or a boolean.",
-    "not_an_object": "The item is not a JSON object.",
-    "not_json": "The item is not JSON.",
-    "duplicate_key": "The item contains a duplicate key.",
-    "too_deep": f"The item is nested deeper than {DEEPEST} levels.",
-    "lone_surrogate": "The item contains half of a character (an unpaired surrogate).",
-    "number_out_of_range": "The item contains a number that is out of the range of a double.",
-}
+_canonical = msgspec.json.Encoder(order="sorted").encode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class ItemKey(NamedTuple):
@@ -103,14 +88,267 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 def read_item(raw: bytes | msgspec.Raw, mapping: Mapping) -> Item:
     """Return the item that a media record is. Raises RejectedItem."""
-    raise NotImplementedError
+    record = decode_record(bytes(raw))
+    rules = _rules(mapping)
+    media_id, id_path = rules.id_of(record)
+    draft = _Draft()
+    draft.add_members(record, rules.record, 1)
+    for values in (draft.fields, draft.types, draft.content):
+        values.pop(id_path, None)
+    content = _canonical(draft.content)
+    content_hash = xxh3_64_intdigest(content, CONTENT_RULE)
+    return Item(media_id, draft.columns, draft.counts, draft.fields, draft.types, content, content_hash)
 
 
 def read_key(raw: bytes | msgspec.Raw, mapping: Mapping) -> ItemKey:
-    """Return the key of a media record, without reading the rest of it. Raises RejectedItem."""
-    raise NotImplementedError
+    """Return the key of a media record. Raises RejectedItem."""
+    return key_of(decode_record(bytes(raw)), mapping)
+
+
+def key_of(record: Map[str, Any], mapping: Mapping) -> ItemKey:
+    """Return the key of a decoded record, of which the members that the key needs are enough. Raises RejectedItem."""
+    return _rules(mapping).key_of(record)
 
 
 def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:
     """Return what differs between the `content` of two items: names of mapped columns and paths of fields, sorted."""
-    raise NotImplementedError
+    one, other = _members.decode(before), _members.decode(after)
+    return tuple(sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name)))
+
+
+_Read = Callable[[object], Scalar | datetime | None]
+
+
+class _Part(Enum):
+    """What the value of a mapped column is."""
+
+    CONTENT = auto()
+    COUNT = auto()
+    NEITHER = auto()
+
+
+_CONTENT, _COUNT, _NEITHER = _Part
+
+# A mapped column that may have a place's value, the rank of the place in it, of which the least counts, and the rest.
+_Column = tuple[str, int, _Read, _Part]
+
+
+class _Place(dict[str, "_Place"]):
+    """What the rules say of a path, found out once for all items, and the places of its members by key.
+
+    The elements of a list have the path of their list. They and what is in them are in no mapped column.
+    """
+
+    __slots__ = (
+        "_elements",
+        "_in_list",
+        "_rules",
+        "columns",
+        "is_content",
+        "is_count",
+        "is_ignored",
+        "key",
+        "path",
+        "stable_path",
+    )
+
+    def __init__(self, rules: "_Rules", path: str = "", key: str = "", *, in_list: bool = False) -> None:
+        super().__init__()
+        self._rules, self.path, self._in_list = rules, path, in_list
+        self.key, self.stable_path = _by_value(key), _by_value(path)
+        self.is_ignored = rules.ignored.fullmatch(path) is not None
+        self.is_content = rules.content.fullmatch(path) is not None
+        self.is_count = rules.count_key.fullmatch(key) is not None and not self.is_ignored
+        self.columns = () if in_list else rules.columns_at(path, self)
+        self._elements: _Place | None = self if in_list else None
+
+    def __missing__(self, key: str) -> "_Place":
+        place = _Place(self._rules, self.path + to_pointer((key,)), key, in_list=self._in_list)
+        if len(self) < _MOST_MEMBERS:
+            self[key] = place
+        return place
+
+    @property
+    def elements(self) -> "_Place":
+        if self._elements is None:
+            self._elements = _Place(self._rules, self.path, in_list=True)
+        return self._elements
+
+
+class _Rules:
+    """A mapping, compiled."""
+
+    def __init__(self, mapping: Mapping) -> None:
+        self._mapping = mapping
+        self._ids = [(to_keys(path), path) for path in mapping.media_id]
+        self._keys = [
+            [
+                (to_keys(path), READ[column.reading])
+                for column in mapping.columns
+                if column.column == name
+                for path in column.paths
+            ]
+            for name in ("published_at", "permalink")
+        ]
+        self.count_key = re.compile(mapping.count_key_pattern)
+        self.ignored, self.content = _pattern(mapping.ignore), _pattern(mapping.content)
+        self.record = _Place(self)
+
+    def columns_at(self, path: str, place: _Place) -> tuple[_Column, ...]:
+        """Return the mapped columns that may have the value at a path."""
+        found = []
+        for column in self._mapping.columns:
+            if path in column.paths:
+                if place.is_ignored or (column.column in ADDRESSES and not place.is_content):
+                    part = _NEITHER
+                else:
+                    part = _COUNT if column.reading is Reading.COUNT else _CONTENT
+                found.append((column.column, column.paths.index(path), READ[column.reading], part))
+        return tuple(found)
+
+    def id_of(self, record: Map[str, Any]) -> tuple[str, str]:
+        """Return the id of a record, and its path. Raises RejectedItem."""
+        for keys, path in self._ids:
+            value = _at(record, keys)
+            kind = type(value)
+            if kind is str and value:
+                return value, path
+            if kind is int or kind is msgspec.Raw:
+                return str(as_text(value)), path
+            if kind is float or kind is bool:
+                raise RejectedItem("inexact_id")
+        raise RejectedItem("no_id")
+
+    def key_of(self, record: Map[str, Any]) -> ItemKey:
+        """Return the key of a record. Raises RejectedItem."""
+        published_at, permalink = (_first(record, paths) for paths in self._keys)
+        return ItemKey(self.id_of(record)[0], published_at, permalink)
+
+
+def _pattern(paths: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of these JSON Pointers and all below them; `*` in a key stands for any characters."""
+    either = [re.escape(path).replace(r"\*", "[^/]*") for path in paths]
+    return re.compile("(?:" + "|".join(either) + ")(?:/.*)?" if either else r"(?!)", re.DOTALL)
+
+
+def _first(record: Map[str, Any], paths: Sequence[tuple[Keys, _Read]]) -> Any:  # noqa: ANN401 - as it is read
+    for keys, read in paths:
+        if (found := read(_at(record, keys))) is not None:
+            return found
+    return None
+
+
+# Compiling a mapping takes as long as reading a hundred items.
+_rules = lru_cache(maxsize=8)(_Rules)
+
+
+def _at(record: Any, keys: Keys) -> Any:  # noqa: ANN401 - JSON
+    for key in keys:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+class _Draft:
+    """The values of an item while its record is read. `owners` are those in mapped columns: rank, place and value."""
+
+    __slots__ = ("columns", "content", "counts", "fields", "owners", "types")
+
+    def __init__(self) -> None:
+        self.columns: dict[str, Scalar | datetime] = {}
+        self.counts: dict[str, int] = {}
+        self.fields: dict[str, Scalar] = {}
+        self.types: dict[str, FieldType] = {}
+        self.content: dict[str, Any] = {}
+        self.owners: dict[str, tuple[int, _Place, Any]] = {}
+
+    def add_members(self, members: Map[str, Any], place: _Place, depth: int) -> None:
+        """Add the values of an object that are not empty, also those in objects within it that are not too deep."""
+        for key, value in members.items():
+            here = place[key]
+            if type(value) is dict and depth < _DEEPEST_COLUMN:
+                self.add_members(value, here, depth + 1)
+            elif (value or value == 0) and not (here.columns and self._is_in_column(here, value)):
+                self._add_field(here, value)
+
+    def _is_in_column(self, place: _Place, value: Any) -> bool:  # noqa: ANN401 - JSON
+        """Add a value to the mapped columns that have none or a worse one; return whether there are any."""
+        is_in_one = False
+        owners = self.owners
+        for name, rank, read, part in place.columns:
+            if (name in owners and owners[name][0] < rank) or (found := read(value)) is None:
+                continue
+            if name in owners:
+                self._leave(name)
+            owners[name] = rank, place, value
+            is_in_one = True
+            if part is _COUNT:
+                self.counts[name] = found  # type: ignore[assignment]
+            else:
+                self.columns[name] = found
+                if part is _CONTENT:
+                    self.content[name] = _by_value(found)
+        return is_in_one
+
+    def _leave(self, name: str) -> None:
+        """Take the value out of a mapped column that has a better one: it is a field, unless another column has it."""
+        _, place, value = self.owners.pop(name)
+        self.columns.pop(name, None)
+        self.counts.pop(name, None)
+        self.content.pop(name, None)
+        if all(owner is not place for _, owner, _ in self.owners.values()):
+            self._add_field(place, value)
+
+    def _add_field(self, place: _Place, value: Any) -> None:  # noqa: ANN401 - JSON
+        path = place.path
+        if place.is_count and (count := as_count(value)) is not None:
+            self.counts[path] = count
+            self.types[path] = _LONG if abs(count) > _EXACT else _INTEGER
+            return
+        if type(value) is list or type(value) is dict:
+            check_depth(value, path.count("/"))
+        self.fields[path], self.types[path] = _field_of(value)
+        if not place.is_ignored and (stable := _stable(value, place)) is not None:
+            self.content[place.stable_path] = stable
+
+
+def _by_value(value: Any) -> Any:  # noqa: ANN401 - a scalar or a time
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else unicodedata.normalize("NFC", value)
+    return exact(value) if kind is float else value
+
+
+def _stable(value: Any, place: _Place) -> Any:  # noqa: ANN401 - JSON
+    """Return the content of a value in canonical form; None if it has none."""
+    kind = type(value)
+    if kind is str:
+        return None if not value or (value.startswith(_ADDRESS) and not place.is_content) else _by_value(value)
+    if kind is list:
+        elements = place.elements
+        return [_stable(each, elements) for each in value] or None
+    if kind is not dict:
+        return _by_value(value)
+    found = {}
+    for key, each in value.items():
+        here = place[key]
+        if here.is_ignored or (here.is_count and as_count(each) is not None):
+            continue
+        if (stable := _stable(each, here)) is not None:
+            found[here.key] = stable
+    return found or None
+
+
+def _field_of(value: Any) -> tuple[Scalar, FieldType]:  # noqa: ANN401 - JSON
+    """Return the value of a field's column, and its type."""
+    kind = type(value)
+    if kind is str:
+        return value, _TIME if value[4:5] == "-" and is_instant(value) else _TEXT
+    if kind is bool:
+        return value, _BOOLEAN
+    if kind is float:
+        return (int(value), _INTEGER) if value.is_integer() and abs(value) <= _EXACT else (value, _NUMBER)
+    if kind is int and value in BIGINT:
+        return value, _INTEGER if -_EXACT <= value <= _EXACT else _LONG
+    if kind is list or kind is dict:
+        return _canonical(value).decode(), _LIST
+    return str(as_text(value)), _TEXT

@@ -4,7 +4,6 @@ The schema of media items is not published (API 2), so every column has candidat
 """
 
 import re
-from collections.abc import Iterable
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -100,7 +99,10 @@ class Mapping:
     @property
     def ignored_pattern(self) -> str | None:
         """Return the pattern of the paths of fields that are not compared, those below them included; None if none."""
-        return pattern_of(self.ignore) if self.ignore else None
+        if not self.ignore:
+            return None
+        paths = (re.escape(path).replace(r"\*", '[^/"]*') for path in self.ignore)
+        return "(?:" + "|".join(paths) + ')(?:/[^"]*)?'
 
     @property
     def count_key_pattern(self) -> str:
@@ -111,12 +113,6 @@ class Mapping:
                 words.update(to_keys(path)[-1] for path in column.paths)
         every = sorted(words | {_camel(word) for word in words})
         return r"(?:[A-Za-z0-9_]*(?:_c|C)ounts?|" + "|".join(re.escape(word) for word in every) + ")"
-
-
-def pattern_of(paths: Iterable[str]) -> str:
-    """Return the pattern of these JSON Pointers and all below them; `*` in a key stands for any characters."""
-    either = (re.escape(path).replace(r"\*", '[^/"]*') for path in paths)
-    return "(?:" + "|".join(either) + ')(?:/[^"]*)?'
 
 
 def _camel(word: str) -> str:

@@ -32,7 +32,7 @@ def comments_of(text: str) -> Sequence[str]:
             continue
         statements.append(f"COMMENT ON TABLE {table[1]} IS '{_quoted(table[2])}'")
         statements.extend(
-            f'COMMENT ON COLUMN {table[1]}."{column[1]}" IS \'{_quoted(column[2])}\''
+            f"COMMENT ON COLUMN {table[1]}.\"{column[1]}\" IS '{_quoted(column[2])}'"
             for column in _COLUMN.finditer(definition)
         )
     return statements

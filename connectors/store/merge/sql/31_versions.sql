@@ -1,0 +1,2 @@
+-- Writes core.media_versions.
+INSERT INTO core.media_versions BY NAME FROM versions

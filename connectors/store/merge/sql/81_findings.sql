@@ -1,0 +1,2 @@
+-- Writes core.scan_findings.
+INSERT INTO core.scan_findings BY NAME FROM findings

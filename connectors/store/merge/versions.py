@@ -1,0 +1,113 @@
+"""The superseded versions of items whose content changed. No IO.
+
+The content of a version is read from its stored columns, by the same rule as that of a record.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from connectors.store.merge.columns import Column
+from connectors.store.merge.registry import MEDIA, Registry
+from models.fields import FieldType
+from models.item import changed_columns, read_item
+from models.mapping import Mapping as MediaMapping
+from models.mapping import Reading
+from models.pointer import to_keys
+from models.readings import READ, as_count
+from models.times import time_of
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Version(NamedTuple):
+    """A row of core.media_versions."""
+
+    account_id: str
+    surface: str
+    media_id: str
+    valid_from: datetime
+    valid_to: datetime
+    content: str
+    changed: Sequence[str]
+    raw_landed: int
+    raw_position: int
+    run_seq: int
+
+
+def superseded_versions(
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], registry: Registry, mapping: MediaMapping
+) -> Sequence[Version]:
+    """Return the version that each row with `is_content` supersedes: the row before, of the same item.
+
+    `rows` are the stored rows of items that changed, each followed by what the batch listed, in order. They have
+    `is_changed` if their bytes are in the raw store.
+    """
+    versions = []
+    before: Mapping[str, Any] | None = None
+    content_before, began_at, place = b"", datetime.min, (0, 0)
+    for row in rows:
+        is_first = before is None or any(row[name] != before[name] for name in ("account_id", "surface", "media_id"))
+        content = _content_of(row, columns, registry, mapping)
+        if row["is_content"] and not is_first:
+            changed = changed_columns(content_before, content)
+            key = row["account_id"], row["surface"], row["media_id"]
+            times = began_at, row["received_at"]
+            versions.append(Version(*key, *times, content_before.decode(), changed, *place, row["run_seq"]))
+        if is_first or row["is_content"]:
+            began_at = row["received_at"]
+        if is_first or row["is_changed"]:
+            place = row["raw_landed"], row["raw_position"]
+        before, content_before = row, content
+    return versions
+
+
+def _content_of(row: Mapping[str, Any], columns: Sequence[Column], registry: Registry, mapping: MediaMapping) -> bytes:
+    first_paths = {column.column: column.paths[0] for column in mapping.columns}
+    record: dict[str, Any] = {}
+    for column in columns:
+        if (value := row[column.name]) is None:
+            continue
+        if isinstance(value, datetime):
+            value = value.isoformat()
+        path = first_paths[column.name] if column.path is None else column.path
+        if column.path is not None and isinstance(value, str):
+            value = _unwidened(value, registry[MEDIA, path].kinds)
+        _put(record, path, value)
+    for path, value in _decode(row["overflow"] or "{}").items():
+        _put(record, path, _unwidened(value, {FieldType.LIST}) if isinstance(value, str) else value)
+    _put(record, mapping.media_id[0], row["media_id"])
+    return read_item(_encode(record), mapping).content
+
+
+def _unwidened(text: str, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 - JSON
+    """Return the value that a text was before its column became one of texts, whatever type the column had first."""
+    if FieldType.LIST in kinds and text.startswith(("[", "{")):
+        with suppress(msgspec.DecodeError):
+            return _decode(text)
+    if FieldType.BOOLEAN in kinds and text in ("true", "false"):
+        return text == "true"
+    if not _NUMBERS.isdisjoint(kinds) and (number := _number_in(text)) is not None:
+        return number
+    if FieldType.TIME in kinds and (at := time_of(text)) is not None:
+        return at.isoformat()
+    return text
+
+
+def _number_in(text: str) -> object:
+    whole = as_count(text)
+    return READ[Reading.NUMBER](text) if whole is None else whole
+
+
+_NUMBERS = {FieldType.INTEGER, FieldType.LONG, FieldType.NUMBER}
+
+
+def _put(record: dict[str, Any], path: str, value: Any) -> None:  # noqa: ANN401 - JSON
+    *above, last = to_keys(path)
+    for key in above:
+        record = record.setdefault(key, {})
+    record[last] = value

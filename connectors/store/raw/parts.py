@@ -1,0 +1,93 @@
+"""The parts of the raw store: written once, durably, and deleted only if their landings will be merged again.
+
+A part is named by the landing of its first row. Merges write parts in the order of landings, so a landing is in the
+last part whose name is not above it.
+"""
+
+import os
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from connectors.store.storage.errors import WarehouseUnusable
+
+SCHEMA = pa.schema(
+    [
+        ("landed", pa.int64()),
+        ("position", pa.int32()),
+        ("account_id", pa.string()),
+        ("surface", pa.string()),
+        ("media_id", pa.string()),
+        ("seen_at", pa.timestamp("us", tz="UTC")),
+        ("run_id", pa.string()),
+        ("correlation_id", pa.string()),
+        ("payload", pa.binary()),
+    ]
+)
+
+# A lookup reads a whole row group, so that it costs a few milliseconds.
+_ROW_GROUP = 4096
+
+_NAME = re.compile(r"raw-(\d{15})\.parquet")
+
+
+def part_path(folder: Path, number: int) -> Path:
+    """Return the path of the part whose first row is of this landing."""
+    return folder / f"raw-{number:015}.parquet"
+
+
+def part_numbers(folder: Path) -> Sequence[int]:
+    """Return the numbers of all parts, the lowest first."""
+    found = (_NAME.fullmatch(path.name) for path in folder.glob("raw-*.parquet"))
+    return sorted(int(match[1]) for match in found if match is not None)
+
+
+def write_part(folder: Path, rows: pa.Table) -> int:
+    """Write a part with these rows, sorted by landing and position; return its number. Raises OSError.
+
+    It is durable under its final name when this returns. A kill leaves at most a hidden file, which the next part
+    replaces.
+    """
+    number: int = rows["landed"][0].as_py()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    draft = folder / ".next.parquet"
+    pq.write_table(
+        rows.cast(SCHEMA), draft, compression="zstd", write_page_checksum=True, row_group_size=_ROW_GROUP,
+        use_dictionary=["account_id", "surface", "run_id", "correlation_id"],
+    )  # fmt: skip
+    _make_durable(draft)
+    draft.rename(part_path(folder, number))
+    _make_durable(folder)
+    return number
+
+
+def _make_durable(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def delete_unmerged_parts(folder: Path, *, merged_seq: int, raw_seq: int, inbox: Collection[int]) -> None:
+    """Delete the parts that an unfinished merge wrote, whose landings are in the inbox and are merged again.
+
+    `raw_seq` is the number of the last part that the warehouse knows.
+
+    Raises WarehouseUnusable, before anything is deleted, if the raw store does not belong to the warehouse: it has a
+    part of landings that are neither merged nor in the inbox, or lacks the last part.
+    """
+    numbers = part_numbers(folder)
+    unmerged = [number for number in numbers if number > merged_seq]
+    if unknown := [number for number in unmerged if number not in inbox]:
+        what = f"{part_path(folder, unknown[0])} is newer than the warehouse"
+    elif raw_seq > 0 and raw_seq not in numbers:
+        what = f"{part_path(folder, raw_seq)}, which the warehouse needs, is missing"
+    else:
+        for number in unmerged:
+            part_path(folder, number).unlink()
+        return
+    raise WarehouseUnusable(f"{what}. Fix: restore the warehouse, the state and the raw store from the same backup.")

@@ -1,0 +1,150 @@
+"""Builds landings, merges them, and reads the tables of the store."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from connectors.store.merge.landed import LandedPage, ScanEnd, cut_batch
+from connectors.store.merge.merge import MergeCounts, merge_batch
+from connectors.store.merge.removals import Removals, remove_missing
+from connectors.store.storage.connection import open_warehouse
+from models.mapping import BUILT_IN
+from models.partition import CATALOGUE, Partition, media
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+ACCOUNT = "00000000-0000-4000-8000-000000000001"
+POSTS, STORIES = media(ACCOUNT, "posts"), media(ACCOUNT, "stories")
+
+Record = Mapping[str, Any]
+
+
+def account(number: int, status: str = "active", name: str | None = None) -> Record:
+    """Return a record of the catalogue."""
+    return {
+        "id": f"00000000-0000-4000-8000-{number:012}",
+        "ig_username": name or f"user{number}",
+        "public_id": f"A{number:011}",
+        "status": status,
+    }
+
+
+def item(media_id: object, **fields: object) -> Record:
+    """Return a record of media, published on the first of December."""
+    return {"id": media_id, "timestamp": "2025-12-01T00:00:00+0000", "caption": "A caption", **fields}
+
+
+@dataclass(slots=True)
+class Scan:
+    """A scan that lands pages; `rig` gives them their numbers."""
+
+    rig: "Rig"
+    partition: Partition
+    pages: int = 0
+    items: int = 0
+    began_seq: int = 0
+    started_at: datetime = START
+
+    def page(self, *records: object, **end: Any) -> LandedPage:  # noqa: ANN401 - fields of ScanEnd
+        """Land a page; with `state`, it closes the scan."""
+        self.rig.seq += 1
+        if not self.pages:
+            self.began_seq, self.started_at = self.rig.seq, self.rig.now
+        self.pages += 1
+        self.items += len(records)
+        closes = ScanEnd(started_at=self.started_at, pages=self.pages, items=self.items, **end) if end else None
+        body = json.dumps({"items": records, "next_cursor": None if closes else "more"}).encode()
+        landed = self.rig.landing(self, body, closes)
+        self.rig.inbox.append(landed)
+        return landed
+
+    def close(self, *records: object, state: str = "complete", **end: Any) -> LandedPage:  # noqa: ANN401
+        """Land the last page."""
+        return self.page(*records, state=state, **end)
+
+
+@dataclass(slots=True)
+class Rig:
+    """A store, the clock, and an inbox of landings that are not merged yet."""
+
+    db: DuckDBPyConnection
+    folder: Path
+    seq: int = 0
+    run: int = 1
+    now: datetime = START
+    inbox: list[LandedPage] = field(default_factory=list)
+
+    def landing(self, scan: Scan, body: bytes, end: ScanEnd | None = None) -> LandedPage:
+        """Return the landing with the last number."""
+        return LandedPage(
+            self.seq, self.run, f"run-{self.run}", scan.partition, f"scan-{scan.began_seq}", scan.began_seq,
+            scan.pages, self.now, f"correlation-{self.seq}", body, end,
+        )  # fmt: skip
+
+    def scan(self, partition: Partition = POSTS) -> Scan:
+        """Begin a scan with its first page."""
+        return Scan(self, partition)
+
+    def wait(self, hours: float) -> None:
+        """Let time pass."""
+        self.now += timedelta(hours=hours)
+
+    def merge(self) -> list[MergeCounts]:
+        """Merge the inbox."""
+        done = []
+        while batch := cut_batch(self.inbox):
+            done.append(merge_batch(self.db, batch, BUILT_IN, self.folder / "raw"))
+            del self.inbox[: len(batch)]
+        return done
+
+    def end_run(self, *, accept_removals: bool = False) -> Removals:
+        """Merge the inbox, end the run, and begin another one."""
+        self.merge()
+        self.run += 1
+        return remove_missing(self.db, self.run - 1, f"run-{self.run - 1}", accept_removals=accept_removals)
+
+    def full_scan(self, *records: object, partition: Partition = POSTS, **end: Any) -> None:  # noqa: ANN401
+        """Scan a partition in one page, and merge it."""
+        self.scan(partition).close(*records, **end)
+        self.merge()
+
+    def rows(self, columns: str, table: str = "media", order: str = "ALL") -> list[tuple[Any, ...]]:
+        """Return rows of a table of schema core."""
+        return self.db.execute(f"SELECT {columns} FROM core.{table} ORDER BY {order}").fetchall()
+
+    def values(self, column: str, table: str = "media", order: str = "ALL") -> list[Any]:
+        """Return the values of a column."""
+        return [value for (value,) in self.rows(column, table, order)]
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Rig]:
+    """Open the store of a folder."""
+    with open_warehouse(folder / "warehouse.duckdb") as db:
+        yield Rig(db, folder)
+
+
+TABLES = (
+    "accounts", "account_periods", "media", "media_versions", "media_counts", "events", "fields", "quarantine",
+    "closed_scans", "scan_findings", "run_counts", "run_outcomes", "warehouse",
+)  # fmt: skip
+
+
+def contents(db: DuckDBPyConnection) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return all rows of all tables, sorted."""
+    found = {}
+    for table in TABLES:
+        # The number of the last part of the raw store is the first landing of a batch.
+        columns = "* EXCLUDE (raw_seq)" if table == "warehouse" else "*"
+        result = db.execute(f"SELECT {columns} FROM core.{table} ORDER BY ALL")
+        names = [column[0] for column in result.description or ()]
+        found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    return found
+
+
+__all__ = ["ACCOUNT", "CATALOGUE", "POSTS", "STORIES"]
