@@ -101,7 +101,9 @@ def views(folder: str = "") -> Mapping[str, View]:
     Those in the `folder` replace others of the same name.
     """
     places = [files(__package__), *([files(__package__) / folder] if folder else [])]
-    texts = {path.name: path.read_text("utf-8") for place in places for path in place.iterdir() if path.name.endswith(".sql")}
+    texts = {
+        path.name: path.read_text("utf-8") for place in places for path in place.iterdir() if path.name.endswith(".sql")
+    }
     found = [_read(name.removesuffix(".sql"), text) for name, text in sorted(texts.items())]
     by_name = {view.name: view for view in found}
     order = TopologicalSorter({view.name: [one for one in view.reads if one in by_name] for view in found})

@@ -90,13 +90,18 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
 _FLAGS = ("is_new", "is_content", "is_changed", "is_last", "is_same_id", "is_missed", "is_removed")
 
 
-def _extend_table(db: DuckDBPyConnection, records: Records, read: ReadItems, mapping: MediaMapping) -> None:
-    """Register the fields of the items that were read, and give core.media their columns."""
+def read_registry(db: DuckDBPyConnection) -> Registry:
+    """Return the registry of fields, in the order in which they were found. Raises duckdb.Error."""
     fields = [
         Field(resource, path, name, frozenset(map(FieldType, kinds)), *rest)
         for resource, path, name, kinds, *rest in run(db, "11_fields").fetchall()
     ]
-    known = {(one.resource, one.path): one for one in fields}
+    return {(one.resource, one.path): one for one in fields}
+
+
+def _extend_table(db: DuckDBPyConnection, records: Records, read: ReadItems, mapping: MediaMapping) -> None:
+    """Register the fields of the items that were read, and give core.media their columns."""
+    known = read_registry(db)
     present = [name for (name,) in run(db, "12_columns").fetchall()]
     found = [
         *observations(records, read.items, known),
@@ -119,6 +124,7 @@ def _table_of_fields(fields: Sequence[Field]) -> pa.Table:
             "resource": [one.resource for one in fields],
             "path": [one.path for one in fields],
             "column_name": pa.array([one.column_name for one in fields], pa.string()),
+            "column_type": pa.array([one.type if one.column_name else None for one in fields], pa.string()),
             "kinds": pa.array([sorted(one.kinds) for one in fields], pa.list_(pa.string())),
             "is_count": [one.is_count for one in fields],
             "ordinal": [one.ordinal for one in fields],

@@ -15,8 +15,8 @@ from models.item import Item, read_item
 from models.mapping import Mapping
 from models.media_page import PagePaths, located
 from models.page_commit import RejectedRecord
-from models.record import RejectedItem
 from models.partial_json import Unreadable, elements, exact_text
+from models.record import RejectedItem
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

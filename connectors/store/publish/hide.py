@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from connectors.store.merge.registry import MEDIA, Field, Registry
+from connectors.store.merge.registry import MEDIA, Registry
 from connectors.store.publish.contents import create_view
 from connectors.store.storage.quoting import literal, quoted
 from models.fields import FieldType, safe_name
@@ -98,7 +98,9 @@ def find_hidden(hide: Sequence[str], mapping: MediaMapping, registry: Registry) 
         for column in mapped:
             columns[column.column] = content[column.column] = is_hashed and types.get(column.column) == "VARCHAR"
         for field in related:
-            can_be_hashed = is_hashed and field in named and FieldType.LIST not in field.kinds and field.type == "VARCHAR"
+            can_be_hashed = (
+                is_hashed and field in named and FieldType.LIST not in field.kinds and field.type == "VARCHAR"
+            )
             content[field.path] = can_be_hashed
             if field.column_name is not None:
                 columns[field.column_name] = can_be_hashed
@@ -180,9 +182,7 @@ def _without_content(
     return msgspec.json.encode(kept).decode()
 
 
-def write_tables(
-    source: str, tables: Mapping[str, Sequence[str]], hiding: Hiding, registry: Registry
-) -> Iterator[str]:
+def write_tables(source: str, tables: Mapping[str, Sequence[str]], hiding: Hiding, registry: Registry) -> Iterator[str]:
     """Yield the statements that create the tables of the current database, which is new.
 
     `source` is the name of the warehouse's database, `tables` the columns of its tables by name.
@@ -212,7 +212,9 @@ def _replaced(table: str, hiding: Hiding, registry: Registry) -> Mapping[str, st
             changed = f"list_filter(changed, lambda one: NOT list_contains([{_gone(hiding.content)}], one))"
             return {"content": "hide_content(content)", "changed": changed}
         case "accounts":
-            hidden = {name: _hidden_value(name, is_hashed=hiding.names[name]) for name in _OF_ACCOUNTS if name in hiding.names}
+            hidden = {
+                name: _hidden_value(name, is_hashed=hiding.names[name]) for name in _OF_ACCOUNTS if name in hiding.names
+            }
             # In commands and the report, which name accounts.
             return hidden | ({"ig_username": "account_id"} if hiding.names.get("ig_username") is False else {})
         case "account_periods" if hiding.names.get("ig_username"):

@@ -2,20 +2,18 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
-from connectors.store.merge.registry import read_registry
+from connectors.store.merge.items import read_registry
 from connectors.store.publish.contents import create_view, fill_views
 from connectors.store.publish.file_copy import copy_file, sync
 from connectors.store.publish.hide import HideError, Hiding, find_hidden, functions, write_tables, write_views
@@ -26,11 +24,13 @@ from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
 from models.views import View
 
-_PUBLISHED, _DRAFT = "published_snapshot", "next_snapshot"
+_DRAFT = "next_snapshot"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 
-_TABLES = "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE schema_name = 'core' AND NOT internal GROUP BY 1"
+_TABLES = (
+    "SELECT table_name, list(column_name) FROM duckdb_columns() WHERE schema_name = 'core' AND NOT internal GROUP BY 1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,7 @@ class Publication:
     may_show: bool = False
 
 
-def publish(
-    db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: StateRows, publication: Publication
-) -> int:
+def publish(db: DuckDBPyConnection, warehouse: Path, snapshot: Path, state: StateRows, publication: Publication) -> int:
     """Replace the snapshot with the warehouse as it is now; return the size of its file in bytes.
 
     The connection is the writer's, and not in a transaction; no other connection writes. Readers that have the old
@@ -81,7 +79,7 @@ def publish(
             of_media = MediaMapping.from_json(mapping) if mapping else BUILT_IN
             registry = read_registry(db)
             hiding = find_hidden(publication.hide, of_media, registry) if publication.hide else None
-            _check_replaceable(db, snapshot, owner, hiding, may_show=publication.may_show)
+            _check_replaceable(snapshot, owner, hiding, may_show=publication.may_show)
             views = fill_views(of_media, registry)
             _bring_state(db, state)
             _record(db, owner, publication, hiding, views)
@@ -106,9 +104,7 @@ def publish(
     return size
 
 
-def _check_replaceable(
-    db: DuckDBPyConnection, snapshot: Path, owner: str, hiding: Hiding | None, *, may_show: bool
-) -> None:
+def _check_replaceable(snapshot: Path, owner: str, hiding: Hiding | None, *, may_show: bool) -> None:
     """Raise WarehouseUnusable unless the path is free, or has a snapshot of this warehouse that hides no more."""
     if not os.path.lexists(snapshot):
         return
@@ -117,13 +113,7 @@ def _check_replaceable(
         raise WarehouseUnusable(f"{snapshot} is not a regular file and is not replaced. {fix}")
     with snapshot.open("rb") as opened:
         is_duckdb = opened.read(12)[8:] == b"DUCK"
-    found: list[tuple[Any, ...]] = []
-    if is_duckdb:
-        with _attached(db, snapshot) as name:
-            try:
-                found = db.execute(f"SELECT warehouse_id, hidden FROM {name}.core.published").fetchall()  # noqa: S608
-            except (duckdb.CatalogException, duckdb.BinderException):
-                found = []
+    found = _read_published(snapshot) if is_duckdb else []
     if len(found) != 1:
         raise WarehouseUnusable(f"{snapshot} is not a gramhouse snapshot and is not replaced. {fix}")
     [(its_owner, hidden)] = found
@@ -144,20 +134,21 @@ def _names(hidden: str | None) -> set[str]:
     return set(hidden.split(",")) if hidden else set()
 
 
-@contextmanager
-def _attached(db: DuckDBPyConnection, file: Path) -> Iterator[str]:
-    """Attach a file for reading, and yield its name. Raises WarehouseUnusable if it cannot be read."""
+def _read_published(snapshot: Path) -> list[tuple[str, str | None]]:
+    """Return the warehouse's id, and what is hidden, of a snapshot; nothing of another DuckDB file.
+
+    Raises WarehouseUnusable if it cannot be read.
+    """
     try:
-        db.execute(f"ATTACH {literal(str(file))} AS {_PUBLISHED} (READ_ONLY)")
+        with duckdb.connect(str(snapshot), read_only=True) as reader:
+            return reader.execute("SELECT warehouse_id, hidden FROM core.published").fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):
+        return []
     except duckdb.Error as error:
         raise WarehouseUnusable(
-            f"{file} cannot be read ({first_line(error)}) and is not replaced."
+            f"{snapshot} cannot be read ({first_line(error)}) and is not replaced."
             " Fix: close the program that has it open for writing, or move it away."
         ) from error
-    try:
-        yield _PUBLISHED
-    finally:
-        db.execute(f"DETACH {_PUBLISHED}")
 
 
 def _bring_state(db: DuckDBPyConnection, state: StateRows) -> None:
@@ -181,10 +172,14 @@ def _record(
     """Write core.published, and create the views again if they are not these."""
     statements = [statement for view in views for statement in create_view(view)]
     # With DuckDB's version and the types, because a view stores the types of its columns when it is created.
-    types = db.execute("SELECT list((table_name, column_name, data_type)) FROM duckdb_columns() WHERE schema_name = 'core'")
+    types = db.execute(
+        "SELECT list((table_name, column_name, data_type)) FROM duckdb_columns() WHERE schema_name = 'core'"
+    )
     known = sha256(repr((duckdb.__version__, statements, types.fetchall())).encode()).hexdigest()
     if db.execute("SELECT views FROM core.published").fetchall() != [(known,)]:
-        for (name,) in db.execute("SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal").fetchall():
+        for (name,) in db.execute(
+            "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+        ).fetchall():
             db.execute(f'DROP VIEW IF EXISTS main."{name}"')
         # In one call: hundreds of small statements took twice as long one by one.
         db.execute(";\n".join(statements))
@@ -202,9 +197,7 @@ def _record(
     db.execute("INSERT INTO core.published VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def _write_hidden(
-    db: DuckDBPyConnection, draft: Path, hiding: Hiding, views: Iterable[View], salt: str
-) -> None:
+def _write_hidden(db: DuckDBPyConnection, draft: Path, hiding: Hiding, views: Iterable[View], salt: str) -> None:
     """Write a snapshot with hidden columns to a new file."""
     [(source,)] = db.execute("SELECT current_database()").fetchall()
     tables = dict(db.execute(_TABLES).fetchall())
