@@ -125,7 +125,7 @@ def test_a_hidden_name_is_nowhere(rig: Rig, setting: str) -> None:
     rig.full_scan(account(1, name=name), partition=CATALOGUE)
     record = item(
         "1", permalink=f"https://x.test/{name}", shortcode=f"{name}-1", username=name,
-        owner={"userName": name, "id": 5}, tags=[{"user_name": name, "x": 1}, [{"Ｕsername": name}]],
+        owner={"userName": name, "id": 5}, tags=[{"user_name": name, "x": 1}, [{"\uff35sername": name}]],
     )  # fmt: skip
     rig.full_scan(record)
     rig.wait(1)

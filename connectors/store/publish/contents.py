@@ -24,7 +24,9 @@ SELECT * EXCLUDE (elements), unnest(elements) AS element, generate_subscripts(el
 FROM (
     SELECT
         account_id, surface, media_id, run_seq,
-        CASE WHEN json_valid({items}) AND json_type({items}) = 'ARRAY' THEN from_json({items}, '["JSON"]') END AS elements
+        CASE
+            WHEN json_valid({items}) AND json_type({items}) = 'ARRAY' THEN from_json({items}, '["JSON"]')
+        END AS elements
     FROM core.media
 )
 """

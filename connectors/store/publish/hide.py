@@ -1,8 +1,8 @@
 """GRAMHOUSE_HIDE: the columns that a snapshot leaves out, or replaces by salted hashes. No IO.
 
-A snapshot with hidden columns is a new file, so that no freed block of a copy keeps a value. Its tables have NULL or the
-hash in the hidden columns. Schema `padded` has all views of them, which the commands and the report read; the views of
-schema `main` leave the hidden columns out.
+A snapshot with hidden columns is a new file, so that no freed block of a copy keeps a value. Its tables have NULL or
+the hash in the hidden columns. Schema `padded` has all views of them, which the commands and the report read; the views
+of schema `main` leave the hidden columns out.
 """
 
 import difflib
@@ -53,8 +53,8 @@ class Hiding:
     """What a snapshot hides.
 
     `names` are the hidden names of the setting, each with whether it is hashed. `columns` are those of core.media, and
-    `content` the same with the paths of fields, as in the content of versions. `key` is the pattern of the keys, in snake
-    case, that are hidden within JSON.
+    `content` the same with the paths of fields, as in the content of versions. `key` is the pattern of the keys, in
+    snake case, that are hidden within JSON.
     """
 
     names: Mapping[str, bool]

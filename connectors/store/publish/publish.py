@@ -46,8 +46,8 @@ class StateRows:
 class Publication:
     """What is published and how: when, by which version, and the settings that the snapshot records.
 
-    `hide` is GRAMHOUSE_HIDE, and `salt` is that of its hashes. With `may_show` the snapshot may show what the one before
-    hid.
+    `hide` is GRAMHOUSE_HIDE, and `salt` is that of its hashes. With `may_show` the snapshot may show what the one
+    before hid.
     """
 
     at: datetime
@@ -119,14 +119,14 @@ def _check_replaceable(snapshot: Path, owner: str, hiding: Hiding | None, *, may
     [(its_owner, hidden)] = found
     if its_owner != owner:
         raise WarehouseUnusable(
-            f"{snapshot} is the snapshot of another warehouse and is not replaced. Fix: check GRAMHOUSE_WAREHOUSE (is its"
-            " disk mounted?) and GRAMHOUSE_SNAPSHOT; if both are correct, move that snapshot away."
+            f"{snapshot} is the snapshot of another warehouse and is not replaced. Fix: check GRAMHOUSE_WAREHOUSE (is"
+            " its disk mounted?) and GRAMHOUSE_SNAPSHOT; if both are correct, move that snapshot away."
         )
     shown = sorted(_names(hidden) - _names(hiding.setting if hiding else None))
     if shown and not may_show:
         raise WarehouseUnusable(
-            f"{snapshot} hides {', '.join(shown)}, and the next snapshot would show it. The previous snapshot is unchanged."
-            f" Fix: set GRAMHOUSE_HIDE={hidden}, or run `gramhouse publish --show-hidden`."
+            f"{snapshot} hides {', '.join(shown)}, and the next snapshot would show it. The previous snapshot is"
+            f" unchanged. Fix: set GRAMHOUSE_HIDE={hidden}, or run `gramhouse publish --show-hidden`."
         )
 
 
