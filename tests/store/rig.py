@@ -113,11 +113,11 @@ class Rig:
         self.scan(partition).close(*records, **end)
         self.merge()
 
-    def rows(self, columns: str, table: str = "media", order: str = "ALL") -> list[tuple[Any, ...]]:
+    def rows(self, columns: str, table: str = "media", order: str = "ALL NULLS FIRST") -> list[tuple[Any, ...]]:
         """Return rows of a table of schema core."""
         return self.db.execute(f"SELECT {columns} FROM core.{table} ORDER BY {order}").fetchall()
 
-    def values(self, column: str, table: str = "media", order: str = "ALL") -> list[Any]:
+    def values(self, column: str, table: str = "media", order: str = "ALL NULLS FIRST") -> list[Any]:
         """Return the values of a column."""
         return [value for (value,) in self.rows(column, table, order)]
 
@@ -147,4 +147,3 @@ def contents(db: DuckDBPyConnection) -> dict[str, Sequence[Mapping[str, Any]]]:
     return found
 
 
-__all__ = ["ACCOUNT", "CATALOGUE", "POSTS", "STORIES"]

@@ -1,0 +1,142 @@
+"""What becomes of an item that is listed again: versions, counts, addresses, fields and rejected records."""
+
+import json
+
+import pytest
+
+from connectors.store.raw.reading import find_payloads, read_parts
+from models.item import changed_columns
+from tests.store.rig import POSTS, Rig, item
+
+
+@pytest.mark.parametrize("pages", [1, 2])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_every_content_of_an_item_counts_in_order(rig: Rig, pages: int, batches: int) -> None:
+    rig.full_scan(item("a", caption="A"))
+    scan = rig.scan()
+    captions = ("A", "B", "A")
+    for number, caption in enumerate(captions):
+        rig.wait(1)
+        if pages == 2 or batches == 3 or number == 2:
+            scan.page(*([item("a", caption=one) for one in captions] if number == 2 and pages == batches == 1 else [item("a", caption=caption)]))
+        if batches == 3:
+            rig.merge()
+    rig.merge()
+    versions = [json.loads(content)["caption"] for content in rig.values("content", "media_versions", "raw_landed, raw_position")]
+    assert versions == ["A", "B"]
+    assert rig.values("changed", "media_versions") == [["caption"]] * 2
+    assert rig.values("caption") == ["A"]
+    assert rig.values("changed", "run_counts") == [2]
+    [place] = rig.rows("raw_landed, raw_position")
+    assert find_payloads(rig.folder / "raw", [place])[place] == json.dumps(item("a", caption="A")).encode()
+
+
+def test_versions_have_their_times_and_their_bytes(rig: Rig) -> None:
+    rig.full_scan(item("a", caption="one", tags=["x"], like_count=1))
+    first = rig.now
+    rig.wait(1)
+    rig.full_scan(item("a", caption="one", tags=["x"], like_count=2))
+    counted = rig.now
+    rig.wait(1)
+    rig.full_scan(item("a", caption="two", tags=["y"], like_count=2))
+    assert rig.rows("valid_from, valid_to, changed, raw_landed, raw_position, run_seq", "media_versions") == [
+        (first, rig.now, ["/tags", "caption"], 2, 0, 1)
+    ]
+    assert rig.rows("first_seen_at, changed_at, content_changed_at, raw_landed") == [(first, rig.now, rig.now, 3)]
+    assert rig.rows("metric, value, observed_at", "media_counts") == [("like_count", 1, first), ("like_count", 2, counted)]
+
+
+def test_a_count_that_is_no_longer_sent_is_one_null(rig: Rig) -> None:
+    for fields in ({"like_count": 1, "view_count": "7"}, {"view_count": 8}, {"view_count": 8}, {"like_count": 1}):
+        rig.full_scan(item("a", **fields))
+    counts = rig.rows("metric, value", "media_counts", "metric, observed_at, rowid")
+    assert counts == [
+        ("like_count", 1), ("like_count", None), ("like_count", 1),
+        ("view_count", 7), ("view_count", 8), ("view_count", None),
+    ]  # fmt: skip
+    assert rig.rows("*", "media_versions") == []
+    assert rig.values("is_count", "fields") == [True]
+
+
+def test_an_address_signed_anew_is_updated_and_is_no_change(rig: Rig) -> None:
+    first = item("a", media_url="https://cdn/1", thumb="https://cdn/t1", parts=[{"id": "1", "url": "https://cdn/p1"}])
+    rig.full_scan(first)
+    [before] = rig.rows("changed_at, content_changed_at, raw_landed, run_seq")
+    rig.wait(1)
+    rig.run = 2
+    rig.full_scan(item("a", media_url="https://cdn/2", parts=[{"id": "1", "url": "https://cdn/p2"}]))
+    assert rig.rows("changed_at, content_changed_at, raw_landed, run_seq") == [before]
+    [(media_url, thumb, parts, seen_seq)] = rig.rows("media_url, thumb, parts, seen_seq")
+    assert (media_url, thumb, json.loads(parts)[0]["url"], seen_seq) == ("https://cdn/2", None, "https://cdn/p2", 2)
+    assert rig.rows("*", "media_versions") == []
+    rig.full_scan(item("a", media_url="https://cdn/2", parts=[{"id": "1", "url": "https://cdn/p2"}]))
+    assert rig.values("last_seen_at") == [rig.now]
+
+
+def test_a_list_with_another_address_is_not_named_among_the_changed_columns(rig: Rig) -> None:
+    rig.full_scan(item("a", parts=[{"id": "1", "url": "https://cdn/1", "like_count": 1}]))
+    rig.full_scan(item("a", caption="new", parts=[{"id": "1", "url": "https://cdn/2", "like_count": 2}]))
+    assert rig.values("changed", "media_versions") == [["caption"]]
+
+
+def test_the_same_bytes_in_two_accounts_are_two_items(rig: Rig) -> None:
+    from models.partition import media
+
+    other = media("00000000-0000-4000-8000-000000000002", "posts")
+    for _ in range(2):
+        rig.full_scan(item("a"))
+        rig.full_scan(item("a"), partition=other)
+    assert rig.rows("account_id, seen_seq") == [(POSTS.account_id, 3), (other.account_id, 4)]
+
+
+def test_a_rejected_record_is_one_row_however_often_it_comes(rig: Rig) -> None:
+    for number in range(3):
+        rig.full_scan({"caption": "x", "like_count": number, "url": f"https://cdn/{number}"}, item("a"))
+        rig.wait(1)
+    assert rig.rows("reason, seen_at < last_seen_at, position", "quarantine") == [
+        ("The item has no id that gramhouse knows.", True, 0)
+    ]
+    assert rig.values("quarantined", "run_counts") == [1]
+
+
+def test_a_page_that_cannot_be_read_is_quarantined_as_a_whole(rig: Rig) -> None:
+    scan = rig.scan()
+    landed = scan.page(item("a"))
+    from dataclasses import replace
+
+    rig.inbox[-1] = replace(landed, body=b'{"items": "\xff')
+    rig.merge()
+    assert rig.rows("position, payload", "quarantine") == [(None, '{"items": "\\xff')]
+
+
+def test_columns_are_unique_whatever_their_case_and_not_reserved(rig: Rig) -> None:
+    rig.full_scan(item("a", foo=1, Foo=2, FOO=3, ig_username="x", select=1, seen_seq="mine"))
+    assert rig.values("column_name", "fields", "ordinal") == [
+        "foo", "foo_2", "foo_3", "ig_username_2", "select_", "seen_seq_2",
+    ]  # fmt: skip
+    assert rig.rows("foo, foo_2, foo_3, ig_username_2, select_, seen_seq_2") == [(1, 2, 3, "x", 1, "mine")]
+
+
+def test_fields_past_the_limit_stay_in_overflow(rig: Rig) -> None:
+    rig.full_scan(item("a", **{f"f{number}": number for number in range(700)}))
+    [(overflow,)] = rig.rows("overflow")
+    assert sorted(json.loads(overflow).items())[0] == ("/f300", 300)
+    assert len(json.loads(overflow)) == 400
+    assert rig.db.execute("SELECT count(*), count(column_name) FROM core.fields").fetchall() == [(600, 300)]
+    rig.full_scan(item("a", **{f"f{number}": number + (number == 650) for number in range(700)}))
+    assert rig.values("changed", "media_versions") == [["/f650"]]
+
+
+def test_the_raw_store_has_every_version_byte_for_byte(rig: Rig) -> None:
+    records = [item("a"), item("a", caption="\u00e9"), item("b", x=1.50)]
+    for record in records:
+        rig.full_scan(record)
+    rig.full_scan(records[0])
+    rows = [row for part in read_parts(rig.folder / "raw", merged_seq=4) for row in part.to_pylist()]
+    assert [row["payload"] for row in rows] == [json.dumps(record).encode() for record in [*records, records[0]]]
+    assert [(row["landed"], row["position"], row["correlation_id"]) for row in rows][0] == (1, 0, "correlation-1")
+    assert sum(part.num_rows for part in read_parts(rig.folder / "raw", merged_seq=2)) == 2
+
+
+def test_changed_columns_are_those_of_the_content() -> None:
+    assert changed_columns(b'{"a":1,"b":2}', b'{"a":1,"c":2}') == ("b", "c")
