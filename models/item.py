@@ -21,7 +21,7 @@ A change of these rules needs another CONTENT_RULE, or else every item would get
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from datetime import datetime
 from enum import Enum, auto
@@ -352,3 +352,26 @@ def _field_of(value: Any) -> tuple[Scalar, FieldType]:  # noqa: ANN401 - JSON
     if kind is list or kind is dict:
         return _canonical(value).decode(), _LIST
     return str(as_text(value)), _TEXT
+
+
+def member_types(text: str) -> Iterator[tuple[str, FieldType]]:
+    """Yield path and type of each member of the objects in a list, which is the JSON text of a field.
+
+    The paths begin in an element. A text that is no list has none.
+    """
+    try:
+        elements = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return
+    for element in elements if isinstance(elements, list) else ():
+        if isinstance(element, dict):
+            yield from _member_types(element, "", 1)
+
+
+def _member_types(members: Map[str, Any], above: str, depth: int) -> Iterator[tuple[str, FieldType]]:
+    for key, value in members.items():
+        path = above + to_pointer((key,))
+        if isinstance(value, dict) and depth < _DEEPEST_COLUMN:
+            yield from _member_types(value, path, depth + 1)
+        elif value not in (None, "", [], {}):
+            yield path, _field_of(value)[1]

@@ -97,12 +97,14 @@ def test_all_views_answer(rig: Rig) -> None:
 
 
 def test_a_list_is_a_view_of_its_elements(rig: Rig) -> None:
-    rig.full_scan(item("1", children={"data": [{"id": "7", "media_type": "IMAGE"}, {"id": 8}]}, tags=["a", "b"]))
+    children = [{"id": "7", "media_type": "IMAGE"}, {"id": 8, "size": {"width": 5}}]
+    rig.full_scan(item("1", children={"data": children}, tags=["a", "b"], places=[{"id": 1, "name": "x"}]))
     snapshot = publish_now(rig)
-    assert ask(snapshot, "SELECT position, child_id, media_type FROM media_children") == [
-        (0, "7", "IMAGE"),
-        (1, "8", None),
+    assert ask(snapshot, "SELECT position, child_id, media_type, size__width FROM media_children") == [
+        (0, "7", "IMAGE", None),
+        (1, "8", None, 5),
     ]
+    assert ask(snapshot, "SELECT position, id, name FROM media_places") == [(0, 1, "x")]
     assert ask(snapshot, "SELECT count(*) FROM media_tags") == [(2,)]
 
 

@@ -8,8 +8,9 @@ import msgspec
 import pyarrow as pa
 
 from connectors.store.merge.reading import Records
-from connectors.store.merge.registry import MEDIA, Observation, Registry
-from models.item import Item
+from connectors.store.merge.registry import MEDIA, Observation, Registry, child_table
+from models.fields import FieldType
+from models.item import Item, member_types
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping
 from models.readings import as_text
@@ -55,16 +56,25 @@ def item_columns(mapping: MediaMapping, registry: Registry) -> Sequence[Column]:
     return [*mapped, *fields]
 
 
-def observations(records: Records, items: Mapping[int, Item], known: Registry) -> Iterator[Observation]:
+def observations(
+    records: Records, items: Mapping[int, Item], known: Registry, mapping: MediaMapping
+) -> Iterator[Observation]:
     """Yield what a batch says about fields: of all items, the first value of each type that `known` does not have."""
-    seen = {(field.path, kind, False) for field in known.values() for kind in field.kinds if field.resource == MEDIA}
-    seen |= {(field.path, kind, True) for field in known.values() for kind in field.kinds if field.is_count}
+    seen = {(field.resource, field.path, kind, is_count)
+            for field in known.values() for kind in field.kinds for is_count in {False, field.is_count}}  # fmt: skip
     for number, item in items.items():
+        at = records.pages[records.page_of[number]].received_at
+        found = [(MEDIA, path, kind, path in item.counts) for path, kind in item.types.items()]
         for path, kind in item.types.items():
-            key = path, kind, path in item.counts
+            if kind is FieldType.LIST:
+                table = child_table(path, mapping)
+                found += [
+                    (table, member, of_member, False) for member, of_member in member_types(str(item.fields[path]))
+                ]
+        for key in found:
             if key not in seen:
                 seen.add(key)
-                yield Observation(MEDIA, path, kind, key[2], records.pages[records.page_of[number]].received_at)
+                yield Observation(*key, at)
 
 
 def table_of(items: Mapping[int, Item], columns: Sequence[Column], registry: Registry) -> pa.Table:

@@ -104,7 +104,7 @@ def _extend_table(db: DuckDBPyConnection, records: Records, read: ReadItems, map
     known = read_registry(db)
     present = [name for (name,) in run(db, "12_columns").fetchall()]
     found = [
-        *observations(records, read.items, known),
+        *observations(records, read.items, known, mapping),
         *(Observation(seen.resource, seen.path, None, False, seen.page.received_at) for seen in records.unknown_fields),
     ]
     read.registry = register(known, found, {*own_columns("media"), *present})

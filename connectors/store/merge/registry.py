@@ -4,17 +4,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from models.fields import FieldType, column_type, safe_name, unique
+from models.fields import FieldType, column_type, safe_name, table_name, unique
 from models.mapping import READING_TYPES
 from models.mapping import Mapping as MediaMapping
 from models.pointer import to_keys
+from models.views import own_columns
 
 # The first fields get columns; the next ones are registered without one, and the rest are not registered. Records with
 # data as keys ({"by_day": {"2026-01-01": 1, ...}}) must not make a table of ten thousand columns.
 MOST_COLUMNS = 300
 MOST_FIELDS = 600
 
-MEDIA = "media"
+MEDIA, CHILDREN = "media", "media_children"
+
+
+def child_table(path: str, mapping: MediaMapping) -> str:
+    """Return the name of the view of the elements of an item's list."""
+    return CHILDREN if path in mapping.children else table_name(MEDIA, to_keys(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +56,16 @@ class Observation:
     at: datetime
 
 
-def register(known: Registry, observations: Iterable[Observation], own_columns: Iterable[str]) -> Registry:
+def register(known: Registry, observations: Iterable[Observation], own: Iterable[str]) -> Registry:
     """Return the registry with the observations added; they must be in the order in which they were received.
 
-    `own_columns` are the names of the columns that are not columns of fields.
+    `own` are the names of the columns of core.media that are not columns of fields.
     """
     fields = dict(known)
-    taken = {*own_columns, *(field.column_name for field in known.values() if field.column_name is not None)}
+    taken: dict[str, set[str]] = {MEDIA: set(own)}
+    for field in known.values():
+        if field.column_name is not None:
+            taken.setdefault(field.resource, own_columns(CHILDREN)).add(field.column_name)
     counts: dict[str, int] = {}
     for field in known.values():
         counts[field.resource] = counts.get(field.resource, 0) + 1
@@ -68,9 +77,10 @@ def register(known: Registry, observations: Iterable[Observation], own_columns: 
         elif (ordinal := counts.get(seen.resource, 0)) < MOST_FIELDS:
             counts[seen.resource] = ordinal + 1
             name = None
-            if seen.resource == MEDIA and ordinal < MOST_COLUMNS:
-                name = unique(safe_name(to_keys(seen.path)), taken)
-                taken.add(name)
+            if seen.type is not None and ordinal < MOST_COLUMNS:
+                of_table = taken.setdefault(seen.resource, own_columns(CHILDREN))
+                name = unique(safe_name(to_keys(seen.path)), of_table)
+                of_table.add(name)
             fields[key] = Field(seen.resource, seen.path, name, kinds, seen.is_count, ordinal, seen.at)
     return fields
 
@@ -95,7 +105,7 @@ def alterations(known: Registry, registry: Registry, mapping: MediaMapping, colu
         if column.column not in present
     ]
     for key, field in registry.items():
-        if field.column_name is None or field == known.get(key):
+        if field.column_name is None or field.resource != MEDIA or field == known.get(key):
             continue
         if key not in known:
             statements.append(f'ALTER TABLE core.media ADD COLUMN "{field.column_name}" {field.type}')

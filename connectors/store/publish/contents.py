@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from connectors.store.merge.registry import MEDIA, Field, Registry
+from connectors.store.merge.registry import CHILDREN, MEDIA, Field, Registry, child_table
 from connectors.store.storage.quoting import literal, quoted
-from models.fields import FieldType, table_name, unique
+from models.fields import FieldType
 from models.kinds import kind_of, names_kind
 from models.mapping import READING_TYPES
 from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
 from models.views import View, views
-
-CHILDREN = "media_children"
 
 # The views of the tables of this package, until they replace those of connectors/warehouse.
 _FOLDER = "store"
@@ -51,10 +48,10 @@ def fill_views(mapping: MediaMapping, registry: Registry) -> Sequence[View]:
     items = [*_mapped(mapping, declared[MEDIA]), *_fields(fields, declared[MEDIA])]
     content = [one for one in items if one.name not in {field.column_name for field in fields if _is_only_count(field)}]
     of_versions = [replace(one, value=_in_content(one, fields)) for one in content]
-    lists = {CHILDREN: [field for field in fields if field.path in mapping.children]}
+    lists: dict[str, list[Field]] = {CHILDREN: []}
     for field in fields:
-        if FieldType.LIST in field.kinds and field not in lists[CHILDREN]:
-            lists.setdefault(table_name(MEDIA, to_keys(field.path)), []).append(field)
+        if FieldType.LIST in field.kinds:
+            lists.setdefault(child_table(field.path, mapping), []).append(field)
     filled = {
         MEDIA: _with(declared[MEDIA], items, kind=kind_of(_kind_columns(mapping, fields))),
         "media_superseded": _with(
@@ -145,14 +142,15 @@ def _of_children(name: str, lists: Sequence[Field], mapping: MediaMapping, regis
         column: "coalesce(" + ", ".join(value.format(literal(path)) for path in one.paths) + ")"
         for column, one in mapped.items()
     }
-    taken = {*declared.columns}
-    inferred = []
-    for member in members:
-        if member.path not in read:
-            column = unique(str(member.column_name), taken)
-            taken.add(column)
-            cast = f"TRY_CAST({value.format(literal(member.path))} AS {member.type})"
-            inferred.append(Inferred(column, cast, _origin(member)))
+    inferred = [
+        Inferred(
+            str(member.column_name),
+            f"TRY_CAST({value.format(literal(member.path))} AS {member.type})",
+            _origin(member),
+        )
+        for member in members
+        if member.path not in read
+    ]
     elements = _ELEMENTS.format(items=items)
     if name == CHILDREN:
         return _with(declared, inferred, elements=elements, **parts)
