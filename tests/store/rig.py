@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from duckdb import DuckDBPyConnection
@@ -122,10 +124,23 @@ class Rig:
         return [value for (value,) in self.rows(column, table, order)]
 
 
+@cache
+def _new_file() -> bytes:
+    """Return a new warehouse file: it takes longer to create one than to merge a page."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "new.duckdb"
+        with open_warehouse(path):
+            pass
+        return path.read_bytes()
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[Rig]:
-    """Open the store of a folder."""
-    with open_warehouse(folder / "warehouse.duckdb") as db:
+    """Open the store of a folder; create it first if it is empty."""
+    path = folder / "warehouse.duckdb"
+    if not path.exists():
+        path.write_bytes(_new_file())
+    with open_warehouse(path) as db:
         yield Rig(db, folder)
 
 

@@ -199,7 +199,8 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected], coun
     )  # fmt: skip
     run_seqs = {one.page.run_id: one.page.run_seq for one in rejected}
     for action, run_id in run(db, "80_quarantine").fetchall():
-        counted[run_seqs[run_id], "quarantined"] += action == "INSERT"
+        if action == "INSERT":
+            counted[run_seqs[run_id], "quarantined"] += 1
 
 
 def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> None:
