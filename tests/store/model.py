@@ -42,7 +42,10 @@ class Model:
     def _list(self, page: LandedPage, position: int, record: dict[str, Any]) -> None:
         key = page.partition.account_id, page.partition.surface, record["id"]
         at = datetime.fromisoformat(record["timestamp"]).astimezone(UTC)
-        told = {**{name: record.get(name) for name in ("caption", "permalink", "media_url", "like_count")}, "published_at": at}
+        told: dict[str, Any] = {
+            **{name: record.get(name) for name in ("caption", "permalink", "media_url", "like_count")},
+            "published_at": at,
+        }
         row = self.media.get(key)
         seen = {"seen_seq": page.seq, "last_seen_at": page.received_at}
         clear = {"missed_at": None, "confirmed_by": None, "removed_at": None, "removal": None}

@@ -17,7 +17,7 @@ from connectors.store.merge.merge import MergeCounts, merge_batch
 from connectors.store.merge.removals import Removals, remove_missing
 from connectors.store.storage.connection import open_warehouse
 from models.mapping import BUILT_IN
-from models.partition import CATALOGUE, Partition, media
+from models.partition import Partition, media
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "00000000-0000-4000-8000-000000000001"
@@ -150,7 +150,7 @@ TABLES = (
 )  # fmt: skip
 
 
-def contents(db: DuckDBPyConnection) -> dict[str, Sequence[Mapping[str, Any]]]:
+def contents(db: DuckDBPyConnection) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Return all rows of all tables, sorted."""
     found = {}
     for table in TABLES:
@@ -160,5 +160,3 @@ def contents(db: DuckDBPyConnection) -> dict[str, Sequence[Mapping[str, Any]]]:
         names = [column[0] for column in result.description or ()]
         found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
     return found
-
-

@@ -7,12 +7,13 @@ import sys
 from itertools import permutations
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from connectors.store.raw.parts import delete_unmerged_parts, part_numbers, part_path
 from connectors.store.raw.reading import read_parts
 from connectors.store.storage.connection import open_warehouse
-from connectors.store.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.store.storage.errors import WarehouseBusy, WarehouseUnusable, explain
 from tests.store.rig import Rig, item, opened
 
 VALUES = {
@@ -104,7 +105,7 @@ def test_a_part_that_is_newer_than_the_warehouse_is_refused_and_kept(rig: Rig) -
     rig.full_scan(item("a"))
     rig.full_scan(item("b"))
     raw = rig.folder / "raw"
-    with pytest.raises(WarehouseUnusable, match="is newer than the warehouse. Fix: restore"):
+    with pytest.raises(WarehouseUnusable, match=r"is newer than the warehouse\. Fix: restore"):
         delete_unmerged_parts(raw, merged_seq=1, raw_seq=1, inbox=set())
     part_path(raw, 1).unlink()
     with pytest.raises(WarehouseUnusable, match="which the warehouse needs, is missing"):
@@ -134,8 +135,7 @@ def test_files_are_readable_by_their_owner_only(rig: Rig) -> None:
 
 
 def test_a_file_of_an_older_or_newer_version_or_of_something_else_is_refused_by_name(tmp_path: Path) -> None:
-    import duckdb
-
+    path = tmp_path / "w.duckdb"
     for statements, message in (
         ("CREATE SCHEMA core; CREATE TABLE core.media (id INT)", "a gramhouse before 2.0 wrote it. Fix: move it away"),
         ("CREATE TABLE mine (id INT)", "gramhouse did not write it. Fix: move it away"),
@@ -144,7 +144,6 @@ def test_a_file_of_an_older_or_newer_version_or_of_something_else_is_refused_by_
             "a newer gramhouse wrote it .*Fix: upgrade gramhouse",
         ),
     ):
-        path = tmp_path / "w.duckdb"
         path.unlink(missing_ok=True)
         with duckdb.connect(str(path)) as db:
             db.execute(statements)
@@ -160,8 +159,6 @@ def test_another_process_that_holds_the_file_is_named(rig: Rig) -> None:
     path = rig.folder / "warehouse.duckdb"
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True, text=True)
     assert "Conflicting lock is held" in done.stderr
-    from connectors.store.storage.errors import explain
-
     text = done.stderr[done.stderr.index("IO Error") :]
     assert isinstance(explain(path, OSError(text)), WarehouseBusy)
     assert f"(process {os.getpid()})" in str(explain(path, OSError(text)))

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from connectors.store.merge.registry import MEDIA, Observation, Registry
 from connectors.store.merge.reading import Records
+from connectors.store.merge.registry import MEDIA, Observation, Registry
 from models.item import Item
 from models.mapping import READING_TYPES, Reading
 from models.mapping import Mapping as MediaMapping

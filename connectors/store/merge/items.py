@@ -100,7 +100,10 @@ def _extend_table(db: DuckDBPyConnection, records: Records, read: ReadItems, map
     present = [name for (name,) in run(db, "12_columns").fetchall()]
     found = [
         *observations(records, read.items, known),
-        *(Observation(seen.resource, seen.path, None, False, seen.page.received_at) for seen in records.unknown_fields),
+        *(
+            Observation(seen.resource, seen.path, None, is_count=False, at=seen.page.received_at)
+            for seen in records.unknown_fields
+        ),
     ]
     read.registry = register(known, found, {*own_columns("media"), *present})
     for text in alterations(known, read.registry, mapping, present):
@@ -159,7 +162,7 @@ def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapp
     db.register("sighted", sighted)
     if (flags["is_content"] & ~flags["is_new"]).any():
         rows = run(db, "30_superseded", lists=lists).to_arrow_table().to_pylist()
-        versions = superseded_versions(rows, read.columns, read.registry, mapping)
+        versions = superseded_versions(rows, read.columns, mapping)
         db.register(
             "versions", pa.table(dict(zip(Version._fields, map(list, zip(*versions, strict=True)), strict=True)))
         )

@@ -1,8 +1,8 @@
 """Merges a batch of landed pages into the warehouse, in one transaction: the statements of `sql/`, top to bottom.
 
-A statement costs a millisecond, so those without work are left out. What a kill leaves: before the commit, the warehouse
-as it was and perhaps a part of the raw store above `merged_seq`, which the next opening deletes; after it, the batch in
-the inbox, which the next opening deletes up to `merged_seq`.
+A statement costs a millisecond, so those without work are left out. What a kill leaves: before the commit, the
+warehouse as it was, and perhaps a part of the raw store above `merged_seq`, which the next opening deletes; after it,
+the batch in the inbox, which the next opening deletes up to `merged_seq`.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Splits landed pages into their records: items with the hashes of their bytes, accounts, and what is rejected. No IO."""
+"""Splits landed pages into their records: items with hashes of their bytes, accounts, and rejected ones. No IO."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from models.item import Item, read_item
 from models.mapping import Mapping
 from models.media_page import PagePaths, located
 from models.page_commit import RejectedRecord
-from models.record import RejectedItem
 from models.partial_json import Unreadable, elements, exact_text
+from models.record import RejectedItem
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
