@@ -74,7 +74,7 @@ def merge_batch(
         if records.raws:
             write_items(db, read, sighted, mapping)
         findings.extend(
-            _finding(page, "same_id", read.items[n].media_id)
+            _finding(page, "same_id", read.media_ids[n])
             for n in read.numbers("is_same_id").tolist()
             for page in [records.pages[records.page_of[n]]]
         )
