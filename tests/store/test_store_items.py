@@ -141,3 +141,11 @@ def test_the_raw_store_has_every_version_byte_for_byte(rig: Rig) -> None:
 
 def test_changed_columns_are_those_of_the_content() -> None:
     assert changed_columns(b'{"a":1,"b":2}', b'{"a":1,"c":2}') == ("b", "c")
+
+
+def test_a_count_is_the_same_after_its_column_became_one_of_texts(rig: Rig) -> None:
+    for other in (0.5, "x", "y"):
+        rig.full_scan(item("a", view_count=2**53), item("b", view_count=other))
+    assert rig.rows("media_id, value", "media_counts") == [("a", 2**53)]
+    rig.full_scan(item("a", view_count=2**53, caption="Another caption"))
+    assert rig.rows("media_id, value", "media_counts") == [("a", 2**53)]
