@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from duckdb import DuckDBPyConnection
@@ -15,7 +17,7 @@ from connectors.store.merge.merge import MergeCounts, merge_batch
 from connectors.store.merge.removals import Removals, remove_missing
 from connectors.store.storage.connection import open_warehouse
 from models.mapping import BUILT_IN
-from models.partition import CATALOGUE, Partition, media
+from models.partition import Partition, media
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 ACCOUNT = "00000000-0000-4000-8000-000000000001"
@@ -122,10 +124,23 @@ class Rig:
         return [value for (value,) in self.rows(column, table, order)]
 
 
+@cache
+def _new_file() -> bytes:
+    """Return a new warehouse file: it takes longer to create one than to merge a page."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "new.duckdb"
+        with open_warehouse(path):
+            pass
+        return path.read_bytes()
+
+
 @contextmanager
 def opened(folder: Path) -> Iterator[Rig]:
-    """Open the store of a folder."""
-    with open_warehouse(folder / "warehouse.duckdb") as db:
+    """Open the store of a folder; create it first if it is empty."""
+    path = folder / "warehouse.duckdb"
+    if not path.exists():
+        path.write_bytes(_new_file())
+    with open_warehouse(path) as db:
         yield Rig(db, folder)
 
 
@@ -135,7 +150,7 @@ TABLES = (
 )  # fmt: skip
 
 
-def contents(db: DuckDBPyConnection) -> dict[str, Sequence[Mapping[str, Any]]]:
+def contents(db: DuckDBPyConnection) -> Mapping[str, Sequence[Mapping[str, Any]]]:
     """Return all rows of all tables, sorted."""
     found = {}
     for table in TABLES:
@@ -145,5 +160,3 @@ def contents(db: DuckDBPyConnection) -> dict[str, Sequence[Mapping[str, Any]]]:
         names = [column[0] for column in result.description or ()]
         found[table] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
     return found
-
-

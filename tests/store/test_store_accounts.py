@@ -1,6 +1,7 @@
 """Status and names of accounts, as catalogues list them."""
 
-from tests.store.rig import ACCOUNT, CATALOGUE, Rig, account
+from models.partition import CATALOGUE
+from tests.store.rig import ACCOUNT, Rig, account
 
 HISTORY = "value, valid_from, valid_to, run_seq"
 STATUS, NAMES = (f"account_periods WHERE attribute = '{name}'" for name in ("status", "ig_username"))

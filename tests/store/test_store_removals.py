@@ -1,6 +1,8 @@
 """Which items and accounts a scan misses, and which removals a run makes by itself."""
 
-from tests.store.rig import CATALOGUE, POSTS, STORIES, Rig, account, item
+from connectors.store.merge.known import closed_scans, known_items
+from models.partition import CATALOGUE, media
+from tests.store.rig import POSTS, STORIES, Rig, account, item
 
 MISSED = "media_id, missed_at IS NOT NULL, removal"
 
@@ -75,8 +77,6 @@ def test_a_resumed_scan_that_a_backfill_overtook_decides_nothing(rig: Rig) -> No
 
 
 def test_items_of_an_interrupted_backfill_are_not_known_to_a_recent_scan(rig: Rig) -> None:
-    from connectors.store.merge.known import closed_scans, known_items
-
     rig.full_scan(item("a"), item("b"))
     rig.wait(12)
     rig.scan().page(item("b"), item("unarchived"))
@@ -232,8 +232,6 @@ def test_a_person_releases_what_a_run_does_not_remove_by_itself(rig: Rig) -> Non
 
 
 def test_an_account_with_more_than_twenty_items_is_held_while_others_are_not(rig: Rig) -> None:
-    from models.partition import media
-
     large, small = [media(account(number)["id"], "posts") for number in (2, 3)]
     rig.full_scan(*(item(f"x{number}") for number in range(1000)))
     posts = [item(f"{number:03}") for number in range(30)]
@@ -262,7 +260,9 @@ def test_accounts_missing_from_two_catalogues_twelve_hours_apart_are_removed(rig
     rig.wait(1)
     rig.full_scan(account(1), account(2), partition=CATALOGUE)
     assert rig.values("removed_at", "accounts") == [None, None]
-    periods = rig.rows("value, valid_to IS NULL", "account_periods WHERE account_id LIKE '%2' AND attribute = 'status'", "seq")
+    periods = rig.rows(
+        "value, valid_to IS NULL", "account_periods WHERE account_id LIKE '%2' AND attribute = 'status'", "seq"
+    )
     assert periods == [("active", False), ("removed", False), ("active", True)]
 
 

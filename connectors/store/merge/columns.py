@@ -31,7 +31,9 @@ _ARROW = {
 _COUNT_IN = {
     "BIGINT": '{0}."{1}"',
     "DOUBLE": 'CASE WHEN {0}."{1}" = trunc({0}."{1}") THEN TRY_CAST({0}."{1}" AS BIGINT) END',
-    "VARCHAR": 'CASE WHEN regexp_full_match({0}."{1}", \'-?[0-9]+\') THEN TRY_CAST({0}."{1}" AS BIGINT) END',
+    # A whole number in a column that was one of DOUBLE has a fraction of zero.
+    "VARCHAR": "CASE WHEN regexp_full_match({0}.\"{1}\", '-?[0-9]+([.]0+)?')"
+    " THEN TRY_CAST(split_part({0}.\"{1}\", '.', 1) AS BIGINT) END",
 }
 
 

@@ -32,13 +32,13 @@ _NO_KNOWN: Columns = {"n": np.empty(0, np.int64), "row": np.empty(0, np.int64)}
 class ReadItems:
     """The items of a batch once they are compared with the stored ones.
 
-    `known` are those whose bytes are stored, by number `n` and stored `row`. The others were read: `items` by number,
-    and `flags`, which say what became of them. `lists` fill the braces of statements.
+    `known` are those whose bytes are stored, by number `n` and stored `row`. The others were read: `media_ids` by
+    number, and `flags`, which say what became of them. `lists` fill the braces of statements.
     """
 
     known: Columns
     flags: Columns
-    items: dict[int, Item] = field(default_factory=dict)
+    media_ids: dict[int, str] = field(default_factory=dict)
     rejected: list[Rejected] = field(default_factory=list)
     columns: Sequence[Column] = ()
     registry: Registry = field(default_factory=dict)
@@ -71,10 +71,10 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
     unknown = np.setdiff1d(np.arange(len(records.raws)), read.known["n"])
     if not len(unknown) and not records.unknown_fields:
         return read
-    read.items, read.rejected = read_items(records, unknown.tolist(), mapping)
-    _extend_table(db, records, read, mapping)
-    while read.items:
-        db.register("batch", table_of(read.items, read.columns, read.registry))
+    items, read.rejected = read_items(records, unknown.tolist(), mapping)
+    _extend_table(db, records, items, read, mapping)
+    while items:
+        db.register("batch", table_of(items, read.columns, read.registry))
         run(db, "20_listed", lists=read.lists)
         read.flags = _columns(run(db, "21_flags").to_arrow_table())
         # If an item was also listed with the stored bytes, the order of all of its listings counts.
@@ -82,8 +82,9 @@ def compare_items(db: DuckDBPyConnection, records: Records, arrived: pa.Table, m
         if not is_mixed.any():
             break
         more, _ = read_items(records, read.known["n"][is_mixed].tolist(), mapping)
-        read.items |= more
+        items |= more
         read.known = {name: values[~is_mixed] for name, values in read.known.items()}
+    read.media_ids = {number: one.media_id for number, one in items.items()}
     return read
 
 
@@ -99,13 +100,18 @@ def read_registry(db: DuckDBPyConnection) -> Registry:
     return {(one.resource, one.path): one for one in fields}
 
 
-def _extend_table(db: DuckDBPyConnection, records: Records, read: ReadItems, mapping: MediaMapping) -> None:
+def _extend_table(
+    db: DuckDBPyConnection, records: Records, items: Mapping[int, Item], read: ReadItems, mapping: MediaMapping
+) -> None:
     """Register the fields of the items that were read, and give core.media their columns."""
     known = read_registry(db)
     present = [name for (name,) in run(db, "12_columns").fetchall()]
     found = [
-        *observations(records, read.items, known, mapping),
-        *(Observation(seen.resource, seen.path, None, False, seen.page.received_at) for seen in records.unknown_fields),
+        *observations(records, items, known, mapping),
+        *(
+            Observation(seen.resource, seen.path, None, is_count=False, at=seen.page.received_at)
+            for seen in records.unknown_fields
+        ),
     ]
     read.registry = register(known, found, {*own_columns("media"), *present})
     for text in alterations(known, read.registry, mapping, present):
@@ -149,7 +155,7 @@ def write_raw(folder: Path, records: Records, arrived: pa.Table, read: ReadItems
                 "position": listed["position"],
                 "account_id": listed["account_id"],
                 "surface": listed["surface"],
-                "media_id": pa.array([read.items[n].media_id for n in numbers.tolist()], pa.string()),
+                "media_id": pa.array([read.media_ids[n] for n in numbers.tolist()], pa.string()),
                 "seen_at": listed["received_at"],
                 "run_id": pa.array([page.run_id for page in pages], pa.string()),
                 "correlation_id": pa.array([page.correlation_id for page in pages], pa.string()),
@@ -165,7 +171,7 @@ def write_items(db: DuckDBPyConnection, read: ReadItems, sighted: pa.Table, mapp
     db.register("sighted", sighted)
     if (flags["is_content"] & ~flags["is_new"]).any():
         rows = run(db, "30_superseded", lists=lists).to_arrow_table().to_pylist()
-        versions = superseded_versions(rows, read.columns, read.registry, mapping)
+        versions = superseded_versions(rows, read.columns, mapping)
         db.register(
             "versions", pa.table(dict(zip(Version._fields, map(list, zip(*versions, strict=True)), strict=True)))
         )

@@ -1,8 +1,8 @@
 """Merges a batch of landed pages into the warehouse, in one transaction: the statements of `sql/`, top to bottom.
 
-A statement costs a millisecond, so those without work are left out. What a kill leaves: before the commit, the warehouse
-as it was and perhaps a part of the raw store above `merged_seq`, which the next opening deletes; after it, the batch in
-the inbox, which the next opening deletes up to `merged_seq`.
+A statement costs a millisecond, so those without work are left out. What a kill leaves: before the commit, the
+warehouse as it was, and perhaps a part of the raw store above `merged_seq`, which the next opening deletes; after it,
+the batch in the inbox, which the next opening deletes up to `merged_seq`.
 """
 
 from collections import Counter
@@ -74,7 +74,7 @@ def merge_batch(
         if records.raws:
             write_items(db, read, sighted, mapping)
         findings.extend(
-            _finding(page, "same_id", read.items[n].media_id)
+            _finding(page, "same_id", read.media_ids[n])
             for n in read.numbers("is_same_id").tolist()
             for page in [records.pages[records.page_of[n]]]
         )
@@ -199,7 +199,8 @@ def _write_quarantine(db: DuckDBPyConnection, rejected: Sequence[Rejected], coun
     )  # fmt: skip
     run_seqs = {one.page.run_id: one.page.run_seq for one in rejected}
     for action, run_id in run(db, "80_quarantine").fetchall():
-        counted[run_seqs[run_id], "quarantined"] += action == "INSERT"
+        if action == "INSERT":
+            counted[run_seqs[run_id], "quarantined"] += 1
 
 
 def _write_outcomes(db: DuckDBPyConnection, batch: Sequence[LandedPage]) -> None:

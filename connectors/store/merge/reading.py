@@ -1,4 +1,4 @@
-"""Splits landed pages into their records: items with the hashes of their bytes, accounts, and what is rejected. No IO."""
+"""Splits landed pages into their records: items with hashes of their bytes, accounts, and rejected ones. No IO."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

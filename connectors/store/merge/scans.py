@@ -1,4 +1,4 @@
-"""What a scan that ended says: whether it decides removals, how deep it read, and whether its posts were in order. No IO."""
+"""What a scan that ended says of its partition: how deep it read, and whether posts were in order. No IO."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -3,16 +3,14 @@
 The content of a version is read from its stored columns, by the same rule as that of a record.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from connectors.store.merge.columns import Column
-from connectors.store.merge.registry import MEDIA, Registry
-from models.fields import FieldType
 from models.item import changed_columns, read_item
 from models.mapping import Mapping as MediaMapping
 from models.mapping import Reading
@@ -40,7 +38,7 @@ class Version(NamedTuple):
 
 
 def superseded_versions(
-    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], registry: Registry, mapping: MediaMapping
+    rows: Iterable[Mapping[str, Any]], columns: Sequence[Column], mapping: MediaMapping
 ) -> Sequence[Version]:
     """Return the version that each row with `is_content` supersedes: the row before, of the same item.
 
@@ -49,10 +47,10 @@ def superseded_versions(
     """
     versions = []
     before: Mapping[str, Any] | None = None
-    content_before, began_at, place = b"", datetime.min, (0, 0)
+    content_before, began_at, place = b"", datetime.min.replace(tzinfo=UTC), (0, 0)
     for row in rows:
         is_first = before is None or any(row[name] != before[name] for name in ("account_id", "surface", "media_id"))
-        content = _content_of(row, columns, registry, mapping)
+        content = _content_of(row, columns, mapping)
         if row["is_content"] and not is_first:
             changed = changed_columns(content_before, content)
             key = row["account_id"], row["surface"], row["media_id"]
@@ -66,7 +64,7 @@ def superseded_versions(
     return versions
 
 
-def _content_of(row: Mapping[str, Any], columns: Sequence[Column], registry: Registry, mapping: MediaMapping) -> bytes:
+def _content_of(row: Mapping[str, Any], columns: Sequence[Column], mapping: MediaMapping) -> bytes:
     first_paths = {column.column: column.paths[0] for column in mapping.columns}
     record: dict[str, Any] = {}
     for column in columns:
@@ -76,34 +74,27 @@ def _content_of(row: Mapping[str, Any], columns: Sequence[Column], registry: Reg
             value = value.isoformat()
         path = first_paths[column.name] if column.path is None else column.path
         if column.path is not None and isinstance(value, str):
-            value = _unwidened(value, registry[MEDIA, path].kinds)
+            value = _by_value(value)
         _put(record, path, value)
     for path, value in _decode(row["overflow"] or "{}").items():
-        _put(record, path, _unwidened(value, {FieldType.LIST}) if isinstance(value, str) else value)
+        _put(record, path, _by_value(value) if isinstance(value, str) else value)
     _put(record, mapping.media_id[0], row["media_id"])
     return read_item(_encode(record), mapping).content
 
 
-def _unwidened(text: str, kinds: Collection[FieldType]) -> Any:  # noqa: ANN401 - JSON
-    """Return the value that a text was before its column became one of texts, whatever type the column had first."""
-    if FieldType.LIST in kinds and text.startswith(("[", "{")):
+def _by_value(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the list, the number or the time that the text of a field spells.
+
+    If its column was one of numbers or times before it became one of texts, the spelling depends on when that was.
+    """
+    if text.startswith(("[", "{")):
         with suppress(msgspec.DecodeError):
             return _decode(text)
-    if FieldType.BOOLEAN in kinds and text in ("true", "false"):
-        return text == "true"
-    if not _NUMBERS.isdisjoint(kinds) and (number := _number_in(text)) is not None:
-        return number
-    if FieldType.TIME in kinds and (at := time_of(text)) is not None:
-        return at.isoformat()
-    return text
-
-
-def _number_in(text: str) -> object:
-    whole = as_count(text)
-    return READ[Reading.NUMBER](text) if whole is None else whole
-
-
-_NUMBERS = {FieldType.INTEGER, FieldType.LONG, FieldType.NUMBER}
+    for read in (as_count, READ[Reading.NUMBER]):
+        if (number := read(text)) is not None:
+            return number
+    at = time_of(text)
+    return text if at is None else at.isoformat()
 
 
 def _put(record: dict[str, Any], path: str, value: Any) -> None:  # noqa: ANN401 - JSON

@@ -61,8 +61,6 @@ def prepare_tables(db: DuckDBPyConnection, path: Path) -> None:
             " Fix: upgrade gramhouse."
         )
     for text in texts[number:]:
-        db.execute(text)
-        for statement in comments_of(text):
-            db.execute(statement)
+        db.execute(";".join([text, *comments_of(text)]))
     if number < len(texts):
         db.execute("UPDATE core.warehouse SET schema_number = ?", [len(texts)])
