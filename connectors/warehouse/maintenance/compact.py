@@ -191,7 +191,7 @@ def rewrite(
 
     The warehouse's lock is held for `activity`. `raw` is the folder of raw stores; default: `raw` next to the file.
     Pages that a killed process left are read with `mapping`, unless stored rows were read differently. If rewriting
-    fails or the process is killed, the file is as `work` left it. A file of an older version is upgraded, as whenever
+    fails or the process is killed, the file is as `work` left it. A file of an older schema is changed, as whenever
     it is opened.
 
     Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when the file does not exist or
@@ -203,7 +203,7 @@ def rewrite(
     draft = _draft_of(path)
     with hold(warehouse, activity, since=now.isoformat(timespec="seconds"), pause=pause):
         try:
-            # Upgrades the file, and merges the WAL and the segments next to it, whose contents belong in the file.
+            # Changes an older schema, and merges the WAL and the segments next to it, whose contents belong in the file.
             with (
                 connect(warehouse, raw) as connection,
                 opened_store(connection, activity, now=now, pause=pause, mapping=mapping),

@@ -25,7 +25,7 @@ class Inspection:
     """Stored times in the future, if any, the service's address, and the end (UTC) of each cooldown.
 
     `publish_refusal` is why a run would not publish, if that was asked. `is_current` is whether a run could use the
-    file as it is; of one that the next run upgrades, only the merged cooldowns are known.
+    file as it is; of one of an older schema, only the merged cooldowns are known.
     """
 
     ahead: Ahead | None = None
@@ -78,7 +78,7 @@ def inspect(
         db.execute("SET TimeZone = 'UTC'")
         if not (number := read_schema_number(db, path)):
             return Inspection()
-        # An older warehouse lacks columns; the next sync upgrades it.
+        # An older schema lacks columns; the next sync changes it.
         if number < newest():
             return Inspection(cooldowns=_cooldowns(db, now))
         addresses = db.execute(_BOUND_TO).fetchall()

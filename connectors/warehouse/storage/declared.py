@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from types import MappingProxyType
 
 _SQL = files(__package__).joinpath("tables.sql").read_text(encoding="utf-8")
 
@@ -42,7 +41,7 @@ def _table(found: re.Match[str]) -> Table:
     return Table(found["name"], _plain(found["comment"]), found["order"] or "", types, comments, found["create"])
 
 
-TABLES: Mapping[str, Table] = MappingProxyType({found["name"]: _table(found) for found in _TABLE.finditer(_SQL)})
+TABLES: Mapping[str, Table] = {found["name"]: _table(found) for found in _TABLE.finditer(_SQL)}
 """All declared tables by their names with the schema."""
 
 ITEM_TABLES = tuple(name.removeprefix("core.") for name in TABLES if f"{name}_superseded" in TABLES)

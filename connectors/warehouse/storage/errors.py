@@ -11,7 +11,6 @@ WarehouseError
 QueryError is separate, because it concerns a user's query, not a file.
 """
 
-import re
 from pathlib import Path
 
 _HINTS = {
@@ -23,13 +22,9 @@ _HINTS = {
 
 
 def first_line(error: Exception | str) -> str:
-    """Return the first line of an error's text without its final full stop, or the error's type if there is no text.
-
-    The class name in parentheses with which SQLAlchemy begins the text of DuckDB's errors is removed.
-    """
+    """Return the first line of an error's text without its final full stop, or the error's type if there is no text."""
     text = str(error).strip()
-    first = text.splitlines()[0] if text else type(error).__name__
-    return re.sub(r"^\(\S+\) ", "", first).rstrip(".!")
+    return (text.splitlines()[0] if text else type(error).__name__).rstrip(".!")
 
 
 def hint_for(error: Exception, otherwise: str) -> str:
