@@ -203,7 +203,7 @@ def rewrite(
     draft = _draft_of(path)
     with hold(warehouse, activity, since=now.isoformat(timespec="seconds"), pause=pause):
         try:
-            # Changes an older schema, and merges the WAL and the segments next to it, whose contents belong in the file.
+            # Changes an older schema, and merges the WAL and the segments next to it, which belong in the file.
             with (
                 connect(warehouse, raw) as connection,
                 opened_store(connection, activity, now=now, pause=pause, mapping=mapping),
