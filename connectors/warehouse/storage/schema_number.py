@@ -43,8 +43,9 @@ def read_schema_number(db: DuckDBPyConnection, path: Path) -> int:
         return 0
     if _OLD in present:
         raise WarehouseUnusable(
-            f"{path} cannot be used: it was written by gramhouse 1.0 or older. Fix: move it and its snapshot away and"
-            " run `gramhouse sync`, which fetches everything again."
+            f"{path} cannot be used: it was written by gramhouse 1.0 or older. Fix: move it, the files"
+            " beside it whose names begin with its own, and its snapshot away, then run `gramhouse sync`, which fetches"
+            " everything again."
         )
     numbers = db.execute("SELECT schema_number FROM ops.warehouse").fetchall() if "ops.warehouse" in present else []
     if not numbers:
