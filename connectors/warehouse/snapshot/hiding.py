@@ -24,8 +24,8 @@ from connectors.warehouse.storage.declared import types_of
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.fields import safe_name
 from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
-from models.schema.json_types import JsonType, Keys
+from models.pointer import Keys, to_keys
+from models.schema.json_types import JsonType
 from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
 from models.tables import ITEM_TABLES, core_accounts
 from models.views import View, views
