@@ -1,11 +1,11 @@
 """One media record as an Item: its key, mapped columns, counts, other fields, and a hash of its content. No IO.
 
-Everything that asks which id a record has, whether two records are the same, or what changed, asks here (design:
-docs/decisions/history.md). The schema of media items is not published (API 2), so a record may be any JSON.
+Everything that asks which id a record has, whether two records are the same, or what changed, asks here. The schema of
+media items is not published (API 2), so a record may be any JSON.
 
-- The **id** is the first value at the mapping's paths that is no object, list, null or empty text. It is a text or an
-  integer written as digits. A number with a fraction or an exponent is no id, because a program that rewrites numbers
-  makes one of several ids; neither is a boolean.
+- The **id** is at the first of the mapping's paths that has a text which is not empty, a number or a boolean. It is a
+  text or an integer written as digits. A number with a fraction or an exponent is no id, because a program that rounds
+  numbers makes one of several ids; neither is a boolean.
 - A **mapped column** has the value of the first of its paths that can be read as its mapping says. Every other value is
   a **field**, named by its JSON Pointer: also that of a path which comes later, or cannot be read.
 - A **count** is an integer of 64 bits, or text of digits, in a mapped count column or a field named like one. Counts
