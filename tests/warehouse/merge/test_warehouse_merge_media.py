@@ -108,7 +108,7 @@ def test_ids_become_text_digit_by_digit(rig: Rig) -> None:
 
 def test_items_without_an_id_go_to_quarantine_with_their_position(rig: Rig) -> None:
     inexact = [{"id": 1.78414e16}, {"id": 5.0}, {"id": 1.5}, {"id": True}]
-    no_object = [None, 7, "x", []]
+    no_object: list[object] = [None, 7, "x", []]
     no_id = [{"caption": "x"}, {"id": None}, {"id": ""}, {"id": {}}, {"id": [1]}, *inexact, *no_object]
     counts = rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}, *no_id])
     assert counts == MergeStats(added=2, quarantined=len(no_id))
