@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from models.partial_json import Unreadable, checked_members, elements, members
-from models.schema.pointer import to_keys
+from models.pointer import to_keys
 
 MAX_CURSOR = 1024
 

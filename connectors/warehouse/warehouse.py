@@ -30,10 +30,10 @@ from connectors.warehouse.storage.connection import (
 )
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
 from models.checkpoint import Checkpoint, RunKind
+from models.mapping import BUILT_IN
+from models.mapping import Mapping as MediaMapping
 from models.page_commit import PageCommit
 from models.partition import Partition
-from models.schema.mapping import Mapping as MediaMapping
-from models.schema.mapping_built_in import BUILT_IN
 
 P = ParamSpec("P")
 T = TypeVar("T")

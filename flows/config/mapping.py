@@ -7,11 +7,10 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from models.fields import RESERVED, TOUCHY
+from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from models.media_page import DEFAULT_PATHS, EmptyCursor, MissingCursor, PagePaths
-from models.schema.mapping import ColumnMapping, Mapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
-from models.schema.naming import RESERVED, TOUCHY
-from models.schema.pointer import to_keys, to_pointer
+from models.pointer import to_keys, to_pointer
 from models.views import own_columns
 
 

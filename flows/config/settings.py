@@ -34,9 +34,9 @@ from flows.config.setting_sources import (
 )
 from flows.config.wrong_value import default_fix, refusal, why
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
+from models.mapping import Mapping
 from models.media_page import PagePaths
 from models.runs import STALE_AFTER
-from models.schema.mapping import Mapping
 from models.text import one_line
 
 _SHOWN = 80

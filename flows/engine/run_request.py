@@ -8,9 +8,8 @@ from flows.reporting.schedules import Schedule
 from models.checkpoint import RunKind
 from models.feeds import SURFACES
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
+from models.mapping import BUILT_IN, Mapping
 from models.runs import STALE_AFTER
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
 from models.selection import Selection
 
 

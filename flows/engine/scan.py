@@ -23,11 +23,10 @@ from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.clock import Clock
 from models.feeds import FEEDS
 from models.incremental import FeedProgress, FullReason, Incremental, Post
+from models.mapping import BUILT_IN, Mapping
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
 from models.partition import CATALOGUE, Partition
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, Outcome, OutcomeKind, began_within
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
 
 SCOPE_DENIED = "api_scope_denied"
 REQUEST_BUDGET = "request_budget"

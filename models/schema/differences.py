@@ -5,9 +5,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+from models.mapping import Mapping
+from models.pointer import to_pointer
 from models.schema.json_types import DEEPEST
-from models.schema.mapping import Mapping
-from models.schema.pointer import to_pointer
 from models.schema.table_schemas import counts_and_addresses
 
 _Keys = tuple[str, ...]

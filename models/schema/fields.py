@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from models.fields import safe_name, table_name, unique
+from models.pointer import to_keys
 from models.schema.json_types import LISTS, JsonType, column_type, type_changed_at
-from models.schema.naming import safe_name, table_name, unique
-from models.schema.pointer import to_keys
 
 MEDIA = "media"
 

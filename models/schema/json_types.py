@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from models.schema.times import is_instant
-
-Keys = tuple[str, ...]
+from models.pointer import Keys
+from models.times import is_instant
 
 # Deeper objects stay JSON text: their column names would be too long to use.
 DEEPEST = 8

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from models.mapping import READING_TYPES, ColumnMapping, Mapping, Reading
+from models.pointer import to_keys
 from models.schema.fields import Field, Registry
 from models.schema.json_types import LISTS, JsonType
-from models.schema.mapping import READING_TYPES, ColumnMapping, Mapping, Reading
-from models.schema.pointer import to_keys
 
 CHILDREN = "media_children"
 

@@ -19,8 +19,7 @@ from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, Mapping
 from tests.clocks import START, VirtualClock
 
 # Runs at the same instant of a virtual clock have different ids.

@@ -5,7 +5,7 @@ import re
 from functools import cache
 from typing import Any
 
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN
 from tests.model import reading
 from tests.model.reading import Item, lasting
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from models.schema.mapping import ColumnMapping, Reading
+from models.mapping import ColumnMapping, Reading
 
 Item = dict[str, Any]
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN
 from tests.model import media, reading
 from tests.model.accounts import Accounts
 from tests.model.contents import content

@@ -37,8 +37,8 @@ from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models import incremental
 from models.checkpoint import ScanState
+from models.mapping import BUILT_IN
 from models.page_commit import PageCommit
-from models.schema.mapping_built_in import BUILT_IN
 from models.selection import NothingChosen, Selection
 from tests.model.recent import EVERY, LOOKBACK, RUN
 from tests.odd_api.api import OddApi

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN
 from tests import raw
 from tests.model import reading
 from tests.model.contents import counts

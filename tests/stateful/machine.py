@@ -20,8 +20,8 @@ from connectors.warehouse.snapshot.publish import publish, save_published
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.incremental import SyncMode
+from models.mapping import BUILT_IN
 from models.partition import Partition
-from models.schema.mapping_built_in import BUILT_IN
 from tests.model.recent import Feed
 from tests.simulation.crashes import Crash, Where
 from tests.simulation.disk import Disk

@@ -8,11 +8,11 @@ from connectors.warehouse.runs.progress import seen
 from models import incremental
 from models.checkpoint import Checkpoint, ScanState, plan_scan
 from models.incremental import FullReason, Incremental
+from models.mapping import BUILT_IN
 from models.page_commit import PageCommit, ReceivedPage
 from models.page_items import post_reader
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
-from models.schema.mapping_built_in import BUILT_IN
 from tests.model.recent import EVERY, LOOKBACK, Feed, why_full
 from tests.simulation.model import listed
 from tests.stateful.model import LandedPage, Model, Row, Where

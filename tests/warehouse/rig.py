@@ -24,12 +24,12 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models import mapping as mappings
 from models.checkpoint import Checkpoint, RunKind, ScanState
+from models.mapping import BUILT_IN
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
-from models.schema import mapping as mappings
-from models.schema.mapping_built_in import BUILT_IN
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"

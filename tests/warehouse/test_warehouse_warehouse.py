@@ -25,9 +25,9 @@ from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
+from models.mapping import BUILT_IN
 from models.page_commit import PageCommit
 from models.partition import media
-from models.schema.mapping_built_in import BUILT_IN
 from tests.landed import unmerged
 from tests.warehouse.rig import ANNA, T0, Scan, at, refusal
 

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from models.schema.times import FIRST, FREQUENT_SECONDS, LAST, is_instant, time_of
+from models.times import FIRST, FREQUENT_SECONDS, LAST, is_instant, time_of
 
 # The type codes of `array.array`.
 _NUMBERS = {pa.int32(): "i", pa.int64(): "q"}

@@ -13,8 +13,8 @@ import pyarrow.json as pj
 
 from connectors.warehouse.ingest.arrays import are_instants, array_of
 from connectors.warehouse.ingest.layout import NO_ELEMENT, SQL_TIME, Cell, CellTable, Layout, arrow_type
+from models.pointer import to_keys
 from models.schema.json_types import EXACT, JsonType, number_text
-from models.schema.pointer import to_keys
 
 _BRACE = ord("{")
 

@@ -12,9 +12,9 @@ from connectors.warehouse.ingest.layout import CellTable, Layout
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.storage.connection import value
 from connectors.warehouse.storage.quoting import quoted
+from models.mapping import Mapping as MediaMapping
 from models.schema.fields import FieldObservation, Registry
 from models.schema.json_types import JsonType
-from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import CHILDREN, TableSchema
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.json_types import EXACT, JsonType
-from models.schema.mapping import READING_TYPES, ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, TableSchema
 
 if TYPE_CHECKING:
@@ -75,14 +75,6 @@ def _column_value(column: ColumnSchema, cells: Mapping[str, "Cell"]) -> str:
 def columns_select(schema: TableSchema, cells: Mapping[str, "Cell"]) -> str:
     """Return the select list of a schema's columns, given a row of cells; each entry begins with a comma."""
     return "".join(f", {_column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)
-
-
-def media_id_of(paths: Sequence[str], cells: Mapping[str, "Cell"]) -> str:
-    """Return the expression of an item's id, as `id_in` finds it: the first of these paths with a valid id."""
-    texts = [text_of(cells[path].name, cells[path].type) for path in paths if path in cells]
-    # Objects, lists and empty text are not valid ids.
-    found = [f"CASE WHEN left({text}, 1) NOT IN ('', '{{', '[') THEN {text} END" for text in texts]
-    return f"coalesce({', '.join([*found, 'NULL::VARCHAR'])})"
 
 
 def count_of(column: str, sql_type: str) -> str:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from connectors.warehouse.ingest import arrow_json, normalizer
 from connectors.warehouse.ingest.arrays import array_of, times_of
 from connectors.warehouse.ingest.layout import CellTable, Layout, layout
+from models.mapping import Mapping as MediaMapping
 from models.schema.fields import FieldObservation, OwnNames, Registry, register
-from models.schema.mapping import Mapping as MediaMapping
 
 # The most items that Arrow reads at once. A batch that it refuses is halved, down to `_FEW` items, which Python parses.
 _ITEMS_PER_CALL = 8192

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from connectors.warehouse.ingest.layout import CellTable, Layout
+from models.pointer import to_pointer
 from models.schema import any_json
 from models.schema.fields import FieldObservation
 from models.schema.json_types import Found, Json, JsonType, WideNumber, number_text, values_of
-from models.schema.pointer import to_pointer
 
 # JSON types that need no cell.
 _NO_VALUE = frozenset({JsonType.NULL, JsonType.EMPTY_LIST, JsonType.OBJECT, JsonType.ROWS})

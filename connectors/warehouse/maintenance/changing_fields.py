@@ -8,10 +8,10 @@ from connectors.warehouse.raw.parts import live_parts, sources
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import of_all_items
+from models.pointer import to_pointer
 from models.runs import RunWarning
 from models.schema.any_json import parse
 from models.schema.differences import differing_fields
-from models.schema.pointer import to_pointer
 
 CODE = "items_changed_by_one_field"
 

@@ -23,8 +23,7 @@ from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, Mapping
 
 T = TypeVar("T")
 

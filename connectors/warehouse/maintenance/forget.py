@@ -22,7 +22,7 @@ from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.forgotten import FORGOTTEN
-from models.schema.mapping import Mapping as MediaMapping
+from models.mapping import Mapping as MediaMapping
 from models.selection import SelectionError
 from models.text import one_line
 

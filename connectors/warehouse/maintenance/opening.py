@@ -13,7 +13,7 @@ from connectors.warehouse.schema.field_registry import read_mapping, write_mappi
 from connectors.warehouse.storage.connection import Connection, session_id, value
 from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.schema.mapping import Mapping
+from models.mapping import Mapping
 
 
 def check_exists(warehouse: Path) -> None:

@@ -3,8 +3,6 @@
 Rejected accounts are not decoded again, because every sync lists all accounts.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,11 +12,11 @@ from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.statements import statements
+from models.item import read_key
+from models.mapping import Mapping
 from models.page_commit import PageCommit, ReceivedPage
-from models.page_items import id_in
 from models.partition import Partition
-from models.schema.any_json import parse
-from models.schema.pointer import to_keys
+from models.record import RejectedItem
 
 # The most bytes of payloads in one batch.
 _BATCH_BYTES = 16 * 1024 * 1024
@@ -57,8 +55,8 @@ def import_batch(
     ((last,),) = run(_SQL["last"], {"resource": table, "after": after, "most": batch_bytes}).fetchall()
     if last is None:
         return None
-    paths = [to_keys(path) for path in read_mapping(connection).media_id]
-    found = [(record, _id_of(payload, paths)) for record, payload in run(_RECORDS, [table, after, last]).fetchall()]
+    mapping = read_mapping(connection)
+    found = [(record, _id_of(payload, mapping)) for record, payload in run(_RECORDS, [table, after, last]).fetchall()]
     ids = {record: media_id for record, media_id in found if media_id is not None}
     if not ids:
         return Imported(last, 0, 0)
@@ -83,11 +81,8 @@ def count_quarantined(connection: Connection) -> int:
     return int(value(connection.db, "SELECT count(*) FROM core.quarantine"))
 
 
-def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
+def _id_of(payload: str, mapping: Mapping) -> str | None:
     try:
-        item = parse(payload)
-        # Raises ValueError for an unpaired surrogate, which no row can contain.
-        json.dumps(item, ensure_ascii=False).encode()
-        return id_in(item, paths)
-    except (ValueError, RecursionError):
+        return read_key(payload.encode(), mapping).media_id
+    except RejectedItem:
         return None

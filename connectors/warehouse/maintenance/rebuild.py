@@ -20,10 +20,10 @@ from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES, Table
 from connectors.warehouse.storage.limits import on_all_cores
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
+from models.fields import unique
+from models.mapping import Mapping
 from models.schema.fields import Field, OwnNames, Registry
 from models.schema.json_types import JsonType
-from models.schema.mapping import Mapping
-from models.schema.naming import unique
 from models.schema.table_schemas import ColumnSchema, TableSchema, history, table_schemas
 
 _SQL = statements(__name__)

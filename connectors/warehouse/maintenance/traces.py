@@ -14,7 +14,7 @@ from connectors.warehouse.storage.durable import is_duckdb
 from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.pointer import to_pointer
+from models.pointer import to_pointer
 
 _TABLES = "SELECT database_name, schema_name, table_name FROM duckdb_tables() WHERE database_name = 'searched'"
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from connectors.warehouse.ingest.columns import count_of, text_of
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.mapping import Mapping
 from models.schema.json_types import JsonType
-from models.schema.mapping import Mapping
 from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
 
 # A key whose name is that of a media URL, with its value, within JSON text.

@@ -33,7 +33,9 @@ from connectors.warehouse.storage.declared import ITEM_TABLES
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from models.checkpoint import ScanState
-from models.schema.mapping import Mapping as MediaMapping
+from models.item import read_item
+from models.mapping import Mapping as MediaMapping
+from models.record import REASONS, RejectedItem
 
 _OUTCOMES = rows_sql(row_types("core.run_outcomes", outcome="kind"))
 
@@ -140,7 +142,7 @@ class _Items:
     """The numbers of items that are to be written, and the lists of columns in the steps that write them.
 
     `respelled` items did not change, but their bytes did; `new_versions` are changes of content. `unidentified` has the
-    texts of items without a valid id, by order key.
+    texts of items without a valid id, by order key, and the reason.
     """
 
     unidentified: pa.Table
@@ -162,7 +164,7 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     if len(known) == len(landed.items.order_keys):
         landed.items.raw.clear()
         steps.arrow.clear()
-        return _Items(Items([], [], []).texts())
+        return _Items(_with_reasons(Items([], [], []).texts(), of_media))
     mapping, registry = of_media.of(steps.resource), read_registry(connection)
     prepared = prepare(steps, landed, known, registry, mapping)
     # Frees the bodies, of which the items are views.
@@ -187,6 +189,7 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     without_id = steps.db.execute(_UNIDENTIFIED).fetchall() if unidentified else []
     wanted = array_of([order_key for (order_key,) in without_id], pa.int64())
     rejected = prepared.payloads.filter(pc.is_in(prepared.payloads["order_key"], wanted))
+    rejected = _with_reasons(rejected, of_media)
     if new or changed:
         write_part(connection, steps.text("raw", **lists))
     # Frees the cells of children, which are rows of tables by now, and the texts.
@@ -194,6 +197,20 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     if new:
         steps.arrow.put("cells_by_account", by_account(prepared.cells))
     return _Items(rejected, new, changed, respelled, new_versions, lists, prepared.children)
+
+
+def _with_reasons(rejected: pa.Table, mapping: MediaMapping) -> pa.Table:
+    reasons = [_why_rejected(payload, mapping) for payload in rejected["payload"].to_pylist()]
+    return rejected.append_column("reason", array_of(reasons, pa.string()))
+
+
+def _why_rejected(payload: str, mapping: MediaMapping) -> str:
+    try:
+        read_item(payload.encode(), mapping)
+    except RejectedItem as rejected:
+        return str(rejected)
+    # The decoder of columns counts a level more.
+    return REASONS["too_deep"]
 
 
 def _write_items(steps: Steps, items: _Items) -> None:

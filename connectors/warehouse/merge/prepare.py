@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
-from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
-from connectors.warehouse.ingest.columns import media_id_of
+from connectors.warehouse.ingest.cells import observations, register_cells
 from connectors.warehouse.ingest.decode import Decoder
 from connectors.warehouse.ingest.landing.frames import POSITION_BITS, Frame
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages, table_of_pages
@@ -19,10 +18,11 @@ from connectors.warehouse.merge.column_lists import ChildTable, of_children, of_
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.schema.field_registry import own_names
 from models.checkpoint import Checkpoint
+from models.mapping import Mapping as MediaMapping
 from models.page_commit import ScopeCooldown
+from models.page_items import read_ids
 from models.runs import Outcome
 from models.schema.fields import Registry, register
-from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import TableSchema, table_schemas
 
 # The columns of pages that their items have too.
@@ -138,27 +138,29 @@ def prepare(
     decoder = Decoder(mapping, registry, own, lambda order_key: received[order_key >> POSITION_BITS])
     items = landed.items.selected([order_key not in known for order_key in landed.items.order_keys])
     decoder.add(items.order_keys, items.raw)
-    payloads = items.texts()
+    payloads, identified = items.texts(), _identified(items, mapping)
     decoded = decoder.finish()
     cells = register_cells(steps.arrow, decoded)
     if known:
-        found = steps.run("listed_again", media_id=_media_id(mapping, cells), cells=cells.media).fetchall()
+        steps.arrow.put("identified", identified)
+        found = steps.run("listed_again").fetchall()
         if found:
             again = {order_key for (order_key,) in found}
-            items = landed.items.selected([order_key in again for order_key in landed.items.order_keys])
-            decoder.add(items.order_keys, items.raw)
-            payloads = pa.concat_tables([payloads, items.texts()])
+            more = landed.items.selected([order_key in again for order_key in landed.items.order_keys])
+            decoder.add(more.order_keys, more.raw)
+            payloads = pa.concat_tables([payloads, more.texts()])
+            identified = pa.concat_tables([identified, _identified(more, mapping)])
             decoded = decoder.finish()
             cells = register_cells(steps.arrow, decoded)
     seen = observations(steps.db, cells, mapping, _RECEIVED) if decoded.media.num_rows else ()
     registry = register(decoded.registry, seen, own)
     media, *children = table_schemas(mapping, registry)
     return Prepared(
-        _with_pages(decoded.media, landed, payloads),
+        _with_pages(decoded.media, landed, payloads, identified),
         payloads,
         registry,
         (media, *children),
-        of_media(media, mapping, cells.layout.media.cells, _media_id(mapping, cells)),
+        of_media(media, mapping, cells.layout.media.cells),
         tuple(
             of_children(number, schema, mapping, cells.children_query(schema))
             for number, schema in enumerate(children)
@@ -167,15 +169,17 @@ def prepare(
     )
 
 
-def _media_id(mapping: MediaMapping, cells: RegisteredCells) -> str:
-    return media_id_of(mapping.media_id, cells.layout.media.cells)
+def _identified(items: Items, mapping: MediaMapping) -> pa.Table:
+    order_keys, media_ids = array_of(items.order_keys, pa.int64()), array_of(read_ids(items.raw, mapping), pa.string())
+    return pa.table({"order_key": order_keys, "media_id": media_ids})
 
 
-def _with_pages(cells: pa.Table, landed: Landed, payloads: pa.Table) -> pa.Table:
+def _with_pages(cells: pa.Table, landed: Landed, payloads: pa.Table, identified: pa.Table) -> pa.Table:
     order_keys = cells["order_key"].combine_chunks()
     of_page = of_pages(order_keys, landed.media_pages)
     found = {
         **{name: of_page[name] for name in of_page.column_names if name != "order_key"},
+        "media_id": by_order_key(identified, "media_id", order_keys),
         "payload": by_order_key(payloads, "payload", order_keys),
         "payload_hash": by_order_key(landed.arrived, "payload_hash", order_keys),
     }

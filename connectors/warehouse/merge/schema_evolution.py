@@ -15,9 +15,9 @@ from connectors.warehouse.schema.field_registry import own_names
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.quoting import quoted
+from models.mapping import Mapping as MediaMapping
 from models.schema.fields import Field, Registry
 from models.schema.json_types import JsonType
-from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import ColumnSchema, TableSchema, history
 
 _COLUMNS = """

@@ -17,8 +17,8 @@ from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import hash_of
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.storage.connection import Connection
+from models.mapping import Mapping
 from models.schema.fields import OwnNames, Registry, register
-from models.schema.mapping import Mapping
 
 
 @dataclass(frozen=True, slots=True)

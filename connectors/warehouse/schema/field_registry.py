@@ -7,10 +7,9 @@ from datetime import datetime
 from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES
+from models.mapping import BUILT_IN, READING_TYPES, Mapping
 from models.schema.fields import AND_MORE, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
-from models.schema.mapping import READING_TYPES, Mapping
-from models.schema.mapping_built_in import BUILT_IN
 from models.schema.table_schemas import CHILDREN, child_table
 from models.views import own_columns, views
 

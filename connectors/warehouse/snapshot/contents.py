@@ -11,10 +11,10 @@ from connectors.warehouse.storage.declared import ITEM_TABLES, of_all_items
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.feeds import FEEDS
+from models.fields import unique
+from models.mapping import Mapping as MediaMapping
 from models.schema.fields import MEDIA, Registry
 from models.schema.kinds import kind, type_columns
-from models.schema.mapping import Mapping as MediaMapping
-from models.schema.naming import unique
 from models.schema.table_schemas import CHILDREN, ColumnSchema, TableSchema, history, table_schemas
 from models.views import View, views
 

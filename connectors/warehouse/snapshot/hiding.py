@@ -22,10 +22,10 @@ from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.schema.json_types import JsonType, Keys
-from models.schema.mapping import Mapping as MediaMapping
-from models.schema.naming import safe_name
-from models.schema.pointer import to_keys
+from models.fields import safe_name
+from models.mapping import Mapping as MediaMapping
+from models.pointer import Keys, to_keys
+from models.schema.json_types import JsonType
 from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
 from models.views import View, views
 

@@ -13,9 +13,9 @@ from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.storage.connection import connect
 from flows.cli.commands.explain import next_scan
 from flows.config.settings import Settings
+from models.mapping import BUILT_IN
 from models.partition import CATALOGUE
 from models.runs import RunState
-from models.schema.mapping_built_in import BUILT_IN
 from tests.cli_runner import Cli
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, Scan, account, at
 

@@ -6,8 +6,7 @@ import pytest
 
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from models.schema.mapping import ColumnMapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, ColumnMapping, Reading
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -17,7 +17,7 @@ from flows.pipeline import run_sync
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from models.feeds import SURFACES
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN
 from tests.flows.fake_api import FakeApi, Records, open_run_resources, request, synced
 
 pytestmark = pytest.mark.anyio

@@ -19,10 +19,9 @@ from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
+from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
-from models.schema.mapping import ColumnMapping, Mapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
 from models.selection import Selection
 from tests.clocks import StillClock
 from tests.flows.fake_api import (

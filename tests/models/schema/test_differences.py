@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from models.mapping import BUILT_IN
 from models.schema.differences import differing_fields
-from models.schema.mapping_built_in import BUILT_IN
 
 
 def nested(depth: int, value: object) -> Any:  # noqa: ANN401 - JSON

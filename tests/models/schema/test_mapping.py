@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.warehouse.storage.declared import TABLES
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, Mapping
 
 
 def test_every_mapped_column_is_a_column_of_media() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.schema.json_types import Keys
-from models.schema.naming import RESERVED, TOUCHY, safe_name, table_name, unique
+from models.fields import RESERVED, TOUCHY, safe_name, table_name, unique
+from models.pointer import Keys
 
 LONGEST = 63
 

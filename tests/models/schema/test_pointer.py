@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.schema.json_types import Keys
-from models.schema.pointer import to_keys, to_pointer
+from models.pointer import Keys, to_keys, to_pointer
 from tests.fuzz.json_texts import KEYS
 
 keys = st.lists(

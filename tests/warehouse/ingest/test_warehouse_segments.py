@@ -18,8 +18,8 @@ from connectors.warehouse.maintenance.opening import opened_store
 from connectors.warehouse.storage.connection import begin_session, connect, session_id
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.mapping import BUILT_IN
 from models.page_commit import PageCommit, ScopeCooldown
-from models.schema.mapping_built_in import BUILT_IN
 from tests.landed import unmerged
 from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, refusal
 

@@ -13,9 +13,9 @@ from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.raw.parts import confirm_part
 from connectors.warehouse.storage.connection import Connection
 from models.api import read_media_page
+from models.mapping import BUILT_IN
 from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at, minute
 
 NO_ID = "The item has no id that gramhouse knows."

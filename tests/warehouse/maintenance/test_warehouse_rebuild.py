@@ -10,9 +10,8 @@ from connectors.warehouse.merge.stored_items import StoredItems, decode_stored
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from models.partition import media
-from models.schema.mapping import ColumnMapping, Mapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, TITLE, Item, Rig, minute
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))

@@ -10,8 +10,7 @@ from itertools import permutations
 from pathlib import Path
 
 from connectors.warehouse.storage.connection import Connection, connect
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, Mapping
 from tests.warehouse.rig import POSTS, Item, Rig
 
 VALUES = {

@@ -16,11 +16,10 @@ from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.mapping import BUILT_IN, Mapping
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
 from models.runs import Outcome, OutcomeKind
-from models.schema.mapping import Mapping
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, at, emptied
 
 # Depend on the merges: the parts of the raw store, and when a field is recorded as first seen.

@@ -6,8 +6,7 @@ from itertools import product
 import pytest
 
 from connectors.warehouse.schema.field_registry import read_registry
-from models.schema.mapping import ColumnMapping, Mapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
 from models.schema.table_schemas import table_schemas
 from tests.warehouse.rig import POSTS, Item, Rig, Scan, at, minute
 

@@ -8,8 +8,8 @@ import pytest
 
 from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.merge.run_counts import MergeStats
+from models.mapping import BUILT_IN
 from models.schema.fields import MOST_COLUMNS
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, Item, Rig
 
 # Fields beyond those that get a column.

@@ -6,7 +6,7 @@ import pytest
 
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.storage.connection import Connection
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN
 from tests.warehouse.merge.test_warehouse_batches import rows_after
 from tests.warehouse.rig import POSTS, Item, Rig, Scan, at
 

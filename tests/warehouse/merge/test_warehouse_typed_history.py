@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from models.schema.mapping import ColumnMapping, Reading
+from models.mapping import ColumnMapping, Reading
 from models.views import views
 from tests.warehouse.rig import POSTS, TITLE, Rig, Row, ask, minute
 

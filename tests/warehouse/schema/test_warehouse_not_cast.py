@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from connectors.warehouse.schema.not_cast import values_not_cast
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN
 from tests.warehouse.rig import POSTS, Item, Rig
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connectors.warehouse.snapshot.reader import open_snapshot
+from models.mapping import BUILT_IN
 from models.partition import CATALOGUE, Partition
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.merge.test_warehouse_batches import RUNS
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
 

@@ -3,8 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from models.schema.mapping import ColumnMapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
+from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.views import views
 from tests.warehouse.rig import POSTS, Item, Rig, ask
 

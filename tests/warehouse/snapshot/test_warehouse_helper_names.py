@@ -13,10 +13,10 @@ from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect
 from flows.reporting.page.write import write
+from models.mapping import BUILT_IN
 from models.partition import media
+from models.pointer import to_keys
 from models.schema.fields import MEDIA
-from models.schema.mapping_built_in import BUILT_IN
-from models.schema.pointer import to_keys
 from models.views import own_columns, views
 from tests.cli_runner import Cli, use_empty_folder
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, account, ask, at

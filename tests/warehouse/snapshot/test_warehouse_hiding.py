@@ -12,11 +12,10 @@ from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page.write import write
+from models.mapping import BUILT_IN, ColumnMapping, Reading
 from models.page_commit import PageCommit
 from models.partition import media
 from models.runs import Outcome, OutcomeKind, RunState
-from models.schema.mapping import ColumnMapping, Reading
-from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import BEN, POSTS, STORIES, Item, Rig, account, ask, at, in_memory, refusal
 
 CAPTION, NAME, TAGGED = "canary-Wq7", "canaryann", "canary-Zk3"

@@ -37,8 +37,9 @@ _TOO_LARGE = 10**16
 # Such milliseconds may also be a date, hours and minutes.
 _DATE_AND_MINUTES = re.compile(r"(\d{8})(\d{4})", re.ASCII)
 
-# The most frequent forms are read in a tenth of the time. The zone is literal, because `fromisoformat` accepts +03:60.
-_FREQUENT = re.compile(r"\d{4}-\d\d-\d\d[T ](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{1,6})?(?:Z|\+00:?00)", re.ASCII)
+# As they follow a time of 19 characters. They are listed, because `fromisoformat` accepts +03:60.
+_UTC_ZONES = frozenset({"Z", "+0000", "+00:00"})
+
 FREQUENT_SECONDS = range(10**9, 10**10)
 
 
@@ -53,7 +54,9 @@ def time_of(value: object) -> datetime | None:
     else:
         return None
     try:
-        found = datetime.fromisoformat(text) if _FREQUENT.fullmatch(text) else _read(text.strip(" \t\r\n"))
+        # The most frequent forms are read in a quarter of the time.
+        is_frequent = text[4:17:3] == "--T::" and text[19:] in _UTC_ZONES and text[11:13] < "24"
+        found = datetime.fromisoformat(text) if is_frequent else _read(text.strip(" \t\r\n"))
     except (ValueError, OverflowError):
         return None
     return found if found is not None and FIRST <= found <= LAST else None

@@ -1,11 +1,46 @@
-"""Names of columns and tables, derived from the API's field names: valid without quotes, and unique."""
+"""Types and names of the columns of fields. Names are valid without quotes, and unique whatever their case. No IO."""
 
 import re
 import unicodedata
 from collections.abc import Collection
+from enum import StrEnum
 from hashlib import sha256
 
-from models.schema.json_types import Keys
+from models.pointer import Keys
+
+
+class FieldType(StrEnum):
+    """The type of a value of a field.
+
+    LONG is an integer of 64 bits beyond 2^53, which a DOUBLE would round. TIME is a text that is a time with a zone.
+    LIST is a list, or an object that is nested too deep for columns: JSON text. Every other text is TEXT, and so are
+    the digits of an integer beyond 64 bits.
+    """
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    LONG = "long"
+    NUMBER = "number"
+    TIME = "time"
+    TEXT = "text"
+    LIST = "list"
+
+
+_COLUMN_TYPES = {
+    frozenset({FieldType.BOOLEAN}): "BOOLEAN",
+    frozenset({FieldType.INTEGER}): "BIGINT",
+    frozenset({FieldType.LONG}): "BIGINT",
+    frozenset({FieldType.INTEGER, FieldType.LONG}): "BIGINT",
+    frozenset({FieldType.NUMBER}): "DOUBLE",
+    frozenset({FieldType.INTEGER, FieldType.NUMBER}): "DOUBLE",
+    frozenset({FieldType.TIME}): "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def column_type(types: Collection[FieldType]) -> str:
+    """Return the DuckDB type of a column that holds values of all these types; one more type can only widen it."""
+    return _COLUMN_TYPES.get(frozenset(types), "VARCHAR")
+
 
 # PostgreSQL allows 63 characters; the rest is for a number that makes the name unique.
 LONGEST = 59

@@ -2,7 +2,7 @@
 
 import re
 
-from models.schema.json_types import Keys
+Keys = tuple[str, ...]
 
 _PLAIN = re.compile(r"\$(?:\.[^.\[\]\"*]+)+")
 
