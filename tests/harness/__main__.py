@@ -18,14 +18,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--days", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--without", nargs="*", default=(), help="what a failing seed did not need")
+    parser.add_argument("--as-it-is", action="store_true", help="do not look for what a failing seed does not need")
     args = parser.parse_args(arguments)
     began, failed, done = time.perf_counter(), [], []
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        for result in pool.map(partial(run_seed, days=args.days), range(args.first, args.first + args.seeds)):
+        seeds = range(args.first, args.first + args.seeds)
+        run = partial(run_seed, days=args.days, left_out=tuple(args.without), shrinks=not args.as_it_is)
+        for seed, (result, failure) in zip(seeds, pool.map(run, seeds), strict=True):
             done.append(result)
-            if result.violation is not None:
-                failed.append(result.scenario.seed)
-                sys.stdout.write(f"{result.scenario}\n{result.violation}\n\n")
+            if failure:
+                failed.append(seed)
+                sys.stdout.write(failure)
                 sys.stdout.flush()
     seconds, days = time.perf_counter() - began, sum(result.days for result in done)
     sys.stdout.write(

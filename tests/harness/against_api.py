@@ -17,32 +17,45 @@ def by_key(listed: Collection[tuple[str, str, Item]]) -> dict[Key, Item]:
 
 
 def differences(
-    ask: Ask, accounts: Mapping[str, str], listed: Mapping[Key, Item], *, exact: bool = True
+    ask: Ask,
+    accounts: Mapping[str, str],
+    listed: Mapping[Key, Item],
+    *,
+    exact: bool = True,
+    hidden: Collection[str] = (),
 ) -> list[str]:
     """Return how a snapshot differs from what the API lists: the status of each account, and the items of the active ones.
 
     Posts below the depth of a recent scan, as stated in `freshness`, may differ. Accounts and items whose removal awaits
-    confirmation count as removed. Without `exact`, the snapshot may have more items.
+    confirmation count as removed. Without `exact`, the snapshot may have more items. Columns that are `hidden` are not
+    compared.
     """
     found = dict(ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL AND missing_since IS NULL"))
     wrong = [f"account {one}: {found.get(one)}, listed as {accounts.get(one)}" for one in found.keys() | accounts.keys()
              if found.get(one) != accounts.get(one)]  # fmt: skip
-    depths = dict(ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts' AND recent_at IS NOT NULL"))
-    ends = dict(ask("SELECT account_id || surface, greatest(complete_at, coalesce(recent_at, complete_at)) FROM completed_scans"))
+    depths = dict(
+        ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts' AND recent_at IS NOT NULL")
+    )
+    ends = dict(
+        ask(
+            "SELECT account_id || surface, greatest(complete_at, coalesce(recent_at, complete_at)) FROM completed_scans"
+        )
+    )
 
     def is_covered(key: Key, at: datetime | None) -> bool:
         depth = depths.get(key[0]) if key[1] == "posts" else None
         return depth is None or (at is not None and at > depth)
 
-    columns = ", ".join(_COLUMNS)
-    rows = ask(f"SELECT account_id, surface, media_id, last_seen_at, published_at, {columns} FROM media WHERE removed_at IS NULL")
+    names = [name for name in _COLUMNS if name not in hidden]
+    columns = f"account_id, surface, media_id, last_seen_at, published_at, {', '.join(names)}"
+    rows = ask(f"SELECT {columns} FROM media WHERE removed_at IS NULL")
     held = {
         row[:3]: row[5:]
         for row in rows
         if accounts.get(row[0]) == "active" and is_covered(row[:3], row[4]) and row[3] >= ends[row[0] + row[1]]
     }
     expected = {
-        key: tuple(canonical(item, name) for name in _COLUMNS)
+        key: tuple(canonical(item, name) for name in names)
         for key, item in listed.items()
         if accounts.get(key[0]) == "active" and is_covered(key, published(item))
     }

@@ -23,7 +23,9 @@ import pytest
 from tests.harness.loop import Killed
 
 # These statements write nothing, so a full disk cannot make them fail.
-_HARMLESS = re.compile(r"\s*(SELECT|FROM|WITH|SET|RESET|USE|DETACH|PRAGMA|BEGIN|ROLLBACK|EXPLAIN|DESCRIBE|LOAD)\b", re.I)
+_HARMLESS = re.compile(
+    r"\s*(SELECT|FROM|WITH|SET|RESET|USE|DETACH|PRAGMA|BEGIN|ROLLBACK|EXPLAIN|DESCRIBE|LOAD)\b", re.I
+)
 _FULL = "No space left on device"
 # What changes the names of files, or frees space: a full disk does not stop it.
 _FREES = ("unlink", "rmdir", "fsync")
@@ -153,8 +155,19 @@ def installed(points: Points) -> Iterator[None]:
             patch.setattr(of_duckdb, name, method(getattr(of_duckdb, name), points.commit))
         for module in (sqlite3, sqlite3.dbapi2):
             patch.setattr(module, "connect", partial(connect, factory=Connection))
-        for name in ("write", "fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "truncate", "ftruncate",
-                     "copy_file_range"):
+        for name in (
+            "write",
+            "fsync",
+            "replace",
+            "rename",
+            "link",
+            "unlink",
+            "mkdir",
+            "rmdir",
+            "truncate",
+            "ftruncate",
+            "copy_file_range",
+        ):
             patch.setattr(os, name, partial(points.file, name, getattr(os, name)))
         patch.setattr(shutil, "copyfile", partial(points.file, "copy", shutil.copyfile))
         for opener in (builtins, io):

@@ -107,7 +107,9 @@ class Promises:
         require(scope not in session.in_flight, f"two concurrent requests of {scope}")
         session.in_flight[scope] = asked
         until = max(session.cooldowns.get(scope, 0.0), self.cooldowns.get(scope, 0.0))
-        require(asked.at >= until - _JUST, f"{scope} was requested {until - asked.at:.3f} s before its cooldown was over")
+        require(
+            asked.at >= until - _JUST, f"{scope} was requested {until - asked.at:.3f} s before its cooldown was over"
+        )
         if where != CATALOGUE:
             status = self._accounts(session).get(where[0])
             require(status is not None, f"{where} was requested and is not listed")
@@ -205,7 +207,9 @@ class Promises:
                 # A broken order stays broken until full scans prove it again.
                 scan.known_landed = None
         assert scan is not None
-        require(scan.following == answer.cursor and not scan.closed, f"{where}: a page is missing before {answer.cursor}")
+        require(
+            scan.following == answer.cursor and not scan.closed, f"{where}: a page is missing before {answer.cursor}"
+        )
         page = parsed(answer.body)
         if where == CATALOGUE:
             self._list_accounts(session, scan, page["items"])
@@ -300,7 +304,9 @@ class Promises:
             if expected == "unfinished":
                 require(kind in _UNFINISHED, f"{partition} is {kind}, and was not scanned")
                 require(code, f"{partition} is {kind} without an error code")
-                require(trace is None or trace in traces, f"{partition} is {kind} by an answer that never came: {trace}")
+                require(
+                    trace is None or trace in traces, f"{partition} is {kind} by an answer that never came: {trace}"
+                )
             else:
                 require(kind == expected, f"{partition} is {kind}, and should be {expected}")
         kinds = {kind for kind, _, _ in outcomes.values()}

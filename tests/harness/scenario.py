@@ -51,13 +51,14 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A run: the hours since the last one, its faults, and where it is killed, if it is.
+    """A run, `number` of its scenario: the hours since the last one, its faults, and where it is killed, if it is.
 
     `advance` is by how many days the API advances before it; at the requests `day_changes`, it advances during it.
     `key_limit` is that of a gateway in front of it for all requests, which refuses with `key_status`. `restores` are
-    the files that come from a backup of a day before, in the morning; `hides` columns, and `maps` others.
+    the files that come from a backup of a day before, in the morning; `hides` columns.
     """
 
+    number: int
     hours: float = 24.0
     advance: int = 1
     faults: tuple[Rule, ...] = ()
@@ -90,7 +91,7 @@ class Scenario:
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {_shown(self.world)}"]
-        return "\n".join(lines + [f"  day {number}: {_shown(day)}" for number, day in enumerate(self.days)])
+        return "\n".join(lines + [f"  {_shown(day)}" for day in self.days])
 
 
 def _shown(value: object) -> str:
@@ -176,14 +177,13 @@ def _upkeep(random: Random) -> tuple[Upkeep, ...]:
         return ()
     commands: tuple[Command, ...] = ("compact", "rebuild", "rebuild", "publish", "forget")
     crash = Crash(int(random.expovariate(1 / 60)) + 1, dies=random.random() < 0.7)
-    return tuple(
-        Upkeep(random.choice(commands), random.choice((None, crash))) for _ in range(random.choice((1, 1, 2)))
-    )
+    return tuple(Upkeep(random.choice(commands), random.choice((None, crash))) for _ in range(random.choice((1, 1, 2))))
 
 
-def _day(random: Random) -> Day:
+def _day(random: Random, number: int) -> Day:
     stormy = random.random() < 0.75
     return Day(
+        number,
         hours=random.choice(_HOURS),
         advance=random.choice((0, 1, 1, 1, 2)),
         faults=tuple(_rule(random) for _ in range(random.choice((1, 1, 2, 3, 5)))) if stormy else (),
@@ -215,7 +215,7 @@ def generate(seed: int, days: int = 8) -> Scenario:
         change_every=random.choice((0, max(1, accounts), max(2, accounts))),
         shape=random.choice((*SHAPES, "graph", "mixed")),
     )
-    scenario = Scenario(seed, world, tuple(_day(random) for _ in range(days)))
+    scenario = Scenario(seed, world, tuple(_day(random, number) for number in range(days)))
     if seed % 5 == 4:
         scenario = replace(scenario, days=tuple(_with_key_limit(random, day) for day in scenario.days))
     return _with_recent_scans(random, scenario) if seed % 2 else scenario
