@@ -87,15 +87,18 @@ class _Numbered(Cursors):
 
 
 class ListedApi(Api):
-    """Accounts 1 to `size`, each with `posts` posts, or those of its feed in `feeds`, and `stories` stories.
+    """Accounts 1 to `accounts`, each with `posts` posts, or those of its feed in `feeds`, and `stories` stories.
 
     `change_accounts` and `change_posts` return what is listed instead of all accounts, and of the posts of an account.
     Each request takes `seconds_each` seconds of `clock`.
     """
 
+    # The records may change.
+    cached_pages = 0
+
     def __init__(
         self,
-        size: int = 3,
+        accounts: int = 3,
         posts: int = 3,
         *,
         stories: int = 0,
@@ -108,7 +111,8 @@ class ListedApi(Api):
     ) -> None:
         self.clock = clock or VirtualClock()
         super().__init__(clock=self.clock.monotonic, sleep=self.clock.sleep)
-        self.size, self.posts, self.stories, self.expired, self.feeds = size, posts, stories, expired, feeds or {}
+        self.accounts, self.posts, self.stories = accounts, posts, stories
+        self.expired, self.feeds = expired, feeds or {}
         self.fault = fault
         self.change_accounts, self.change_posts = change_accounts, change_posts
         self.seconds_each = 0.0
@@ -127,7 +131,7 @@ class ListedApi(Api):
         return self.change_posts([{"id": f"{number:03}-{index}", "caption": "a post"} for index in range(self.posts)])
 
     def _numbers(self) -> range:
-        return range(1, self.size + 1)
+        return range(1, self.accounts + 1)
 
     def granted(self, _: Credential, account_id: str) -> Account:
         """Return an account: every key has access to all."""
@@ -149,3 +153,21 @@ class ListedApi(Api):
     def post_cursors(self, number: int = 1) -> list[str | None]:
         """Return the cursors of the pages of an account's posts that were asked for."""
         return [asked.cursor for asked in self.requests if asked.is_posts(number)]
+
+
+class RejectedApi(ListedApi):
+    """Has 4 stories per account; the first `rejected(number, surface)` records of a list have no id that is known."""
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - as ListedApi
+        rejected: Callable[[int | None, str], int] = lambda _, __: 0,
+        **more: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(*args, stories=4, **more)
+        self.rejected = rejected
+
+    def records(self, number: int | None, surface: str) -> Records:
+        """Return all records of a list."""
+        records, count = super().records(number, surface), self.rejected(number, surface)
+        return [{**record, "uid": record["id"], "id": None} for record in records[:count]] + records[count:]

@@ -22,8 +22,6 @@ from connectors.sandbox.http.limits import RateLimiter
 from connectors.sandbox.http.replies import PageRequest, Receive, Refused, Reply, Resource, Scope, Send
 from connectors.sandbox.settings import SandboxSettings
 
-# About 64 MB of pages with 50 posts.
-_CACHED_PAGES = 2048
 
 
 def _correlation_ids(seed: int, started: float) -> Iterator[str]:
@@ -39,6 +37,9 @@ class Sandbox:
 
     The attribute ``day`` may be set at any time, even during a scan. A subclass can override ``answer``.
     """
+
+    # About 64 MB of pages with 50 posts.
+    cached_pages = 2048
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Sandbox:
         self.faults: list[Fault] = []
         limits = {CATALOG_SCOPE: self.settings.account_catalog, ACCOUNT_SCOPE: self.settings.selected_account}
         self.limiter = RateLimiter(limits, clock)
-        self.page = lru_cache(_CACHED_PAGES)(self.render)
+        self.page = lru_cache(self.cached_pages)(self.render)
         self.sleep = sleep
         self.correlation_ids = _correlation_ids(self.settings.seed, clock())
         self.control = Control(self).app()
