@@ -1,5 +1,6 @@
 """Assertions about the run with a fault and the run after it."""
 
+from tests.api.listed import CORRELATION_ID
 from tests.clocks import START, VirtualClock
 from tests.faults.fake_api import FakeApi
 from tests.faults.faults import Effect
@@ -7,7 +8,6 @@ from tests.faults.matrix import Cell
 from tests.faults.model import Model
 from tests.faults.runs import MAX_BODY, Outcome, RunResult
 from tests.faults.world import CATALOGUE, CYD, DAN, NOW, Where, listed_accounts, listed_media, partitions
-from tests.flows.fake_api import CORRELATION_ID
 
 
 def assert_fault_run(cell: Cell, found: RunResult, api: FakeApi, model: Model, clock: VirtualClock) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 
+from tests.api.listed import CORRELATION_ID
 from tests.clocks import advance_loop
 from tests.faults.world import Item
-from tests.flows.fake_api import CORRELATION_ID
 
 TRACED = {"x-correlation-id": CORRELATION_ID, "content-type": "application/json"}
 GIGABYTE = 1 << 30

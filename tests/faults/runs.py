@@ -23,7 +23,7 @@ from tests import raw
 from tests.clocks import START, VirtualClock
 from tests.faults.model import Model
 from tests.faults.world import CATALOGUE, Where
-from tests.flows.fake_api import request
+from tests.runs import request
 
 MAX_BODY = 1 << 20
 HOUR = 3600.0

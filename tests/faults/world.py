@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.feeds import SURFACES
-from tests.flows.fake_api import uuid
+from tests.api.listed import uuid
 
 Item = dict[str, Any]
 Where = tuple[str, str]
