@@ -38,7 +38,6 @@ def pytest_configure(config: pytest.Config) -> None:
 LONGEST = (
     "test_e2e_foreign_pages",
     "test_e2e_up",
-    "test_faults_matrix",
     "test_warehouse_migrations",
     "test_security_e2e_canary",
     "test_e2e_sync",
@@ -48,7 +47,7 @@ LONGEST = (
     "test_flows_incremental",
     "test_e2e_cluster",
     "test_flows_clock",
-    "test_simulation",
+    "test_harness",
     "test_e2e_kills",
     "test_flows_changing_fields",
 )

@@ -62,7 +62,7 @@ def _steady(item: Item) -> Document:
     }
 
 
-# Other fields and types of the same names; hostile ones are in tests/fuzz and tests/security.
+# Other fields and types of the same names; hostile ones are in tests/harness and tests/security.
 _STAGES: tuple[Callable[[Item], Document], ...] = (
     lambda _: {},
     lambda item: {

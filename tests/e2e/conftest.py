@@ -10,7 +10,7 @@ from tests.api.server import Api
 from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, OperatorHere, start_sandboxes
 
 # Pytest shows the values of a failed assertion only for modules it rewrites.
-pytest.register_assert_rewrite("tests.e2e.expected")
+pytest.register_assert_rewrite("tests.harness.against_api")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from tests.api.server import Api
 from tests.harness.oracle.reading import COUNTS, TEXTS, Item, canonical, id_of, published
 from tests.harness.oracle.tables import Key
 
@@ -24,19 +25,21 @@ def differences(
     exact: bool = True,
     hidden: Collection[str] = (),
 ) -> list[str]:
-    """Return how a snapshot differs from what the API lists: the status of each account, and the items of the active ones.
+    """Return how a snapshot differs from what the API lists: accounts' status, and the items of the active ones.
 
-    Posts below the depth of a recent scan, as stated in `freshness`, may differ. Accounts and items whose removal awaits
-    confirmation count as removed. Without `exact`, the snapshot may have more items. Columns that are `hidden` are not
-    compared.
+    Posts below the depth of a recent scan, as stated in `freshness`, may differ. Accounts and items whose removal
+    awaits confirmation count as removed. Without `exact`, the snapshot may have more items. Columns that are `hidden`
+    are not compared.
     """
-    found = dict(ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL AND missing_since IS NULL"))
+    found: dict[str, str] = dict(
+        ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL AND missing_since IS NULL")
+    )
     wrong = [f"account {one}: {found.get(one)}, listed as {accounts.get(one)}" for one in found.keys() | accounts.keys()
              if found.get(one) != accounts.get(one)]  # fmt: skip
-    depths = dict(
+    depths: dict[str, datetime] = dict(
         ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts' AND recent_at IS NOT NULL")
     )
-    ends = dict(
+    ends: dict[str, datetime] = dict(
         ask(
             "SELECT account_id || surface, greatest(complete_at, coalesce(recent_at, complete_at)) FROM completed_scans"
         )
@@ -64,3 +67,9 @@ def differences(
         for key in sorted(expected.keys() | (held.keys() if exact else ()))
         if held.get(key) != expected.get(key)
     ]
+
+
+def assert_matches_api(ask: Ask, api: Api, *, exact: bool = True) -> None:
+    """Assert that a snapshot has the accounts and items that the API lists today."""
+    accounts = {account["id"]: account["status"] for account in api.list_accounts()}
+    assert differences(ask, accounts, by_key(api.list_media()), exact=exact) == []

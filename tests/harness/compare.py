@@ -5,13 +5,12 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 
 from tests.harness.oracle import reading
 from tests.harness.oracle.reading import COUNTS, TEXTS, canonical
-from tests.harness.oracle.tables import Key
 from tests.harness.promises import Promises, Violation, require
 
 Row = tuple[Any, ...]
@@ -33,7 +32,7 @@ class Snapshot:
         self._db = duckdb.connect(str(path), read_only=True, config={"threads": "1"})
         self._db.execute("SET TimeZone = 'UTC'")
 
-    def __enter__(self) -> "Snapshot":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,10 +94,10 @@ def compare(promises: Promises, snapshot: Snapshot, of_runs: dict[str, int], *, 
     compare_rows("runs", expected, [row for row in known if any(row[1:])])
     if not promises.forgotten:
         _compare_changes(snapshot)
-    expected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
+    rejected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
     found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
     if not hides:
-        compare_rows("quarantine", expected, [(*row[:2], _canonical(row[2])) for row in found])
+        compare_rows("quarantine", rejected, [(*row[:2], _canonical(row[2])) for row in found])
 
 
 def _compare_changes(snapshot: Snapshot) -> None:
@@ -143,7 +142,7 @@ def _compare_media(promises: Promises, snapshot: Snapshot, *, hides: bool) -> No
 def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
     """Return one row for each change of a count."""
     found: list[Row] = []
-    last: dict[Key, dict[str, int]] = {}
+    last: dict[tuple[str, str, str], dict[str, int]] = {}
     for key, item, at in promises.warehouse.media.changes:
         before, now = last.get(key, {}), reading.counts(item, names)
         found += [

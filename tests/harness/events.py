@@ -7,7 +7,7 @@ from tests.harness.oracle.tables import CATALOGUE, Partition
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Sent:
     """A request was sent, `at` so many seconds after the beginning."""
 
     at: float
@@ -55,7 +55,7 @@ class Landed:
     cooldown: str | None = None
 
 
-Event = Asked | Answered | Cancelled | Landed
+Event = Sent | Answered | Cancelled | Landed
 
 
 def scope_of(partition: Partition) -> str:

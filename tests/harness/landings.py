@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import duckdb
 import pytest
@@ -35,6 +35,10 @@ def runs(warehouse: Path) -> list[Run]:
         return [Run(*row) for row in db.execute(f"SELECT {columns} FROM core.runs ORDER BY seq DESC").fetchall()]
 
 
+def _page(one: PageCommit) -> Literal["page", "unreadable"] | None:
+    return None if one.page is None else "page" if one.page.scan_id else "unreadable"
+
+
 @contextmanager
 def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Iterator[None]:
     """Call `landed` with what becomes durable in this block, before the process goes on."""
@@ -45,9 +49,9 @@ def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Ite
         for one in commits:
             partition = one.page.partition if one.page else one.checkpoint.partition if one.checkpoint else None
             where = (partition.account_id, partition.surface) if partition else ("", "")
-            page = None if one.page is None else "page" if one.page.scan_id else "unreadable"
-            state, cooldown = one.checkpoint and one.checkpoint.state.value, one.cooldown and one.cooldown.scope
-            landed(Landed(time(), where, page, state, cooldown))
+            state = one.checkpoint.state.value if one.checkpoint else None
+            cooldown = one.cooldown.scope if one.cooldown else None
+            landed(Landed(time(), where, _page(one), state, cooldown))
         return after
 
     with pytest.MonkeyPatch.context() as patch:

@@ -120,58 +120,56 @@ class Points:
             self.reach()
 
 
+class _Sqlite(sqlite3.Connection):
+    """A connection whose statements and commits are points of the process."""
+
+    points: Points
+
+    def execute(self, *args: Any) -> Any:  # noqa: ANN401 - SQLite's own
+        return self.points.file("statement", super().execute, *args)
+
+    def executemany(self, *args: Any) -> Any:  # noqa: ANN401 - SQLite's own
+        return self.points.file("statement", super().executemany, *args)
+
+    def commit(self) -> None:
+        self.points.file("commit", super().commit)
+        self.points.reach()
+
+
+_FILES = (
+    *("write", "fsync", "replace", "rename", "link", "unlink", "mkdir", "rmdir", "truncate", "ftruncate"),
+    "copy_file_range",
+)
+
+
 @contextmanager
 def installed(points: Points) -> Iterator[None]:
     """Make every statement, commit and change of a file in this block a point; close what it leaves open."""
-    of_duckdb, connect = duckdb.DuckDBPyConnection, sqlite3.connect
-
-    class Connection(sqlite3.Connection):
-        def execute(self, *args: Any) -> Any:  # noqa: ANN401
-            return points.file("statement", super().execute, *args)
-
-        def commit(self) -> None:
-            points.file("commit", super().commit)
-            points.reach()
+    db, opened, class_ = duckdb.DuckDBPyConnection, list[duckdb.DuckDBPyConnection](), type("Sqlite", (_Sqlite,), {})
+    class_.points = points  # type: ignore[attr-defined]
 
     def method(real: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
         return lambda *args, **options: around(real, *args, **options)
 
-    opened: list[duckdb.DuckDBPyConnection] = []
-
-    def opening(real: Callable[..., Any]) -> Callable[..., Any]:
-        def connect_or_copy(*args: Any, **options: Any) -> Any:  # noqa: ANN401
-            opened.append(real(*args, **options))
-            return opened[-1]
-
-        return connect_or_copy
+    def opening(real: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the library's
+        opened.append(real(*args, **options))
+        return opened[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(duckdb, "connect", opening(duckdb.connect))
+        patch.setattr(duckdb, "connect", partial(opening, duckdb.connect))
         for name in ("cursor", "duplicate"):
-            patch.setattr(of_duckdb, name, opening(getattr(of_duckdb, name)))
+            patch.setattr(db, name, method(getattr(db, name), opening))
         for name in ("execute", "executemany"):
-            patch.setattr(of_duckdb, name, method(getattr(of_duckdb, name), points.statement))
+            patch.setattr(db, name, method(getattr(db, name), points.statement))
         for name in ("commit", "checkpoint"):
-            patch.setattr(of_duckdb, name, method(getattr(of_duckdb, name), points.commit))
-        for module in (sqlite3, sqlite3.dbapi2):
-            patch.setattr(module, "connect", partial(connect, factory=Connection))
-        for name in (
-            "write",
-            "fsync",
-            "replace",
-            "rename",
-            "link",
-            "unlink",
-            "mkdir",
-            "rmdir",
-            "truncate",
-            "ftruncate",
-            "copy_file_range",
-        ):
+            patch.setattr(db, name, method(getattr(db, name), points.commit))
+        patch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=class_))
+        patch.setattr(sqlite3.dbapi2, "connect", sqlite3.connect)
+        for name in filter(partial(hasattr, os), _FILES):
             patch.setattr(os, name, partial(points.file, name, getattr(os, name)))
         patch.setattr(shutil, "copyfile", partial(points.file, "copy", shutil.copyfile))
-        for opener in (builtins, io):
-            patch.setattr(opener, "open", partial(points.open, io.open))
+        patch.setattr(builtins, "open", partial(points.open, io.open))
+        patch.setattr(io, "open", builtins.open)
         try:
             yield
         finally:

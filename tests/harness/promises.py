@@ -1,11 +1,13 @@
 """The promises about requests and outcomes, checked event by event whatever faults occur."""
 
+import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from tests.harness.events import Answered, Asked, Cancelled, Event, Landed, scope_of
+from tests.harness.events import Answered, Cancelled, Event, Landed, Sent, scope_of
 from tests.harness.oracle.feed import LOOKBACK
 from tests.harness.oracle.landing import Warehouse, is_account, listed, parsed, shown
 from tests.harness.oracle.tables import CATALOGUE, Partition, Scan
@@ -14,7 +16,14 @@ from tests.harness.process import instant
 WITHIN = timedelta(hours=12)
 SURFACES = ("stories", "posts")
 _JUST = 1e-5
+# A page is requested so often in a row, unless the service says when.
+_TRIES = 6
+_KINDS = {403: "denied", 404: "not_found", 429: "deferred"}
 _UNFINISHED = {"deferred", "denied", "not_found", "failed"}
+
+
+# Kind, error code, correlation id and status.
+Outcome = tuple[str, str | None, str | None, int | None]
 
 
 class Violation(AssertionError):  # noqa: N818 - named after its meaning
@@ -35,7 +44,8 @@ class Session:
     `listed_by_old`, and belong to the run unless the catalogue is then listed to its end. `full` has the reasons why
     scans of posts must be full, as of the start; `known` the posts at which the others may stop, and `known_landed` the
     landing that closed them. `touched` are the partitions that it has begun or resumed, `stuck` those whose last page
-    after a cursor was requested and has not landed.
+    after a cursor was requested and has not landed. `failures` counts those of a page in a row, `over` are partitions
+    with an answer that ends their scan.
     """
 
     number: int
@@ -52,11 +62,13 @@ class Session:
     requests: int = 0
     listed: dict[str, str] = field(default_factory=dict)
     listed_by_old: dict[str, str] = field(default_factory=dict)
-    in_flight: dict[str, Asked] = field(default_factory=dict)
+    in_flight: dict[str, Sent] = field(default_factory=dict)
     cooldowns: dict[str, float] = field(default_factory=dict)
-    first_asked: dict[Partition, float] = field(default_factory=dict)
+    first_sent: dict[Partition, float] = field(default_factory=dict)
     last: dict[Partition, Answered] = field(default_factory=dict)
     received: list[Answered] = field(default_factory=list)
+    failures: Counter[Partition] = field(default_factory=Counter)
+    over: dict[Partition, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -90,8 +102,8 @@ class Promises:
         """Check the events of a run."""
         for event in log:
             match event:
-                case Asked():
-                    self._asked(session, event)
+                case Sent():
+                    self._sent(session, event)
                 case Answered():
                     self._answered(session, event)
                 case Cancelled():
@@ -99,17 +111,18 @@ class Promises:
                 case Landed():
                     self._landed(session, event)
 
-    def _asked(self, session: Session, asked: Asked) -> None:
+    def _sent(self, session: Session, asked: Sent) -> None:
         scope, where = scope_of(asked.partition), asked.partition
         session.requests += 1
         most = session.max_requests
         require(most is None or session.requests <= most, f"more requests than {most}")
         require(scope not in session.in_flight, f"two concurrent requests of {scope}")
         session.in_flight[scope] = asked
+        require(session.failures[where] < _TRIES, f"{where} is requested again after {_TRIES} failures")
+        require(where not in session.over, f"{where} is requested again after status {session.over.get(where)}")
         until = max(session.cooldowns.get(scope, 0.0), self.cooldowns.get(scope, 0.0))
-        require(
-            asked.at >= until - _JUST, f"{scope} was requested {until - asked.at:.3f} s before its cooldown was over"
-        )
+        early = until - asked.at
+        require(early <= _JUST, f"{scope} was requested {early:.3f} s before its cooldown was over")
         if where != CATALOGUE:
             status = self._accounts(session).get(where[0])
             require(status is not None, f"{where} was requested and is not listed")
@@ -119,13 +132,13 @@ class Promises:
         if asked.cursor is None:
             if scan is not None:
                 require(self._may_begin(session, scan, asked), f"{where} is scanned again without need")
-            session.first_asked.setdefault(where, asked.at)
+            session.first_sent.setdefault(where, asked.at)
         else:
             require(scan is not None and scan.following == asked.cursor, f"{asked} is not the next page")
             session.touched.add(where)
             session.stuck.add(where)
 
-    def _may_begin(self, session: Session, scan: Scan, asked: Asked) -> bool:
+    def _may_begin(self, session: Session, scan: Scan, asked: Sent) -> bool:
         if scan.restarts or scan.abandoned:
             return True
         if not scan.closed:
@@ -150,6 +163,7 @@ class Promises:
         session.last[where] = answer
         if answer.status == 429 and (seconds := _retry_after(answer)) is not None:
             session.cooldowns[scope] = max(session.cooldowns.get(scope, 0.0), answer.at + seconds)
+        _count_failure(session, answer)
         scan = self.scans.get((where, session.kind))
         if scan is None or answer.cursor is None:
             return
@@ -200,16 +214,15 @@ class Promises:
             self._page_without_checkpoint(session, scan, answer)
             return
         if answer.cursor is None:
-            before, scan = scan, _scan(session, instant(session.first_asked.pop(where)))
+            before, scan = scan, _scan(session, instant(session.first_sent.pop(where)))
             self.scans[where, session.kind] = scan
             scan.known_landed = session.known_landed.get(where)
             if where in session.touched and before is not None and before.feed.broken_by is not None:
                 # A broken order stays broken until full scans prove it again.
                 scan.known_landed = None
         assert scan is not None
-        require(
-            scan.following == answer.cursor and not scan.closed, f"{where}: a page is missing before {answer.cursor}"
-        )
+        is_next = scan.following == answer.cursor and not scan.closed
+        require(is_next, f"{where}: a page is missing before {answer.cursor}")
         page = parsed(answer.body)
         if where == CATALOGUE:
             self._list_accounts(session, scan, page["items"])
@@ -220,6 +233,7 @@ class Promises:
                 scan.known_landed = None
         session.touched.add(where)
         session.stuck.discard(where)
+        session.failures[where] = 0
         scan.pages += 1
         scan.process = session.number
         scan.following = page.get("next_cursor")
@@ -230,7 +244,7 @@ class Promises:
 
     def _page_without_checkpoint(self, session: Session, scan: Scan | None, answer: Answered) -> None:
         """Its items are stored, but the scan fails."""
-        session.first_asked.pop(answer.partition, None)
+        session.first_sent.pop(answer.partition, None)
         at = instant(answer.at)
         failed = _scan(session, at)
         self.warehouse.land(session.number, failed, answer.partition, answer.body, at, has_cursor=False)
@@ -247,7 +261,7 @@ class Promises:
         """Read a page, and check whether a recent scan may or must stop after it."""
         where, items = answer.partition, parsed(answer.body)["items"]
         if where[1] != "posts":
-            scan.feed.received += len(items)
+            scan.feed.received += len(self.warehouse.kept(items))
             return
         older = (scan.earliest - LOOKBACK, scan.started - LOOKBACK)
         scan.feed.read(listed(items), session.known.get(where, ()), older, instant(answer.at))
@@ -291,25 +305,23 @@ class Promises:
             return "unfinished"
         return "recent" if scan.recent else "complete"
 
-    def check_outcomes(
-        self, session: Session, outcomes: Mapping[Partition, tuple[str, str | None, str | None]], state: str
-    ) -> None:
-        """Check a run's outcomes (kind, error code and correlation id by partition) and its state."""
+    def check_outcomes(self, session: Session, outcomes: Mapping[Partition, Outcome], state: str) -> None:
+        """Check a run's outcomes and its state."""
         partitions = {(one, surface) for one in self._accounts(session) for surface in SURFACES}
         partitions |= {CATALOGUE} if session.kind == "sync" else set()
         require(outcomes.keys() == partitions, f"outcomes missing or too many: {outcomes.keys() ^ partitions}")
-        traces = {answer.correlation_id for answer in session.received}
-        for partition, (kind, code, trace) in outcomes.items():
+        traced = {answer.correlation_id: answer for answer in session.received}
+        for partition, (kind, code, trace, status) in outcomes.items():
             expected = self._outcome(session, partition)
             if expected == "unfinished":
                 require(kind in _UNFINISHED, f"{partition} is {kind}, and was not scanned")
                 require(code, f"{partition} is {kind} without an error code")
-                require(
-                    trace is None or trace in traces, f"{partition} is {kind} by an answer that never came: {trace}"
-                )
+                if trace is not None:
+                    require(trace in traced, f"{partition} is {kind} by an answer that never came: {trace}")
+                    _check_cause(partition, (kind, code, status), traced[trace])
             else:
                 require(kind == expected, f"{partition} is {kind}, and should be {expected}")
-        kinds = {kind for kind, _, _ in outcomes.values()}
+        kinds = {kind for kind, *_ in outcomes.values()}
         if any(_stops(answer) for answer in session.received):
             expected = "failed"
         elif kinds <= {"complete", "recent", "skipped"}:
@@ -319,8 +331,27 @@ class Promises:
         require(state == expected, f"the run is {state}, and should be {expected} with {sorted(kinds)}")
 
 
+def _check_cause(partition: Partition, outcome: tuple[str, str | None, int | None], answer: Answered) -> None:
+    """Check that an outcome has the kind, error code and status of the answer that is said to be its cause."""
+    if answer.status >= 400 and b'"error"' in answer.body:
+        code = json.loads(answer.body)["error"]["code"]
+        expected = (_KINDS.get(answer.status, "failed"), code, answer.status)
+        require(outcome == expected, f"{partition} is {outcome}, and should be {expected}")
+
+
 def _scan(session: Session, started: datetime) -> Scan:
     return Scan(earliest=session.begun, started=started, begun_in=session.number, process=session.number)
+
+
+def _count_failure(session: Session, answer: Answered) -> None:
+    """THE RULE OF WHAT IS TRIED AGAIN: passing errors are, other errors of the client's end the scan."""
+    where, status = answer.partition, answer.status
+    if b"api_invalid_cursor" in answer.body or status == 429 or "retry-after" in answer.headers:
+        session.failures[where] = 0
+    elif status == 0 or status >= 500 or status in (408, 425):
+        session.failures[where] += 1
+    elif status >= 400:
+        session.over[where] = status
 
 
 def _following(body: bytes) -> str | None:
@@ -343,4 +374,5 @@ def _retry_after(answer: Answered) -> float | None:
 
 def _stops(answer: Answered) -> bool:
     """THE RULE OF WHAT STOPS A RUN."""
-    return answer.status in (400, 401, 413, 415) or b"api_scope_denied" in answer.body
+    is_ours = answer.status in (400, 413, 415) and b'"error"' in answer.body
+    return answer.status == 401 or is_ours or b"api_scope_denied" in answer.body

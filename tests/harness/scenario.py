@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from random import Random
 from typing import Literal
 
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.settings import RateLimit
+from tests.api.faults import MALFORMED, TAMPERINGS, Action, Rule
+from tests.api.feeds import ORDERS, PLAIN_FEED, FeedSettings
+from tests.api.shapes import SHAPES
 from tests.harness.points import Crash
-from tests.odd_api.faults import MALFORMED, TAMPERINGS, Action, Rule
-from tests.odd_api.feeds import ORDERS, PLAIN_FEED, FeedSettings
-from tests.odd_api.shapes import SHAPES
 
 # Errors that stop the whole run are rare, because a day that ends at its first request tests little.
 _STOPS = (
@@ -115,6 +116,57 @@ def _unknown_error(random: Random) -> Action:
     return Action("error", code="api_new_thing", status=status, retry_after=random.choice((False, False, 2)))
 
 
+def _from_proxy(random: Random) -> Action:
+    """Return an answer that the service has not written."""
+    headers, status = ((b"content-type", b"text/html"),), random.choice((200, 204, 400, 404, 413, 415, 429, 503))
+    return Action("raw", status=status, body=b"<h1>Not now</h1>", headers=headers, correlated=False)
+
+
+def _cut_json(page: bytes) -> bytes:
+    return page[:-1]
+
+
+def _empty(_: bytes) -> bytes:
+    return b""
+
+
+def _marked(page: bytes) -> bytes:
+    return b"\xef\xbb\xbf" + page
+
+
+def _garbled(page: bytes) -> bytes:
+    return page.replace(b":", b"{", 1)
+
+
+def _with_others(page: bytes) -> bytes:
+    """Add records that are not objects, or have no id."""
+    return page.replace(b'{"items":[', b'{"items":["text",null,{"id":""},', 1).replace(b",]", b"]", 1)
+
+
+def _hostile(number: int, page: bytes) -> bytes:
+    """Add a record whose names and values look like something else."""
+    return page.replace(b'{"items":[', b'{"items":[' + HOSTILE[number] + b",", 1).replace(b",]", b"]", 1)
+
+
+HOSTILE = tuple(
+    f'{{"id":"hostile {number}",{fields}}}'.encode()
+    for number, fields in enumerate(
+        (
+            '"a":9223372036854775807,"b":9223372036854775808,"c":-9223372036854775809,"d":1e308,"e":-0.0',
+            '"f":"a\\u0000b","k\\u0000":1,"\\u0000":{"y":2}',
+            '"":{"":[{"":1}]},"*":5,"/x":4,"$.x":3,"~1":6',
+            '"Caption":"x","CAPTION":"y","\u0130":1,"i\u0307":2,"\u00df":1,"ss":2',
+            '"\'; DROP TABLE core.media; --":1,"x\\" VARCHAR, \\"y":2,"select":true,"order":"by"',
+            '"account_id":"x","media_id":[1],"payload":{"a":1},"_seq":"x","rowid":5,"removed_at":"no"',
+            '"i":"0000-01-01T00:00:00Z","j":"2026-12-31T23:59:60Z","l":"9999-12-31T23:59:59Z","timestamp":"never"',
+            '"g":' + "[" * 150 + "]" * 150 + ',"h":' + '{"a":' * 150 + "1" + "}" * 150,
+            '"m":"\u202egpj.exe","n":"<script>","p":"%s{}","q":"NaN","r":"","s":[],"t":{},"u":[null]',
+            '"like_count":"99999999999999999999","comments_count":true,"view_count":"007","shares":-1',
+        )
+    )
+)
+
+
 def _simple(kind: str) -> Callable[[Random], Action]:
     return lambda _: Action(kind)
 
@@ -126,6 +178,9 @@ _ACTIONS: tuple[Callable[[Random], Action], ...] = (
     lambda random: Action("malformed_account", variant=random.choice(tuple(MALFORMED))),
     # Pages past the limit of a body, and so large that the run merges before its end.
     lambda random: Action("oversize", size=random.choice((70 << 20, 6 << 20, 6 << 20))),
+    *[_from_proxy] * 2,
+    *[lambda random: Action("page", change=random.choice((_cut_json, _empty, _marked, _garbled, _with_others)))] * 2,
+    *[lambda random: Action("page", change=partial(_hostile, random.randrange(len(HOSTILE))))] * 2,
     *(
         _simple(kind)
         for kind in (

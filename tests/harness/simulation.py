@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import hashlib
-import json
 import shutil
 import tempfile
 import traceback
@@ -16,10 +15,12 @@ from typing import Any
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
+from tests.api.faults import TAMPERINGS
+from tests.api.server import Api
 from tests.harness import landings
 from tests.harness.against_api import by_key, differences
 from tests.harness.compare import Snapshot, compare, compare_raw
-from tests.harness.events import Asked, Event
+from tests.harness.events import Event, Sent
 from tests.harness.oracle.feed import EVERY, LOOKBACK
 from tests.harness.oracle.reading import Item
 from tests.harness.oracle.tables import Key, Partition
@@ -28,8 +29,6 @@ from tests.harness.process import Ended, Machine, instant
 from tests.harness.promises import WITHIN, Promises, Session, Violation, require
 from tests.harness.scenario import Day, Scenario, Upkeep
 from tests.harness.transport import Transport
-from tests.odd_api.api import OddApi, truth
-from tests.odd_api.faults import TAMPERINGS
 
 # Days without faults at the end: 60 hours, so that all cooldowns are over, and more for removals to be confirmed; with
 # full scans, if others had recent ones.
@@ -42,7 +41,9 @@ _RECENT = (
 )
 _HIDDEN = ("caption",)
 _CODES = {"complete": 0, "failed": 1, "partial": 3}
-_OUTCOMES = "SELECT account_id, surface, outcome, error_code, correlation_id FROM run_outcomes WHERE run_id = '{}'"
+_OUTCOMES = (
+    "SELECT account_id, surface, outcome, error_code, correlation_id, http_status FROM run_outcomes WHERE run_id = '{}'"
+)
 
 
 @dataclass
@@ -70,7 +71,7 @@ class Simulation:
         )
         self.folder.mkdir(parents=True)
         self.machine = Machine(self.folder)
-        self.api = OddApi(settings, shape=world.shape, feed=world.feed, clock=self.machine.time, sleep=asyncio.sleep)
+        self.api = Api(settings, shape=world.shape, feed=world.feed, clock=self.machine.time, sleep=asyncio.sleep)
         self._backup = self.folder.with_name("backup")
         self._remembered: Any = None
         self._log: list[Event] = []
@@ -182,23 +183,23 @@ class Simulation:
     def _check_report(self, day: Day, session: Session, report: Any, code: int, log: list[Event]) -> None:  # noqa: ANN401
         with Snapshot(self.snapshot) as snapshot:
             rows = snapshot.rows(_OUTCOMES.format(report["run_id"]))
-            outcomes = {(account, surface): (kind, error, trace) for account, surface, kind, error, trace in rows}
+            outcomes = {(row[0], row[1]): row[2:] for row in rows}
             require(len(rows) == len(outcomes), "a partition has two outcomes")
             require(sum(report["outcomes"].values()) == len(rows), f"{len(rows)} outcomes, and {report['outcomes']}")
             # A forgotten account that is listed is skipped, under another id.
             outcomes = {where: found for where, found in outcomes.items() if found[1] != "forgotten"}
             self.promises.check_outcomes(session, outcomes, report["state"])
             require(_CODES[report["state"]] == code, f"exit code {code} for {report['state']}")
-            sent = sum(isinstance(event, Asked) for event in log)
+            sent = sum(isinstance(event, Sent) for event in log)
             require(report["requests"] == sent, f"{report['requests']} requests reported, {sent} sent")
             resumed = [self.of_runs[run_id] for run_id in report["resumed_runs"]]
             require(resumed == session.chain, f"the run resumes {resumed}, and should resume {session.chain}")
             self._compare(day, snapshot)
-            self.recent += sum(kind == "recent" for kind, _, _ in outcomes.values())
-            closed = {where for where, (kind, _, _) in outcomes.items() if kind in ("complete", "recent")}
-            begun = {one.partition for one in log if isinstance(one, Asked) and one.cursor is None}
-            is_undisturbed = not day.day_changes and not any(rule.action.kind in TAMPERINGS for rule in day.faults)
-            if is_undisturbed and session.kind == "sync":
+            self.recent += sum(kind == "recent" for kind, *_ in outcomes.values())
+            closed = {where for where, (kind, *_) in outcomes.items() if kind in ("complete", "recent")}
+            begun = {one.partition for one in log if isinstance(one, Sent) and one.cursor is None}
+            tampered = any(rule.action.kind in (*TAMPERINGS, "page", "oversize") for rule in day.faults)
+            if not tampered and not day.day_changes and session.kind == "sync":
                 self._check_above_depths(day, snapshot, closed & begun)
         self.trace.update(repr((report["state"], sorted(rows, key=repr))).encode())
 
@@ -207,8 +208,7 @@ class Simulation:
         compare_raw(self.promises, self.folder / "raw")
 
     def _listed(self) -> dict[Key, Item]:
-        catalogue, day = self.api.catalogue, self.api.day
-        return by_key([(one.id, surface, json.loads(text)) for one, surface, text in truth(catalogue, day)])
+        return by_key(self.api.list_media())
 
     def _check_against_api(self, snapshot: Snapshot) -> None:
         """Raise Violation unless the snapshot has what the API lists, after a day without faults."""

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from tests.api.feeds import ORDERS
 from tests.harness.oracle import tables
 from tests.harness.scenario import Day, Scenario, generate
 from tests.harness.shrink import command, shrink, without
 from tests.harness.simulation import simulate
-from tests.odd_api.feeds import ORDERS
 
 
 # Even seeds have only full scans; odd seeds have incremental days, too.
@@ -62,7 +62,17 @@ def test_scenarios_have_every_kind_of_fault_command_and_feed() -> None:
     assert {day.restores for day in days} == {None, "together", "warehouse", "raw"}
     kinds = {rule.action.kind for day in days for rule in day.faults}
     assert len(kinds) >= 22
-    assert kinds >= {"error", "reset", "cut", "refuse_cursor", "forget_cursors", "item_twice", "item_without_id"}
+    assert kinds >= {
+        "raw",
+        "page",
+        "error",
+        "reset",
+        "cut",
+        "refuse_cursor",
+        "forget_cursors",
+        "item_twice",
+        "item_without_id",
+    }
     flags = ("day_changes", "backfill", "forgets_cursors", "account_limit", "key_limit", "catalogue_limit", "hides")
     assert all(any(getattr(day, name) for day in days) for name in (*flags, "max_requests"))
     feeds = [scenario.world.feed for scenario in scenarios]

@@ -1,86 +1,60 @@
-"""An HTTP transport that calls the API in this process, with latency, and logs every request and answer."""
+"""Connects the client with the API in this process, and logs every request and answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from random import Random
-from urllib.parse import parse_qs, unquote
 
-import aiohttp
 import httpx
+from starlette.types import Receive, Scope, Send
 
 from connectors.sandbox.http.limits import RateLimiter
-from tests.harness.events import Answered, Asked, Cancelled, Event
+from tests.api.asked import Asked
+from tests.api.server import Api
+from tests.api.transport import ApiTransport, Exchange
+from tests.harness.events import Answered, Cancelled, Event, Sent
 from tests.harness.oracle.tables import CATALOGUE, Partition
 from tests.harness.scenario import Day
-from tests.odd_api.api import OddApi
-from tests.sandbox.asgi_client import call
 
 _KEY = "key"
+_REFUSED = b"<html>Too many requests</html>"
 
 
-class _Body(httpx.AsyncByteStream):
-    def __init__(self, body: bytes, *, whole: bool) -> None:
-        self._body = body
-        self._whole = whole
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self._body
-        if not self._whole:
-            message = "the body ended early"
-            raise aiohttp.ClientPayloadError(message)
+def partition_of(asked: Asked) -> Partition:
+    """Return what a request asks for."""
+    return CATALOGUE if asked.account_id is None else (asked.account_id, asked.surface or "")
 
 
-def asked(request: httpx.Request) -> tuple[Partition, str | None]:
-    """Return the partition and the cursor of a request."""
-    path, _, query = request.url.raw_path.decode().partition("?")
-    text = {name: values[0] for name, values in parse_qs(query).items()}
-    parts = path.split("/")
-    partition = CATALOGUE if len(parts) == 4 else (unquote(parts[4]), text.get("surface", ""))
-    return partition, text.get("cursor")
+class Transport(ApiTransport):
+    """At the requests `day_changes` of a day, the API advances to its next day. A gateway limits all requests."""
 
-
-class Transport(httpx.AsyncBaseTransport):
-    """Connects a client to the API. At the requests `day_changes`, the API advances to its next day.
-
-    A gateway limits all requests of a `day`.
-    """
-
-    def __init__(self, api: OddApi, random: Random, log: list[Event], day: Day, clock: Callable[[], float]) -> None:
+    def __init__(self, api: Api, random: Random, log: list[Event], day: Day, clock: Callable[[], float]) -> None:
+        super().__init__(self._pass, latency=lambda: random.random() * day.latency, watch=self._answered)
         self._gateway = RateLimiter({_KEY: day.key_limit}, clock)
-        self._api = api
-        self._random = random
+        self._real = api
         self._day = day
         self._log = log
         self._sent = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Return the API's answer. Raises ConnectionResetError if it resets the connection."""
-        clock = asyncio.get_running_loop().time
-        partition, cursor = asked(request)
-        self._sent += 1
-        self._api.day += self._day.day_changes.count(self._sent)
-        self._log.append(Asked(clock(), partition, cursor))
-        try:
-            await asyncio.sleep(self._random.random() * self._day.latency)
-            status, headers, body, whole = await self._ask(request)
-            await asyncio.sleep(self._random.random() * self._day.latency)
-        except asyncio.CancelledError:
-            self._log.append(Cancelled(clock(), partition))
-            raise
-        self._log.append(Answered(clock(), partition, cursor, status, headers, body, whole))
-        if status == 0:
-            message = "the API reset this connection, by script"
-            raise ConnectionResetError(message)
-        return httpx.Response(status, headers=headers, stream=_Body(body, whole=whole))
-
-    async def _ask(self, request: httpx.Request) -> tuple[int, dict[str, str], bytes, bool]:
-        if (wait := self._gateway.admit(_KEY, "", 0)) is not None:
-            until = {"retry-after": str(wait)} if self._day.key_status == 503 else {}
-            return self._day.key_status, until, b"<html>Too many requests</html>", True
         path, _, query = request.url.raw_path.partition(b"?")
-        named = [(name.lower(), value) for name, value in request.headers.raw]
-        try:
-            status, headers, body = await call(self._api, path, query, named)
-        except ConnectionResetError:
-            return 0, {}, b"", False
-        return status, headers, body, len(body) == int(headers.get("content-length", len(body)))
+        asked = Asked.read(path.decode(), query)
+        self._sent += 1
+        self._real.day += self._day.day_changes.count(self._sent)
+        self._log.append(Sent(asyncio.get_running_loop().time(), partition_of(asked), asked.cursor))
+        return await super().handle_async_request(request)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (wait := self._gateway.admit(_KEY, "", 0)) is None:
+            await self._real(scope, receive, send)
+            return
+        headers = [(b"retry-after", b"%d" % wait)] if self._day.key_status == 503 else []
+        await send({"type": "http.response.start", "status": self._day.key_status, "headers": headers})
+        await send({"type": "http.response.body", "body": _REFUSED})
+
+    def _answered(self, got: Exchange) -> None:
+        partition, cursor = partition_of(got.asked), got.asked.cursor
+        if got.status is None:
+            self._log.append(Cancelled(got.received_at, partition))
+            return
+        self._log.append(Answered(got.received_at, partition, cursor, got.status, got.headers, got.body, got.whole))

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.e2e.cluster.dask_cluster import Cluster
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit, start_sandboxes, wait_until
+from tests.harness.against_api import assert_matches_api
 
 SIZE = {"accounts": 300, "posts": 120, "seed": 5}
 REQUESTS_BEFORE_THE_KILL = 400
@@ -42,7 +42,7 @@ def main() -> int:
             return process.returncode
         _print(out.rstrip())
         requests = [(one.account_id, one.surface, one.cursor) for one in service.requests]
-        assert_matches_api(operator, service)
+        assert_matches_api(operator.ask, service)
         ((items,),) = operator.ask("SELECT count(*) FROM media")
         _print(f"The snapshot has all {items:,} items of the API server, each once and byte for byte.")
         _print(f"Requests: {len(requests):,}, of which {len(requests) - len(set(requests)):,} were repeated.")

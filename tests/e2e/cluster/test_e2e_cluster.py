@@ -15,7 +15,6 @@ from connectors.sandbox.settings import RateLimit
 from tests.api.faults import Rule, refuse
 from tests.api.server import Api
 from tests.e2e.cluster.dask_cluster import Cluster
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import (
     KEY,
     ROOT,
@@ -26,6 +25,7 @@ from tests.e2e.processes import (
     start_sandboxes,
     wait_until,
 )
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -91,7 +91,7 @@ def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
     many.limiter.configure({"selected_account": RateLimit(4, 3)})
     code, output = _during_a_run(there, many, lambda _: first.kill())
     assert code == 0, output
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     # At most a task: 30,000 bytes are about 8 pages, and those in flight.
     assert _repeated(many) <= 8 + 2 * 2
     # Only after a 429 whose report had not left the worker when it died, once for each of its accounts.
@@ -111,7 +111,7 @@ def test_a_killed_run_is_resumed_by_the_next(there: Operator, many: Api, cluster
     wait_until(lambda: _is_quiet(many), "the worker to stop")
     assert len(many.requests) - before < 30
     assert there.sync(GRAMHOUSE_ENGINE=engine)["state"] == "complete"
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     assert _repeated(many) <= 8 + 2 * 2 + 30
 
 
@@ -133,7 +133,7 @@ def test_a_killed_scheduler_ends_the_run_with_one_line(there: Operator, many: Ap
     [line] = [line for line in output.splitlines() if line.startswith("✖")]
     assert "the connection to the Dask scheduler was lost. Saved pages are kept. Fix: " in line
     assert there.sync(GRAMHOUSE_ENGINE="local")["state"] == "complete"
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
 
 
 @pytest.mark.long
@@ -154,7 +154,7 @@ def test_without_workers_the_run_ends_with_one_line_and_what_landed_is_kept(
     cluster.start_worker(_SMALL)
     report = there.sync()
     assert (report["state"], report["media"]["removed"]) == ("complete", 0)
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     assert landed
     assert _repeated(many) <= 2 * (8 + 2 * 2)
 
@@ -165,10 +165,10 @@ def test_a_worker_that_hangs_is_replaced(there: Operator, many: Api, cluster: Cl
     code, output = _during_a_run(there, many, lambda _: first.send_signal(signal.SIGSTOP))
     first.send_signal(signal.SIGCONT)
     assert code == 0, output
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     wait_until(lambda: first.poll() is not None or _is_quiet(many), "the worker to stop")
     assert there.sync()["media"]["added"] == 0
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
 
 
 # Code that a worker runs first, its environment, and why the run refuses it.
@@ -218,7 +218,7 @@ def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluste
     assert _is_quiet(many)
     many.script.replace()
     assert there.sync()["state"] == "complete"
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
 
 
 @pytest.mark.parametrize(
@@ -260,5 +260,5 @@ def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Op
     assert "run the same command to resume" in err
     requests = len(many.requests)
     assert there.sync()["state"] == "complete"
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     assert len(many.requests) > requests

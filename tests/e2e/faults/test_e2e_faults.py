@@ -4,8 +4,8 @@ import pytest
 
 from tests.api.faults import Action, Rule, refuse
 from tests.api.server import Api
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import Operator
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -15,7 +15,7 @@ def test_errors_resets_and_cut_bodies_end_complete_and_exact(operator: Operator,
     service.script.replace(Rule(kind, probability=0.03) for kind in kinds)
     report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
     assert report["state"] == "complete"
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> None:

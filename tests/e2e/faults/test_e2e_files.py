@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import Operator
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -49,7 +49,7 @@ def test_a_removed_warehouse_is_created_again(operator: Operator, service: Api) 
     assert [warning["code"] for warning in report["warnings"]] == ["snapshot_not_replaced"]
     operator.snapshot.rename(operator.folder / "moved.duckdb")
     assert operator.sync()["state"] == "complete"
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 @pytest.mark.parametrize("command", ["sync", pytest.param("publish", marks=pytest.mark.long)])
@@ -104,7 +104,7 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
     operator.run("doctor")
     for _ in range(2):
         operator.run("sync", "--accept-removals")
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -127,7 +127,7 @@ def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Api, 
     part.write_bytes(whole)
     operator.run(*shlex.split(export))
     operator.run("rebuild")
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 def test_a_file_in_place_of_a_folder_is_reported_in_one_line(operator: Operator) -> None:
@@ -161,4 +161,4 @@ def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     report = operator.sync()
     assert report["resumed_runs"]
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)

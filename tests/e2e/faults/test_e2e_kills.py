@@ -11,8 +11,8 @@ from connectors.warehouse.storage.holder import holder
 from tests.api.asked import Asked
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import TIMEOUT, Operator, killed_on_exit, wait_until
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +55,7 @@ def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(operator: Operat
     asked = [_key(entry) for entry in service.requests]
     assert not landed & set(asked)
     assert len(asked) == len(set(asked))
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
     states = [state for (state,) in operator.ask("SELECT state FROM runs ORDER BY started_at")]
     assert states == ["interrupted", "complete"]
     assert len(report["resumed_runs"]) == 1
@@ -86,4 +86,4 @@ def test_a_signal_ends_a_run_politely(operator: Operator, service: Api, number: 
     service.requests.clear()
     operator.sync()
     assert not landed & {_key(entry) for entry in service.requests}
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)

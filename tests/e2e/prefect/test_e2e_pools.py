@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api.server import Api
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit
+from tests.harness.against_api import assert_matches_api
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
@@ -78,7 +78,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: Api
     runs = {one["id"]: one["state"] for one in pool.ask("flow_runs/filter")}
     for run in asked:
         assert runs[run["id"]]["type"] == "COMPLETED", f"{runs[run['id']]}\n{log}"
-    assert_matches_api(pool.operator, service)
+    assert_matches_api(pool.operator.ask, service)
     for path in [*pool.server.rglob("*"), *(pool.operator.folder / "prefect").rglob("*")]:
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     assert KEY not in log

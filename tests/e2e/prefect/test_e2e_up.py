@@ -13,9 +13,9 @@ import pytest
 
 from flows.orchestration.processes import prefect
 from tests.api.faults import Rule, refuse
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.prefect.up import HOUR, NIGHTLY, STORIES, ZONE, Up, wait_until
 from tests.e2e.processes import KEY, TIMEOUT, Operator
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -251,7 +251,7 @@ def test_a_sync_from_the_command_line_is_tracked_and_lands_the_same(up: Up, tmp_
     assert f"tracked by {api}" in output.stderr
     assert "complete" in output.stdout
     assert "prefect" not in output.stderr.replace(api, "").replace("tracked by", "").lower()
-    assert_matches_api(tracked, up.service)
+    assert_matches_api(tracked.ask, up.service)
 
     from_here = {"flow_runs": {"name": {"like_": "sync "}}}
     [run] = up.ask("flow_runs/filter", from_here)

@@ -10,8 +10,8 @@ import pytest
 from connectors.sandbox.settings import RateLimit
 from tests.api.faults import Rule, refuse
 from tests.api.server import Api
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import EIGHT_ACCOUNTS, Operator
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -26,7 +26,7 @@ def test_no_request_is_sent_during_a_cooldown_while_others_continue(operator: Op
     service.limiter.configure({"selected_account": RateLimit(4, 1)})
     report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
     assert report["state"] == "complete"
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
     assert [asked for asked in service.requests if asked.status == 429 and asked.account_id]
     assert service.early == 0
 
@@ -34,7 +34,7 @@ def test_no_request_is_sent_during_a_cooldown_while_others_continue(operator: Op
 def test_the_catalogue_has_its_own_cooldown(operator: Operator, service: Api) -> None:
     service.limiter.configure({"account_catalog": RateLimit(3, 1)})
     operator.sync(GRAMHOUSE_PAGE_SIZE="2")
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
     log = service.requests
     refused = next(index for index, entry in enumerate(log) if entry.status == 429)
     after = [entry.operation for entry in log[refused + 1 :]]
@@ -85,4 +85,4 @@ def test_only_a_person_shortens_a_wait_of_more_than_a_day(
     operator.run("doctor", "--repair", "--yes")
     assert json.loads(operator.run("status", "--json").stdout)["attention"] == []
     operator.sync()
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)

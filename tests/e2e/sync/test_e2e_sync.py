@@ -9,8 +9,8 @@ import pytest
 
 from tests.api.faults import Action, Rule
 from tests.api.server import Api
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import Operator, killed_on_exit, wait_until
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -25,7 +25,7 @@ for line in sys.stdin:
 def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, service: Api) -> None:
     report = shell.sync()
     assert report["state"] == "complete"
-    assert_matches_api(shell, service)
+    assert_matches_api(shell.ask, service)
     accounts = len(service.list_accounts())
     assert sum(report["outcomes"].values()) == 1 + 2 * accounts
     rows = shell.ask("SELECT resource, account_id, surface, count(*) FROM run_outcomes GROUP BY ALL")
@@ -37,7 +37,7 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     assert "PREFECT_API_URL is not set" in again.stderr
     assert "nothing changed" in again.stdout
     assert operator.sync()["media"] == dict.fromkeys(report["media"], 0)
-    assert_matches_api(shell, service)
+    assert_matches_api(shell.ask, service)
 
 
 def test_expired_accounts_are_flagged_skipped_and_resumed(operator: Operator, service: Api) -> None:
@@ -56,7 +56,7 @@ def test_expired_accounts_are_flagged_skipped_and_resumed(operator: Operator, se
         service.day += 1
     # Other accounts may have left the catalogue on these days.
     operator.run("sync", "--accept-removals")
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
     (count,) = operator.ask("SELECT count(*) FROM media WHERE account_id = ? AND removed_at IS NULL", [one])[0]
     assert count > 0 or one not in {account["id"] for account in service.list_accounts()}
     periods = operator.ask(
@@ -100,7 +100,7 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operato
                 time.sleep(0.05)
             assert writing.returncode == 0
         assert look() == before
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, service: Api) -> None:

@@ -9,7 +9,7 @@ from tests import runs
 from tests.flows import fake_dask
 
 
-# tests/simulation and tests/e2e/cluster test tasks, too, so `make test` runs these tests only in this process.
+# tests/harness and tests/e2e/cluster test tasks, too, so `make test` runs these tests only in this process.
 @pytest.fixture(params=["here", pytest.param("in tasks", marks=pytest.mark.long)])
 def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test twice: scans in this process, and in tasks of a Dask cluster that end after one page."""

@@ -20,7 +20,7 @@ from tests.api.faults import refuse
 from tests.api.listed import ListedApi
 from tests.clocks import VirtualClock
 from tests.runs import open_run_resources, request
-from tests.simulation.loop import VirtualLoop, run_process
+from tests.harness.loop import VirtualLoop, run_process
 
 Limit = Callable[[float], bool]
 

@@ -16,7 +16,7 @@ from flows.pipeline import run_sync
 from tests.api.listed import ListedApi
 from tests.clocks import StillClock
 from tests.runs import open_run_resources, request
-from tests.simulation.loop import VirtualLoop, run_process, unwind
+from tests.harness.loop import VirtualLoop, run_process, unwind
 
 pytestmark = pytest.mark.anyio
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -40,7 +40,7 @@ def _repaired(value: Any) -> Any:  # noqa: ANN401 - any JSON
 @lru_cache(maxsize=4096)
 def parsed(body: bytes) -> Item:
     """Parse the page in a response body."""
-    page = json.loads(body.replace(_NOT_UTF8, _UNREADABLE.encode()))
+    page = json.loads(body.replace(_NOT_UTF8, _UNREADABLE.encode()).removeprefix(b"\xef\xbb\xbf"))
     return _repaired(page) if b"\\ud" in body else page  # type: ignore[no-any-return]
 
 
@@ -78,6 +78,10 @@ class Warehouse:
     pages: dict[datetime, list[bytes]] = field(default_factory=dict)
     forgotten: set[str] = field(default_factory=set)
 
+    def kept(self, items: Sequence[Any]) -> list[Any]:
+        """Return a page's records without those of forgotten accounts, which are removed before it lands."""
+        return [item for item in items if not (isinstance(item, dict) and item.get("id") in self.forgotten)]
+
     def land(
         self, process: int, scan: Scan, partition: Partition, body: bytes, at: datetime, *, has_cursor: bool = True
     ) -> None:
@@ -86,8 +90,7 @@ class Warehouse:
         scan.began = scan.began or self.landed
         self.pages.setdefault(at, []).append(body)
         page, count = parsed(body), self.counts.setdefault(process, Counter())
-        # The record of a forgotten account is removed before the page lands.
-        items = [item for item in page["items"] if not (isinstance(item, dict) and item.get("id") in self.forgotten)]
+        items = self.kept(page["items"])
         count.update(pages=1, items=len(items))
         scan.items += len(items)
         for item in items:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -31,10 +31,12 @@ BUILT_IN: Mapping = {
 }
 TEXTS = ("media_type", "caption", "permalink")
 COUNTS = ("like_count", "comments_count")
+_WORDS = """
+count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions interactions
+total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits profile_activity clicks
+"""
 _COUNT_WORDS = {
-    *"""count likes comments shares saves saved bookmarks views plays reach impressions reposts replies reactions
-    interactions total_interactions engagement exits taps_forward taps_back swipes_forward follows profile_visits
-    profile_activity clicks""".split(),
+    *_WORDS.split(),
     *(path.rpartition("/")[2] for name in COUNTS for path in BUILT_IN[name]),
 }
 # Objects at this depth are stored as JSON text.
@@ -53,7 +55,7 @@ def lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def content(item: Item) -> str:
-    """THE RULE OF CONTENT: return an item without its counts and addresses, as text; another text is another version."""
+    """THE RULE OF CONTENT: return an item without counts and addresses, as text; another text is another version."""
     return json.dumps(_uncounted(lasting(item)), sort_keys=True)
 
 
@@ -185,9 +187,10 @@ def shows(stored: object, value: object, type_: str) -> bool:
     return bool(stored == value)
 
 
-def _elements(stored: Collection[object], value: object, type_: str) -> bool:
-    is_list = isinstance(value, list) and len(stored) == len(value)
-    return is_list and all(shows(*pair, type_) for pair in zip(stored, value, strict=True))  # type: ignore[call-overload]
+def _elements(stored: list[object], value: object, type_: str) -> bool:
+    if not isinstance(value, list) or len(stored) != len(value):
+        return False
+    return all(shows(one, other, type_) for one, other in zip(stored, value, strict=True))
 
 
 def _equal(text: object, value: object) -> bool:
