@@ -4,9 +4,9 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from typing import Any
 
 from tests.harness.run_seed import run_seed
 
@@ -21,21 +21,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--without", nargs="*", default=(), help="what a failing seed did not need")
     parser.add_argument("--as-it-is", action="store_true", help="do not look for what a failing seed does not need")
     args = parser.parse_args(arguments)
-    began, failed, done = time.perf_counter(), [], []
+    began = time.perf_counter()
+    failed: list[int] = []
+    done: list[Any] = []
+    tasks: dict[Future[tuple[Any, str]], int] = {}
     with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn")) as pool:
-        seeds = range(args.first, args.first + args.seeds)
-        run = partial(run_seed, days=args.days, left_out=tuple(args.without), shrinks=not args.as_it_is)
-        for seed, (result, failure) in zip(seeds, pool.map(run, seeds), strict=True):
+        for seed in range(args.first, args.first + args.seeds):
+            tasks[pool.submit(run_seed, seed, args.days, tuple(args.without), shrinks=not args.as_it_is)] = seed
+        for task in as_completed(tasks):
+            result, failure = task.result()
             done.append(result)
+            sys.stderr.write(f"seed {tasks[task]}: {'failed' if failure else 'passed'}\n")
             if failure:
-                failed.append(seed)
+                failed.append(tasks[task])
                 sys.stdout.write(failure)
                 sys.stdout.flush()
     seconds, days = time.perf_counter() - began, sum(result.days for result in done)
     sys.stdout.write(
         f"{len(done)} seeds, {days:,} days ({sum(result.ended for result in done):,} runs not killed,"
         f" {sum(result.recent for result in done):,} recent scans) in {seconds:.0f} s: {days / seconds:.1f} days/s;"
-        f" {len(failed)} seeds failed{f': {failed}' if failed else ''}.\n"
+        f" {len(failed)} seeds failed{f': {sorted(failed)}' if failed else ''}.\n"
     )
     return 1 if failed else 0
 
