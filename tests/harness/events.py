@@ -1,9 +1,13 @@
 """The events of a command, in order. A seed must always produce the same ones."""
 
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import Literal, NamedTuple
 
 from tests.harness.oracle.tables import CATALOGUE, Partition
+
+# Which page landed, if any.
+Page = Literal["page", "unreadable"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Landed:
 
     at: float
     partition: Partition
-    page: Literal["page", "unreadable"] | None = None
+    page: Page = None
     state: str | None = None
     cooldown: str | None = None
 
@@ -61,3 +65,14 @@ Event = Sent | Answered | Cancelled | Landed
 def scope_of(partition: Partition) -> str:
     """Return the rate-limit scope of a partition (API 4)."""
     return "account_catalog" if partition == CATALOGUE else f"selected_account:{partition[0]}"
+
+
+class Run(NamedTuple):
+    """A run as the warehouse remembers it; it is not resumed after it was published."""
+
+    run_id: str
+    kind: str
+    state: str
+    started_at: datetime
+    resumes: str | None
+    published: bool

@@ -2,27 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import duckdb
 import pytest
 
 from connectors.warehouse.ingest.landing.segments import Segments
 from models.page_commit import PageCommit
-from tests.harness.events import Landed
-
-
-class Run(NamedTuple):
-    """A run as the warehouse remembers it; it is not resumed after it was published."""
-
-    run_id: str
-    kind: str
-    state: str
-    started_at: datetime
-    resumes: str | None
-    published: bool
+from tests.harness.events import Landed, Page, Run
 
 
 def runs(warehouse: Path) -> list[Run]:
@@ -35,10 +22,6 @@ def runs(warehouse: Path) -> list[Run]:
         return [Run(*row) for row in db.execute(f"SELECT {columns} FROM core.runs ORDER BY seq DESC").fetchall()]
 
 
-def _page(one: PageCommit) -> Literal["page", "unreadable"] | None:
-    return None if one.page is None else "page" if one.page.scan_id else "unreadable"
-
-
 @contextmanager
 def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Iterator[None]:
     """Call `landed` with what becomes durable in this block, before the process goes on."""
@@ -49,9 +32,10 @@ def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Ite
         for one in commits:
             partition = one.page.partition if one.page else one.checkpoint.partition if one.checkpoint else None
             where = (partition.account_id, partition.surface) if partition else ("", "")
+            page: Page = None if one.page is None else "page" if one.page.scan_id else "unreadable"
             state = one.checkpoint.state.value if one.checkpoint else None
             cooldown = one.cooldown.scope if one.cooldown else None
-            landed(Landed(time(), where, _page(one), state, cooldown))
+            landed(Landed(time(), where, page, state, cooldown))
         return after
 
     with pytest.MonkeyPatch.context() as patch:

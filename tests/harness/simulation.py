@@ -20,7 +20,7 @@ from tests.api.server import Api
 from tests.harness import landings
 from tests.harness.against_api import by_key, differences
 from tests.harness.compare import Snapshot, compare, compare_raw
-from tests.harness.events import Event, Sent
+from tests.harness.events import Event, Run, Sent
 from tests.harness.oracle.feed import EVERY, LOOKBACK
 from tests.harness.oracle.reading import Item
 from tests.harness.oracle.tables import Key, Partition
@@ -229,7 +229,7 @@ class Simulation:
         """Return the processes of the runs that this run resumes, newest first."""
         runs = {run.run_id: run for run in landings.runs(self.warehouse) if run.kind == session.kind}
         run = next(iter(runs.values()), None)
-        chain: list[landings.Run] = []
+        chain: list[Run] = []
         while run is not None and (run.state in ("running", "interrupted") or not run.published):
             chain.append(run)
             run = runs.get(run.resumes or "")

@@ -18,10 +18,10 @@ Listed = tuple[str | None, datetime | None]
 
 @dataclass
 class Feed:
-    """A scan's way through a feed. `run` is the number of known, old posts at its end.
+    """A scan's way through a feed.
 
-    The scan's start is known only as an interval: `run` is counted with its earliest time, `longest_run` with its
-    latest.
+    `run` is the number of known, old posts at its end, counted with the earliest time at which the scan may have begun,
+    `longest_run` with the latest.
     """
 
     received: int = 0

@@ -140,7 +140,7 @@ class Warehouse:
         self.forgotten.add(account)
         accounts.rows.pop(account, None)
         accounts.missing.pop(account, None)
-        accounts.periods = [each for each in accounts.periods if each.account_id != account]
+        accounts.periods = [each for each in accounts.periods if each[0] != account]
         for name in ("rows", "missing", "closed", "ended", "undecided"):
             setattr(media, name, {key: each for key, each in getattr(media, name).items() if key[0] != account})
         media.superseded = [each for each in media.superseded if each[0][0] != account]

@@ -66,24 +66,16 @@ class Account:
         return self.since if self.status == "token_expired" else None
 
 
-class Period(NamedTuple):
-    """A period of an account's status."""
-
-    account_id: str
-    status: str
-    valid_from: datetime
-    valid_to: datetime | None
-
-
 @dataclass
 class Accounts:
-    """All accounts ever listed. `missing` has, for each missing one, the end of the first scan that missed it.
+    """All accounts ever listed. `periods` are rows of account, status, from and to.
 
-    `is_empty`: the last complete catalogue lists none of the accounts.
+    `missing` has, for each missing one, the end of the first scan that missed it. `is_empty`: the last
+    complete catalogue lists none of the accounts.
     """
 
     rows: dict[str, Account] = field(default_factory=dict)
-    periods: list[Period] = field(default_factory=list)
+    periods: list[tuple[Any, ...]] = field(default_factory=list)
     missing: dict[str, datetime] = field(default_factory=dict)
     is_empty: bool = False
 
@@ -109,11 +101,8 @@ class Accounts:
         return {one: row.status for one, row in self.rows.items() if row.removed_at is None}
 
     def _begin(self, account_id: str, status: str, at: datetime) -> None:
-        of_it = (account_id, None)
-        self.periods = [
-            each._replace(valid_to=at) if (each.account_id, each.valid_to) == of_it else each for each in self.periods
-        ]
-        self.periods.append(Period(account_id, status, at, None))
+        self.periods = [(*each[:3], at) if (each[0], each[3]) == (account_id, None) else each for each in self.periods]
+        self.periods.append((account_id, status, at, None))
 
     def end(self, scan: Scan, at: datetime) -> int:
         """Complete a scan; return the number of removed accounts. An empty catalogue decides nothing."""
@@ -187,10 +176,7 @@ class Media:
         return [*(["returned"] if is_gone else []), *([] if same else ["changed"])]
 
     def end(self, partition: Partition, landed: int, scan: Scan, at: datetime) -> Counter[str]:
-        """Close a scan; return the numbers of items removed and expired.
-
-        Items that it did not see are missing; for a recent scan, only those that it covered.
-        """
+        """Close a scan: what it covered and did not see is missing. Return the numbers of items removed and expired."""
         missed = [
             key
             for key, row in self.rows.items()
@@ -200,7 +186,9 @@ class Media:
         found = Counter[str]()
         for key in missed:
             row, before = self.rows[key], self.missing.pop(key, None) or Missing(None, self.last_seen(key))
-            missing, removal = self._after(before, scan, at, has_ended=_has_ended(key, row, at))
+            # A story that was a day old has ended.
+            has_ended = key[1] == "stories" and at - (published(row.payload) or row.first_seen_at) >= _DAY
+            missing, removal = self._after(before, scan, at, has_ended=has_ended)
             if removal is None:
                 self.missing[key] = missing
             else:
@@ -255,8 +243,3 @@ class Media:
             for key, row in self.rows.items()
             if key[:2] == partition and row.removed_at is None and row.landed <= end
         }
-
-
-def _has_ended(key: Key, row: Row, at: datetime) -> bool:
-    """Return whether it is a story that was a day old."""
-    return key[1] == "stories" and at - (published(row.payload) or row.first_seen_at) >= _DAY
