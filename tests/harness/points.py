@@ -96,7 +96,7 @@ class Points:
         if set(mode) & set("wxa+") and not isinstance(file, int):
             try:
                 self.reach(OSError(errno.ENOSPC, _FULL))
-            except OSError:
+            except BaseException:
                 opened.close()
                 raise
         return opened
