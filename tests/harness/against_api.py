@@ -55,7 +55,9 @@ def differences(
     held = {
         row[:3]: row[5:]
         for row in rows
-        if accounts.get(row[0]) == "active" and is_covered(row[:3], row[4]) and row[3] >= ends[row[0] + row[1]]
+        if accounts.get(row[0]) == "active"
+        and is_covered(row[:3], row[4])
+        and row[3] >= ends.get(row[0] + row[1], row[3])
     }
     expected = {
         key: tuple(canonical(item, name) for name in names)

@@ -18,6 +18,8 @@ def runs(warehouse: Path) -> list[Run]:
         return []
     with duckdb.connect(str(warehouse), read_only=True) as db:
         db.execute("SET TimeZone = 'UTC'")
+        if not db.execute("FROM duckdb_tables() WHERE schema_name = 'core' AND table_name = 'runs'").fetchall():
+            return []
         columns = "run_id, kind, state, started_at, resumes, published_at IS NOT NULL"
         return [Run(*row) for row in db.execute(f"SELECT {columns} FROM core.runs ORDER BY seq DESC").fetchall()]
 
