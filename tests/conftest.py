@@ -38,7 +38,6 @@ def pytest_configure(config: pytest.Config) -> None:
 LONGEST = (
     "test_e2e_foreign_pages",
     "test_e2e_up",
-    "test_faults_matrix",
     "test_security_e2e_canary",
     "test_e2e_sync",
     "test_flows_partition_scan",
@@ -47,7 +46,7 @@ LONGEST = (
     "test_flows_incremental",
     "test_e2e_cluster",
     "test_flows_clock",
-    "test_simulation",
+    "test_harness",
     "test_e2e_kills",
     "test_flows_changing_fields",
 )

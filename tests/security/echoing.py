@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
 
-from tests.flows.fake_api import uuid
+from tests.api.listed import uuid
 from tests.http_server import http_server
 
 TRACE = "0123456789ABCDEFGHJKMNPQRS"

@@ -18,7 +18,6 @@ from connectors.source.errors import (
     rule_for,
 )
 from models.feeds import FEEDS
-from tests.faults.faults import SECTION_7
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EXAMPLES = sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
@@ -27,7 +26,21 @@ REQUESTS = {
     for request in (accounts_request(None, 50), feed_request(FEEDS["posts"], "an-id", None, 50))
 }
 # Written by hand from the rules, not from the table under test.
-DECISIONS = {fault.name: (fault.effect.name.lower(), fault.kind) for fault in SECTION_7}
+DECISIONS = {
+    "api_account_not_granted": ("skip", "denied"),
+    "api_forbidden": ("skip", "denied"),
+    "api_scope_denied": ("stop", "denied"),
+    "api_automation_media_not_found": ("skip", "not_found"),
+    "api_invalid_cursor": ("restart", "failed"),
+    "rate_limited": ("wait", "failed"),
+    **dict.fromkeys(("api_invalid_limit", "api_validation_error"), ("skip", "failed")),
+    "api_automation_invalid_configuration": ("skip", "failed"),
+    **dict.fromkeys(("api_internal_error", "api_invalid_projection", "api_projection_too_large"), ("retry", "failed")),
+    **dict.fromkeys(("api_account_resolution_unavailable", "rate_limiter_unavailable"), ("retry", "failed")),
+    **dict.fromkeys(("api_invalid_content_length", "api_invalid_json", "api_invalid_request_url"), ("stop", "failed")),
+    **dict.fromkeys(("api_invalid_utf8", "api_unauthorized", "api_body_too_large"), ("stop", "failed")),
+    **dict.fromkeys(("api_json_too_deep", "api_unsupported_media_type"), ("stop", "failed")),
+}
 
 
 def example(path: Path) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.status_file import Status, write_status
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
@@ -19,9 +18,12 @@ from flows.cli.output.openmetrics import metrics
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from models.runs import RunState
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import ListedApi
 from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, synced
+from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
 
@@ -40,12 +42,12 @@ def parsed(text: str) -> Samples:
 
 
 async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def failure(request: ApiRequest) -> Refusal | None:
-        if is_posts(request, 2):
-            return Refusal(403, "api_forbidden")
-        return Refusal(429, "rate_limited", 9000) if account_of(request) == 3 else None
+    def failure(request: Asked) -> Action | None:
+        if request.is_posts(2):
+            return refuse("api_forbidden")
+        return refuse("rate_limited", 9000) if request.number == 3 else None
 
-    service = FakeApi(accounts=9, expired=frozenset({9}), failure=failure)
+    service = ListedApi(accounts=9, expired=frozenset({9}), fault=failure)
     await synced(tmp_path, service)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
     assert report(settings, START + timedelta(hours=48), as_metrics=True) == 3
@@ -78,7 +80,7 @@ async def test_a_run_without_an_end_does_not_interrupt_the_series_of_runs(
         found = parsed(capsys.readouterr().out)
         return {sample: value for sample, value in found.items() if sample[0].startswith("gramhouse_last_run")}
 
-    await synced(tmp_path, FakeApi())
+    await synced(tmp_path, ListedApi())
     expected = of_last_run()
     assert expected["gramhouse_last_run_ended_timestamp_seconds", ()] >= START.timestamp()
     write_status(settings.snapshot_file(), Status("sync", RunState.RUNNING, os.getpid(), START, run_id="later"))

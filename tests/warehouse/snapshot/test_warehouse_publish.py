@@ -15,8 +15,8 @@ from connectors.warehouse.snapshot import publish as publishing
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.declared import TABLES
 from models.views import views
-from tests.simulation.crashes import Crash, CrashTrigger, crash_points
-from tests.simulation.loop import Killed
+from tests.harness.loop import Killed
+from tests.harness.points import Crash, Points, installed
 from tests.warehouse.rig import POSTS, Rig, account, ask, at, in_memory, refusal
 
 
@@ -218,7 +218,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(kept: Rig, 
     before, new = ask(snapshot, "FROM published"), at(61)
     for nth in [*range(1, 30, 3), *range(30, 2000, 83)]:
         try:
-            with crash_points(CrashTrigger(Crash("statement", nth), lambda: None)):
+            with installed(Points(Crash(nth), lambda: None)):
                 kept.publish(snapshot, 61)
         except Killed:
             shown = ask(snapshot, "FROM published")
