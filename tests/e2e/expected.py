@@ -3,17 +3,18 @@
 import json
 from typing import Any
 
-from tests.e2e.processes import Operator, SandboxProcess
+from tests.api.server import Api
+from tests.e2e.processes import Operator
 from tests.simulation.model import id_of, published
 
 
-def expected_media(service: SandboxProcess) -> dict[tuple[str, str, str], Any]:
+def expected_media(service: Api) -> dict[tuple[str, str, str], Any]:
     """Return the items that the API lists today for active accounts, by key."""
-    skipped = service.expired()
+    skipped = set(service.ids("token_expired"))
     return {
-        (line["account_id"], line["surface"], str(id_of(line["item"]))): line["item"]
-        for line in service.media()
-        if line["account_id"] not in skipped
+        (account_id, surface, str(id_of(item))): item
+        for account_id, surface, item in service.list_media()
+        if account_id not in skipped
     }
 
 
@@ -28,7 +29,7 @@ def _stored(operator: Operator) -> dict[tuple[str, str, str], Any]:
     return stored
 
 
-def assert_matches_api_above_depths(operator: Operator, service: SandboxProcess) -> None:
+def assert_matches_api_above_depths(operator: Operator, service: Api) -> None:
     """Assert that the snapshot has all items the API lists above the depths in `freshness`, and no gaps."""
     assert operator.ask("SELECT account_id, surface FROM gaps") == []
     depths = dict(operator.ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts'"))
@@ -40,12 +41,12 @@ def assert_matches_api_above_depths(operator: Operator, service: SandboxProcess)
             assert _without_url_parameters(stored[key]) == _without_url_parameters(item), (key, depth)
 
 
-def assert_matches_api(operator: Operator, service: SandboxProcess) -> None:
+def assert_matches_api(operator: Operator, service: Api) -> None:
     """Assert that the snapshot has exactly the accounts and items that the API lists."""
     accounts = operator.ask("SELECT account_id, ig_username, public_id, status FROM accounts WHERE removed_at IS NULL")
-    shown = [(a["id"], a["ig_username"], a["public_id"], a["status"]) for a in service.accounts()]
+    shown = [(a["id"], a["ig_username"], a["public_id"], a["status"]) for a in service.list_accounts()]
     assert sorted(accounts) == sorted(shown)
-    expired = service.expired()
+    expired = set(service.ids("token_expired"))
     stored = {key: _without_url_parameters(item) for key, item in _stored(operator).items() if key[0] not in expired}
     assert stored == {key: _without_url_parameters(item) for key, item in expected_media(service).items()}
 

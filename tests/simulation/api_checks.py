@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from connectors.sandbox.http.app import Sandbox
+from tests.api.faults import TAMPERINGS
+from tests.api.server import truth
 from tests.model.reading import lasting
 from tests.model.recent import LOOKBACK, PINS, RUN, Key
-from tests.odd_api.api import truth
-from tests.odd_api.faults import TAMPERINGS
 from tests.simulation.events import Event, Partition, RequestSent, instant
 from tests.simulation.model import id_of, published
 from tests.simulation.protocol_checker import ProtocolChecker, Session, require

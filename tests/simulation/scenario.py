@@ -8,9 +8,9 @@ from typing import Literal
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.settings import RateLimit
 from models.incremental import SyncMode
-from tests.odd_api.faults import MALFORMED, TAMPERINGS, Action, Rule
-from tests.odd_api.feeds import ORDERS, PLAIN_FEED, FeedSettings
-from tests.odd_api.shapes import SHAPES
+from tests.api.faults import MALFORMED, TAMPERINGS, Action, Rule
+from tests.api.feeds import ORDERS, PLAIN_FEED, FeedSettings
+from tests.api.shapes import SHAPES
 from tests.simulation.crashes import Crash
 
 # Errors that stop the whole run are rare, because a day that ends at its first request tests little.

@@ -40,8 +40,8 @@ from models.checkpoint import ScanState
 from models.page_commit import PageCommit
 from models.schema.mapping_built_in import BUILT_IN
 from models.selection import NothingChosen, Selection
+from tests.api.server import Api
 from tests.model.recent import EVERY, LOOKBACK, RUN
-from tests.odd_api.api import OddApi
 from tests.simulation.api_checks import check_above_depths, check_against_api, check_request_count, is_undisturbed
 from tests.simulation.crashes import Crash, CrashTrigger, crash_points
 from tests.simulation.disk import Disk
@@ -131,7 +131,7 @@ class Simulator:
             change_every=world.change_every,
         )
         self._loop: VirtualLoop | None = None
-        self.sandbox = OddApi(settings, shape=world.shape, feed=world.feed, clock=self._time, sleep=asyncio.sleep)
+        self.sandbox = Api(settings, shape=world.shape, feed=world.feed, clock=self._time, sleep=asyncio.sleep)
         self._log: list[Event] = []
 
     def _time(self) -> float:

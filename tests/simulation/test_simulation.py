@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.odd_api.feeds import ORDERS
+from tests.api.feeds import ORDERS
 from tests.simulation.injected_bugs import INJECTED_BUGS
 from tests.simulation.scenario import generate_scenario
 from tests.simulation.simulator import simulate

@@ -10,7 +10,7 @@ import httpx
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.limits import RateLimiter
-from tests.sandbox.asgi_client import call
+from tests.api.transport import call
 from tests.simulation.events import CATALOGUE, Event, Partition, RequestCancelled, RequestSent, ResponseReceived
 from tests.simulation.scenario import Day
 

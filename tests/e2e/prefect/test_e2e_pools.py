@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.api.server import Api
 from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit
+from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
@@ -46,7 +47,7 @@ def pool(api: str, home: Path, operator: Operator) -> Pool:
     return Pool(api, home, operator)
 
 
-def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: SandboxProcess) -> None:
+def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: Api) -> None:
     ask(pool.api, "work_pools/", {"name": "gramhouse", "type": "process"})
     pool.type("deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
 
@@ -69,7 +70,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
         assert one["job_variables"]["working_dir"] == str(pool.operator.folder)
 
     pool.operator.sync()
-    service.day(1)
+    service.day = 1
     # Both runs are due at the same time: one waits for the other's lock.
     asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run") for name in ("nightly", "publish")]
     log = pool.type("worker", "start", "--pool", "gramhouse", "--run-once")

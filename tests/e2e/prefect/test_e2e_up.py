@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from flows.orchestration.processes import prefect
+from tests.api.faults import Rule, refuse
 from tests.e2e.expected import assert_matches_api
 from tests.e2e.prefect.up import HOUR, NIGHTLY, STORIES, ZONE, Up, wait_until
 from tests.e2e.processes import KEY, TIMEOUT, Operator
@@ -121,7 +122,7 @@ def test_without_heartbeats_a_run_is_crashed_but_one_that_has_ended_is_unchanged
 @pytest.mark.long
 @pytest.mark.usefixtures("nightly")
 def test_a_backfill_runs_with_options_that_are_allowed(up: Up) -> None:
-    name = next(a["ig_username"] for a in up.service.accounts() if a["status"] == "active")
+    name = next(a["ig_username"] for a in up.service.list_accounts() if a["status"] == "active")
     options = {"accounts": [name], "surfaces": ["posts"], "reason": "a test"}
     run = up.ended(up.trigger("backfill", parameters={"options": options}))
     assert (run["state_type"], "1 account chosen" in run["state"]["message"]) == ("COMPLETED", True)
@@ -146,7 +147,7 @@ def test_a_second_run_is_skipped_and_the_first_can_be_cancelled(up: Up) -> None:
 @pytest.mark.long
 def test_a_killed_run_is_started_again_and_resumes(up: Up) -> None:
     run = up.under_way("stories")
-    up.service.faults()
+    up.service.script.replace()
     up.kill_runs()
     wait_until(lambda: up.states(run)[-1:] == ["Completed"], "the run to be started again")
     started = [name for name in up.states(run) if name not in {"Pending", "Submitting"}]
@@ -164,7 +165,7 @@ def test_a_run_that_crashes_again_soon_is_not_started_for_ever(up: Up) -> None:
     wait_until(lambda: up.states(run).count("Running") == 2, "the run to be started again")
     up.kill_runs()
     wait_until(lambda: up.states(run).count("Crashed") == 2, "the runner to notice")
-    up.service.faults()
+    up.service.script.replace()
     # Something that takes longer than the automation, which started the run again within a second before.
     assert up.ended(up.trigger("publish"))["state_type"] == "COMPLETED"
     assert (up.run(run)["state_name"], up.run(run)["run_count"]) == ("Crashed", 2)
@@ -172,7 +173,7 @@ def test_a_run_that_crashes_again_soon_is_not_started_for_ever(up: Up) -> None:
 
 @pytest.mark.long
 def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> None:
-    up.service.faults({"action": {"kind": "error", "code": "api_internal_error"}, "operation": "accounts"})
+    up.service.script.replace([Rule(refuse("api_internal_error"), "accounts")])
     before = datetime.now(UTC)
     run = up.trigger("nightly")
     wait_until(lambda: up.run(run)["state_name"] == "AwaitingRetry", "the retry")
@@ -194,7 +195,7 @@ def test_a_run_failed_by_an_outage_waits_for_its_retry_and_succeeds(up: Up) -> N
 
     # As if the five minutes had passed; it continues by itself.
     now = {"scheduled_time": datetime.now(UTC).isoformat()}
-    up.service.faults()
+    up.service.script.replace()
     again = {"type": "SCHEDULED", "name": "AwaitingRetry", "state_details": now}
     up.ask(f"/flow_runs/{run}/set_state", {"state": again, "force": True})
     made = up.ended(run)
@@ -212,7 +213,7 @@ def test_sigterm_interrupts_a_run_and_the_next_start_resumes_it(up: Up) -> None:
     assert up.children() == []
     [(stopped, state)] = up.operator.inside("SELECT run_id, state FROM core.runs ORDER BY seq DESC LIMIT 1")
     assert state == "interrupted"
-    up.service.faults()
+    up.service.script.replace()
 
     with prefect(up.home, up.port, up.operator.folder / "report.html") as server:
         server.wait()
@@ -238,7 +239,7 @@ def test_after_a_kill_nothing_is_left_and_the_run_is_resumed(up: Up) -> None:
     up.process.wait(TIMEOUT)
     wait_until(lambda: not up.children(), "the children to follow")
     assert up.operator.inside("SELECT state FROM core.runs ORDER BY started_at DESC LIMIT 1") == [("interrupted",)]
-    up.service.faults()
+    up.service.script.replace()
     up.begin()
     assert up.ended(run)["state_type"] == "COMPLETED"
 
@@ -255,10 +256,10 @@ def test_a_sync_from_the_command_line_is_tracked_and_lands_the_same(up: Up, tmp_
     from_here = {"flow_runs": {"name": {"like_": "sync "}}}
     [run] = up.ask("flow_runs/filter", from_here)
     assert run["state_type"] == "COMPLETED"
-    assert run["state"]["name"] == "Completed" + (" with expired accounts" if up.service.expired() else "")
-    assert f"{len(up.service.accounts())} accounts listed" in run["state"]["message"]
+    assert run["state"]["name"] == "Completed" + (" with expired accounts" if up.service.ids("token_expired") else "")
+    assert f"{len(up.service.list_accounts())} accounts listed" in run["state"]["message"]
     assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", run["name"])
-    batch = f"stories and posts, accounts 1 to {len(up.service.accounts())}"
+    batch = f"stories and posts, accounts 1 to {len(up.service.list_accounts())}"
     steps = up.ask("task_runs/filter", from_here)
     assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
     assert {step["state_type"] for step in steps} == {"COMPLETED"}

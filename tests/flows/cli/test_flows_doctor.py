@@ -22,10 +22,10 @@ from connectors.sandbox.settings import RateLimit, SandboxSettings
 from connectors.warehouse.storage.holder import hold
 from flows.cli import checks
 from flows.config.settings import Settings
+from tests.api.faults import Action, Rule
+from tests.api.server import Api
 from tests.cli_runner import Cli
 from tests.http_server import http_server, send
-from tests.odd_api.api import OddApi
-from tests.odd_api.faults import Action, Rule
 from tests.warehouse.rig import account
 
 
@@ -37,7 +37,7 @@ def served(
     **settings: Any,  # noqa: ANN401
 ) -> Iterator[Sandbox]:
     chosen = SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings))
-    sandbox = OddApi(chosen, rules) if rules else Sandbox(chosen)
+    sandbox = Api(chosen, rules) if rules else Sandbox(chosen)
     with in_thread(sandbox) as url:
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
         monkeypatch.setenv("GRAMHOUSE_API_KEY", key)

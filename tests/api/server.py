@@ -1,4 +1,12 @@
-"""The sandbox with what else the API may do: odd items and feeds, wrong pages, scripted faults, broken connections."""
+"""The API that tests run against: the sandbox with scripted faults, odd items, feeds and answers.
+
+    api = Api(SandboxSettings(accounts=8), [Rule(Action("reset"), account_id=one, surface="posts", nth=2)])
+    with api.serve(): ...                                   # on a socket; the address is `api.url`
+    ApiClient(..., transport=ApiTransport(api))             # in this process, on the time of the running loop
+
+`api.fault` is for what no rule expresses, `api.requests` are those it received. `tests.api.listed.ListedApi` lists
+records as a test writes them.
+"""
 
 import asyncio
 import json
@@ -6,9 +14,10 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES, Error
 from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Catalogue, owner
@@ -16,14 +25,14 @@ from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.data.items import Item
 from connectors.sandbox.data.population import Account
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.control import PREFIX
 from connectors.sandbox.http.cursors import Cursors
 from connectors.sandbox.http.replies import Message, PageRequest, Receive, Refused, Reply, Resource, Scope, Send
+from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from tests.odd_api.faults import TAMPERINGS, Action, Rule, Scene, Script, items_taken, rule_from_json, spoil
-from tests.odd_api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
-from tests.odd_api.requests import RequestLog
-from tests.odd_api.shapes import SHAPES
+from tests.api.asked import Asked
+from tests.api.faults import TAMPERINGS, Action, Rule, Scene, Script, items_taken, spoil
+from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
+from tests.api.shapes import SHAPES
 
 _PROXY_PAGE = (
     b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n"
@@ -65,7 +74,7 @@ class OddCursors(Cursors):
 
 @dataclass(frozen=True, slots=True)
 class OddReply(Reply):
-    """A reply with any `headers`, whose connection may end too early.
+    """A reply with these `headers` alone, whose connection may end too early.
 
     `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything; without a
     connection, it raises ConnectionResetError.
@@ -94,7 +103,7 @@ class OddReply(Reply):
 async def _reset(receive: Receive) -> None:
     transport = getattr(getattr(receive, "__self__", None), "transport", None)
     if transport is None:
-        message = "the sandbox reset this connection, by script"
+        message = "the API reset this connection, by script"
         raise ConnectionResetError(message)
     # With a linger time of 0 seconds, closing the socket sends a reset.
     linger = struct.pack("ii", 1, 0)
@@ -128,8 +137,14 @@ class OddError(Refused):
         return OddReply(status, json.dumps({"error": error}).encode(), headers, correlated=action.correlated)
 
 
+def _raw(action: Action, _: bytes) -> Reply:
+    return OddReply(action.status or 200, action.body, action.headers or (_JSON,), correlated=action.correlated)
+
+
 # The replies instead of a page: arguments are the action and the page.
 _REPLIES: dict[str, Callable[[Action, bytes], Reply]] = {
+    "raw": _raw,
+    "page": lambda action, page: OddReply(200, action.change(page), (_JSON,), correlated=action.correlated),
     # A proxy in front of the service does not send correlation ids.
     "html_502": lambda _, __: OddReply(502, _PROXY_PAGE, [(b"content-type", b"text/html")], correlated=False),
     "plain_text": lambda _, __: OddReply(200, b"Service is up.\n", [(b"content-type", b"text/plain; charset=utf-8")]),
@@ -140,61 +155,92 @@ _REPLIES: dict[str, Callable[[Action, bytes], Reply]] = {
 }
 
 
-class OddApi(Sandbox):
-    """A sandbox that also serves odd items and feeds, and the faults of its `script`; `log` has all requests."""
+class Api(Sandbox):
+    """A sandbox that a test scripts.
+
+    `script` has the rules of faults. `fault` returns one for a valid request that no rule expresses, or an exception,
+    which is raised where the request was sent if that is in this process. `requests` are those received, the oldest
+    first, and `early` is how many came before the Retry-After of a 429 to the same key and account, or list, was over.
+    """
+
+    url = ""
 
     def __init__(
         self,
         settings: SandboxSettings | None = None,
         rules: Iterable[Rule] = (),
         *,
-        shape: str = "mixed",
+        shape: str = "graph",
         feed: FeedSettings = PLAIN_FEED,
+        catalogue: Catalogue | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         settings = settings or SandboxSettings()
-        super().__init__(settings, catalogue=OddCatalogue(settings, shape, feed), clock=clock, sleep=sleep)
+        catalogue = catalogue or OddCatalogue(settings, shape, feed)
+        super().__init__(settings, catalogue=catalogue, clock=clock, sleep=sleep)
         self.script = Script(settings.seed, rules)
-        self.log = RequestLog(clock)
+        self.fault: Callable[[Asked], Action | BaseException | None] = lambda _: None
+        self.requests: list[Asked] = []
+        self.early = 0
+        self._clock = clock
+        self._until: dict[tuple[object, str | None], float] = {}
         self._seeds = count(settings.seed)
         self._again = count()
         self.forget_cursors()
-        for method, path, endpoint in (
-            ("POST", "rules", self._replace_rules),
-            ("GET", "stats", self.log.stats),
-            ("GET", "requests", self.log.shown),
-            ("DELETE", "requests", self.log.clear),
-            ("GET", "accounts", self._accounts),
-            ("GET", "media", self._media),
-        ):
-            self.control.add_api_route(f"{PREFIX}{path}", endpoint, methods=[method])
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one ASGI connection scope, and log requests of the API."""
-        if scope["type"] == "lifespan" or not scope["path"].startswith(ACCOUNTS_PATH):
-            await super().__call__(scope, receive, send)
-            return
-        entry = self.log.begin(scope)
-
-        async def note(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.log.answer(scope, entry, message)
-            await send(message)
-
-        await super().__call__(scope, receive, note)
+    @contextmanager
+    def serve(self) -> Iterator[Self]:
+        """Serve on a free port of 127.0.0.1 until the block ends."""
+        with in_thread(self) as self.url:
+            yield self
 
     def forget_cursors(self) -> None:
         """Invalidate all cursors issued so far."""
         self.cursors = OddCursors(Draw(next(self._seeds)))
         self.page.cache_clear()
 
-    async def _replace_rules(self, rules: list[dict[str, Any]]) -> None:
-        self.script.replace([rule_from_json(rule) for rule in rules])
+    def list_accounts(self) -> list[Any]:
+        """Return the accounts of today, as they are listed."""
+        return [json.loads(account.json()) for account in self.catalogue.accounts(self.day)]
+
+    def ids(self, status: str) -> list[str]:
+        """Return the ids of today's accounts that have this status."""
+        return [account["id"] for account in self.list_accounts() if account["status"] == status]
+
+    def list_media(self) -> list[tuple[str, str, Any]]:
+        """Return (account id, surface, item) for all items of today."""
+        return [(account.id, each, json.loads(text)) for account, each, text in truth(self.catalogue, self.day)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one ASGI connection scope, and note requests of the API."""
+        if scope["type"] == "lifespan" or not scope["path"].startswith(ACCOUNTS_PATH):
+            await super().__call__(scope, receive, send)
+            return
+        asked = Asked.read(scope["path"], scope["query_string"])
+        tenant = dict(scope["headers"]).get(b"authorization"), asked.account_id
+        self.early += self._clock() < self._until.get(tenant, 0.0)
+        self.requests.append(asked)
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = dict(message["headers"])
+                asked.status, asked.correlation_id = message["status"], headers.get(b"x-correlation-id", b"").decode()
+                wait = headers.get(b"retry-after", b"")
+                if asked.status == 429 and wait.isdigit():
+                    self._until[tenant] = max(self._clock() + int(wait), self._until.get(tenant, 0.0))
+            await send(message)
+
+        await super().__call__(scope, receive, note)
 
     async def answer(self, request: PageRequest) -> Reply:
-        """Answer a valid request, with the faults of the script that fire for it in order."""
+        """Answer a valid request, with the faults that fire for it in order."""
         actions = self.script.fire(request)
+        one = self.fault(Asked.of(request))
+        if isinstance(one, BaseException):
+            raise one
+        if one is not None:
+            actions.append(one)
         try:
             return self._reply(request, actions)
         finally:
@@ -231,12 +277,3 @@ class OddApi(Sandbox):
             again=f"{again}~{next(self._again)}",
             media=request.account is not None,
         )
-
-    async def _accounts(self) -> list[Any]:
-        return [json.loads(account.json()) for account in self.catalogue.accounts(self.day)]
-
-    async def _media(self) -> list[Any]:
-        return [
-            {"account_id": account.id, "surface": surface, "item": json.loads(text)}
-            for account, surface, text in truth(self.catalogue, self.day)
-        ]

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,8 +21,10 @@ class Action:
 
     `code`, `status` (by default the code's, or 400), `retry_after` and `correlated` are those of an `error`.
     `retry_after` is sent verbatim, so it may be a date or invalid; None: 1 for a 429, which always has it (API 7), and
-    otherwise absent; False: always absent. Without `correlated`, no correlation id is sent. `variant` is one of
-    MALFORMED, `seconds` the time of a `delay`, `url` the Location of a `redirect`, `size` the bytes of an `oversize`.
+    otherwise absent; False: always absent. Without `correlated`, no correlation id is sent. `body` is sent by `raw`
+    with this `status`, by default 200, and these `headers`; `page` sends what `change` returns of the page's bytes.
+    `variant` is one of MALFORMED, `seconds` the time of a `delay`, `url` the Location of a `redirect`, `size` the bytes
+    of an `oversize`.
     """
 
     kind: str
@@ -30,6 +32,9 @@ class Action:
     status: int | None = None
     retry_after: int | str | Literal[False] | None = None
     correlated: bool = True
+    body: bytes = b""
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    change: Callable[[bytes], bytes] = bytes
     variant: str = "no_id"
     seconds: float = 1.0
     url: str = "https://elsewhere.example/"
@@ -38,6 +43,11 @@ class Action:
     def __post_init__(self) -> None:
         assert self.kind in ACTIONS, self.kind
         assert self.variant in MALFORMED, self.variant
+
+
+def refuse(code: str, retry_after: int | str | None = None, **more: Any) -> Action:  # noqa: ANN401 - fields of Action
+    """Return an error with this code (API 7)."""
+    return Action("error", code=code, retry_after=retry_after, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +84,6 @@ class Rule:
         )
 
 
-def rule_from_json(document: Mapping[str, Any]) -> Rule:
-    """Return the rule of a JSON object with a Rule's fields; `action` is an object, or just its kind."""
-    action = document["action"]
-    return Rule(**{**document, "action": Action(**({"kind": action} if isinstance(action, str) else action))})
-
-
 class Script:
     """The current rules. Every rule that matches fires; requests are counted from the time the rules were set."""
 
@@ -87,7 +91,7 @@ class Script:
         self._draw = Draw(seed)
         self.replace(rules)
 
-    def replace(self, rules: Iterable[Rule]) -> None:
+    def replace(self, rules: Iterable[Rule] = ()) -> None:
         """Replace the rules and reset all counts."""
         self.rules = tuple(rules)
         self.fired: Counter[int] = Counter()
@@ -203,9 +207,9 @@ TAMPERINGS: dict[str, Callable[[Page, Scene], Page]] = {
     "lone_surrogate": _texts("half an emoji: \ud83c"),
     "items_not_array": lambda page, _: {**page, "items": {}},
 }  # fmt: skip
-# Kinds of faults that replace the page, or change what the server does: see `api.py`.
+# Kinds of faults that replace the page, or change what the server does: see `server.py`.
 DISRUPTIONS = ("error", "html_502", "plain_text", "cut", "reset", "redirect", "oversize", "refuse_cursor")
-ACTIONS = frozenset({*TAMPERINGS, *DISRUPTIONS, "delay", "forget_cursors"})
+ACTIONS = frozenset({*TAMPERINGS, *DISRUPTIONS, "raw", "page", "delay", "forget_cursors"})
 
 
 def items_taken(kind: str, limit: int) -> int:
