@@ -15,7 +15,6 @@ import duckdb
 import pytest
 
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.sandbox.http.serve import in_thread
 from flows.clock import SystemClock
 from tests.cli_runner import Cli, use_empty_folder
 from tests.clocks import VirtualClock
@@ -113,8 +112,13 @@ class Operator:
     def shown(self) -> str:
         """Return every value of the snapshot, as text."""
         with duckdb.connect(str(self.folder / "data/analytics.duckdb"), read_only=True) as db:
-            names = [name for (name,) in db.execute("SELECT DISTINCT table_name FROM duckdb_columns() WHERE NOT internal").fetchall()]
-            return "\n".join(str(db.execute(f'FROM "{name}"').fetchall()) for name in sorted(names))
+            found = (
+                "SELECT DISTINCT schema_name, table_name FROM duckdb_columns() WHERE database_name = current_database()"
+            )
+            names = [
+                f'"{schema}"."{table}"' for schema, table in db.execute(found).fetchall() if schema in ("main", "core")
+            ]
+            return "\n".join(str(db.execute(f"FROM {name}").fetchall()) for name in sorted(names))
 
 
 @pytest.fixture
@@ -126,6 +130,6 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     with ExitStack() as stack:
 
         def serve(service: Service) -> str:
-            return stack.enter_context(in_thread(service))
+            return stack.enter_context(service.serve()).url
 
         yield Operator(tmp_path, monkeypatch, Cli(monkeypatch, capsys), clock, serve)

@@ -6,14 +6,13 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import count
 from threading import Thread
 from typing import Any
 
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.replies import PageRequest, Receive, Reply, Scope, Send
 from connectors.sandbox.settings import SandboxSettings
+from tests.api.server import Api, OddReply
 
 Page = dict[str, Any]
 # The reply to a request, its page as JSON text, a changed page, or None for the page as it is.
@@ -23,27 +22,22 @@ _ANSWERS = count()
 HTML = b"<html><head><title>Gateway</title></head><body>Access denied by policy.</body></html>"
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway(Reply):
-    """An answer with these headers only: without the service's envelope and X-Correlation-ID."""
-
-    def fields(self, correlation_id: str) -> list[tuple[bytes, bytes]]:  # noqa: ARG002 - as declared
-        return [(b"content-length", b"%d" % len(self.body)), *self.headers]
+def gateway(status: int, *headers: tuple[bytes, bytes]) -> Reply:
+    """Return the answer of a gateway: without the service's envelope and X-Correlation-ID."""
+    return OddReply(status, HTML, [(b"content-type", b"text/html"), *headers], correlated=False)
 
 
-def gateway(status: int, *headers: tuple[bytes, bytes], body: bytes = HTML) -> Gateway:
-    return Gateway(status, body, [(b"content-type", b"text/html"), *headers])
+def failure(status: int, code: str, *headers: tuple[bytes, bytes]) -> Reply:
+    return Reply(status, json.dumps({"error": {"code": code, "message": "No."}}).encode(), headers)
 
 
-def failure(status: int, code: str) -> Reply:
-    return Reply(status, json.dumps({"error": {"code": code, "message": "No."}}).encode())
-
-
-class Service(Sandbox):
-    """A sandbox whose `respond` a test sets; `asked` are the requests, `headers` those of each."""
+class Service(Api):
+    """An API whose `respond` a test sets; `asked` are the valid requests, `headers` those of all requests."""
 
     def __init__(self, accounts: int = 2, posts: int = 12, stories: int = 0, first_day: int = 0) -> None:
-        super().__init__(SandboxSettings(accounts=accounts, posts=posts, stories=stories, first_day=first_day, change_every=0))
+        super().__init__(
+            SandboxSettings(accounts=accounts, posts=posts, stories=stories, first_day=first_day, change_every=0)
+        )
         self.respond: Callable[[PageRequest, Page], Answer] = lambda _request, _page: None
         self.asked: list[PageRequest] = []
         self.headers: list[dict[str, str]] = []
@@ -57,17 +51,14 @@ class Service(Sandbox):
         self.asked.append(request)
         body = self.page(request)
         found = self.respond(request, json.loads(body))
+        if found is None:
+            return await super().answer(request)
         if isinstance(found, Reply):
             return found
-        if isinstance(found, dict):
-            found = json.dumps(found).encode()
-        return Reply(200, found or body)
+        return Reply(200, json.dumps(found).encode() if isinstance(found, dict) else found)
 
     def names(self) -> list[str]:
         return [account.ig_username for account in self.catalogue.accounts(0)]
-
-    def ids(self) -> list[str]:
-        return [account.id for account in self.catalogue.accounts(0)]
 
     def post_ids(self, position: int) -> list[str]:
         """Return the ids of the posts of the account at this position."""
@@ -77,7 +68,11 @@ class Service(Sandbox):
 
 def is_media(request: PageRequest, position: int | None = None, surface: str = "posts") -> bool:
     """Return whether it asks for posts, or stories, of the account at this position, or of any."""
-    return request.account is not None and request.resource.surface == surface and position in (None, request.resource.position)
+    return (
+        request.account is not None
+        and request.resource.surface == surface
+        and position in (None, request.resource.position)
+    )
 
 
 def items_of(page: Page, change: Callable[[Page], Page]) -> Page:
@@ -119,7 +114,10 @@ def answer_one(connection: socket.socket, posts: int = 0) -> bool:
         if not (received := connection.recv(65_536)):
             return False
         head += received
-    page: Page = {"items": [{"id": ONE, "ig_username": "anna", "public_id": "p00000000001", "status": "active"}], "next_cursor": None}
+    page: Page = {
+        "items": [{"id": ONE, "ig_username": "anna", "public_id": "p00000000001", "status": "active"}],
+        "next_cursor": None,
+    }
     if b"/media?" in head:
         number = int((re.search(rb"cursor=c(\d+)", head) or [b"", b"0"])[1])
         following = f"c{number + 1}" if number + 1 < posts else None

@@ -88,7 +88,9 @@ def test_https_to_a_plain_port_names_the_scheme(operator: Operator) -> None:
 
 
 @COMMANDS
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"], ids=["nothing", "400"])
+@pytest.mark.parametrize(
+    "answer", [b"", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"], ids=["nothing", "400"]
+)
 def test_http_to_a_tls_port_names_the_scheme(operator: Operator, answer: bytes) -> None:
     _, context = server_context(operator.folder / "server")
 
@@ -115,4 +117,6 @@ def test_the_page_of_a_portal_is_named(operator: Operator, status: int) -> None:
     operator.connect(Service()).respond = lambda _request, _page: portal
     done = operator.run("sync")
     assert done.code == 1
-    assert any(word in done.text.partition("Fix:")[2] for word in ("portal", "gateway", "sign in", "network")), done.text
+    assert any(word in done.text.partition("Fix:")[2] for word in ("portal", "gateway", "sign in", "network")), (
+        done.text
+    )

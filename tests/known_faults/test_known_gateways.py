@@ -6,9 +6,10 @@ import json
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest
+from tests.api.server import OddReply
 from tests.known_faults.conftest import Operator
 from tests.known_faults.marks import CORE_3
-from tests.known_faults.service import Answer, Gateway, Page, Service, gateway, is_media
+from tests.known_faults.service import Answer, Page, Service, gateway, is_media
 
 LOGIN = (b"location", b"https://portal.example/login")
 
@@ -32,7 +33,9 @@ def test_one_page_of_a_gateway_costs_nothing(operator: Operator, status: int) ->
 @pytest.mark.parametrize(("status", "of_media"), [(401, True), (403, True), (403, False), (404, False)])
 def test_a_gateway_that_refuses_always_is_named(operator: Operator, status: int, *, of_media: bool) -> None:
     service = operator.connect(Service(accounts=2))
-    service.respond = lambda request, _: gateway(status) if is_media(request, 1) or (not of_media and not request.account) else None
+    service.respond = lambda request, _: (
+        gateway(status) if is_media(request, 1) or (not of_media and not request.account) else None
+    )
     done = operator.sync()
     assert done.code == (3 if of_media else 1)
     assert "gateway" in done.text
@@ -52,14 +55,26 @@ def test_doctor_is_not_content_with_a_gateway(operator: Operator, status: int) -
 @CORE_3
 @pytest.mark.parametrize(
     ("coding", "times", "after"),
-    [("none", 0, b""), ("utf-8", 0, b""), ("gzip, identity", 1, b""), ("gzip, gzip", 2, b""), ("gzip", 1, b"\0\0"), ("gzip", 1, b"\n")],
+    [
+        ("none", 0, b""),
+        ("utf-8", 0, b""),
+        ("gzip, identity", 1, b""),
+        ("gzip, gzip", 2, b""),
+        ("gzip", 1, b"\0\0"),
+        ("gzip", 1, b"\n"),
+    ],
 )
 def test_encodings_that_httpx_and_curl_read(operator: Operator, coding: str, times: int, after: bytes) -> None:
     def encode(_: PageRequest, page: Page) -> Answer:
         body = json.dumps(page).encode()
         for _time in range(times):
             body = gzip.compress(body)
-        return Gateway(200, body + after, [(b"content-type", b"application/json"), (b"content-encoding", coding.encode())])
+        return OddReply(
+            200,
+            body + after,
+            [(b"content-type", b"application/json"), (b"content-encoding", coding.encode())],
+            correlated=False,
+        )
 
     operator.connect(Service(accounts=1)).respond = encode
     done = operator.sync()
@@ -79,7 +94,9 @@ def test_what_a_cache_kept_makes_nothing_fresh(operator: Operator, how: str) -> 
     def kept(_: PageRequest, page: Page) -> Answer:
         told = (b"age", b"3600") if how == "age" else (b"x-correlation-id", b"0123456789ABCDEFGHJKMNPQRS")
         own = [] if how != "age" else [(b"x-correlation-id", f"{len(service.asked):026d}".encode())]
-        return Gateway(200, json.dumps(page).encode(), [(b"content-type", b"application/json"), told, *own])
+        return OddReply(
+            200, json.dumps(page).encode(), [(b"content-type", b"application/json"), told, *own], correlated=False
+        )
 
     service = operator.connect(Service(accounts=1))
     operator.sync()

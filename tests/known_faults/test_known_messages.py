@@ -1,15 +1,15 @@
 """What commands say and print: one clear line for each wrong input, and nothing that is not so."""
 
-import json
+from datetime import timedelta
 from pathlib import Path
 
-import polars
+import polars as pl
 import pytest
 
-from connectors.sandbox.http.replies import PageRequest, Reply
+from connectors.sandbox.http.replies import PageRequest
 from tests.known_faults.conftest import Operator
 from tests.known_faults.marks import COMMANDS, CORE_3, FLOWS, NEW
-from tests.known_faults.service import Answer, Page, Service, is_media, items_of
+from tests.known_faults.service import Answer, Page, Service, failure, is_media, items_of
 
 
 @COMMANDS
@@ -43,9 +43,9 @@ def test_polars_reads_the_surface_of_exported_items(operator: Operator) -> None:
     operator.run("sync")
     assert operator.run("export", "exported").code == 0
     files = sorted(Path("exported").rglob("*.parquet"))
-    of_media = [file for file in files if "media_id" in polars.read_parquet_schema(file)]
+    of_media = [file for file in files if "media_id" in pl.read_parquet_schema(file)]
     assert of_media
-    assert [str(file) for file in of_media if "surface" not in polars.read_parquet_schema(file)] == []
+    assert [str(file) for file in of_media if "surface" not in pl.read_parquet_schema(file)] == []
 
 
 def explained(operator: Operator, what: str) -> str:
@@ -82,12 +82,11 @@ def test_explain_does_not_promise_the_scan_of_an_account_that_is_not_listed(oper
 def test_explain_does_not_promise_a_scan_while_the_catalogue_has_to_wait(operator: Operator) -> None:
     service = operator.connect(Service(accounts=2, posts=1))
     operator.sync()
-    body = b'{"error": {"code": "rate_limited", "message": "Rate limit exceeded."}}'
-    limited = Reply(429, body, [(b"retry-after", b"18000")])
-    service.respond = lambda request, _: None if request.account else limited
+    service.respond = lambda request, _: (
+        None if request.account else failure(429, "rate_limited", (b"retry-after", b"18000"))
+    )
     assert operator.run("sync").code in (1, 3)
     text = explained(operator, service.names()[1])
-    assert "waits until" in text
     assert "the next scan begins" not in text
 
 
@@ -95,25 +94,34 @@ def test_explain_does_not_promise_a_scan_while_the_catalogue_has_to_wait(operato
 def test_explain_names_the_scans_that_removed_an_item(operator: Operator) -> None:
     def dated(request: PageRequest, page: Page) -> Answer:
         """List posts of one an hour until the first night, the newest first."""
-        first = operator.clock.since.timestamp()
+        first = operator.clock.since
         numbered = {number: index for index, number in enumerate(service.post_ids(0))}
-        return items_of(page, lambda item: {**item, "timestamp": int(first - 3600 * (numbered[item["id"]] + 1))}) if request.account else None
+        return (
+            items_of(
+                page,
+                lambda item: {**item, "timestamp": (first - timedelta(hours=numbered[item["id"]] + 1)).isoformat()},
+            )
+            if request.account
+            else None
+        )
 
-    def without_the_third(request: PageRequest, page: Page) -> Answer:
+    def without_the_fifth(request: PageRequest, page: Page) -> Answer:
         known = dated(request, page)
-        return {**page, "items": [*known["items"][:2], *known["items"][3:]]} if isinstance(known, dict) else None
+        return {**page, "items": [*known["items"][:4], *known["items"][5:]]} if isinstance(known, dict) else None
 
-    service = operator.connect(Service(accounts=1, posts=30))
+    service = operator.connect(Service(accounts=1, posts=60))
     operator.set(page_size="10", lookback_window="0")
     service.respond = dated
     for _night in range(3):
         operator.sync("--incremental", "--surface", "posts")
-    service.respond = lambda request, page: without_the_third(request, page) if is_media(request) and request.cursor is None else dated(request, page)
+    service.respond = lambda request, page: (
+        without_the_fifth(request, page) if is_media(request) and request.cursor is None else dated(request, page)
+    )
     for _night in range(2):
         operator.sync("--incremental", "--surface", "posts")
-    assert operator.count("outcomes", "outcome = 'recent'") >= 2
+    assert operator.count("run_outcomes", "outcome = 'recent'") >= 2
     assert operator.count("media", "removed_at IS NOT NULL") == 1
-    text = explained(operator, service.post_ids(0)[2])
+    text = explained(operator, service.post_ids(0)[4])
     assert "Removed" in text
     assert "two complete scans" not in text
     assert "recent" in text
@@ -121,9 +129,18 @@ def test_explain_names_the_scans_that_removed_an_item(operator: Operator) -> Non
 
 @FLOWS
 def test_a_run_is_too_long_once_its_next_one_was_due(operator: Operator) -> None:
+    served: set[int] = set()
+
+    def one_in_half_an_hour(request: PageRequest, _: Page) -> Answer:
+        if not request.account or (half_hour := int(operator.clock.passed / 1800)) not in served:
+            served.update([half_hour] if request.account else [])
+            return None
+        return failure(503, "rate_limiter_unavailable", (b"retry-after", b"1800"))
+
     # The clock begins at 02:15, so the next run is due after four hours, and not after twenty.
-    operator.set(nightly="15 2,6 * * *", requests_per_second="0.0002")
-    operator.connect(Service(accounts=4, posts=1))
-    done = operator.run("sync", "--surface", "posts", "--json")
-    assert operator.clock.passed > 5 * 3600
-    assert "longer_than_schedule" in [warning["code"] for warning in json.loads(done.out)["warnings"]]
+    operator.set(nightly="15 2,6 * * *", max_wait="1000000")
+    operator.connect(Service(accounts=12, posts=1)).respond = one_in_half_an_hour
+    warnings = operator.run("sync", "--surface", "posts", "--json").json()["warnings"]
+    assert "requests_per_second" in [warning["code"] for warning in warnings]
+    assert 4 * 3600 < operator.clock.passed < 20 * 3600
+    assert "longer_than_schedule" in [warning["code"] for warning in warnings]

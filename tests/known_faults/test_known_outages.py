@@ -63,14 +63,16 @@ def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(operator: Op
     service.respond = lambda request, _: refusal if is_media(request, 1) and request.limit > most else None
     done = operator.sync("--surface", "posts")
     assert done.code == 0, done.text
-    details = operator.ask("SELECT detail FROM outcomes WHERE surface = 'posts' AND detail IS NOT NULL")
+    details = operator.ask("SELECT detail FROM run_outcomes WHERE surface = 'posts' AND detail IS NOT NULL")
     assert len(details) == 1
 
 
 def refuse_cursors(service: Service, at: list[int]) -> None:
     """Refuse the cursor of these requests for posts, counted from 0."""
     service.respond = lambda request, _: (
-        failure(422, "api_invalid_cursor") if is_media(request) and len([one for one in service.asked if is_media(one)]) - 1 in at else None
+        failure(422, "api_invalid_cursor")
+        if is_media(request) and len([one for one in service.asked if is_media(one)]) - 1 in at
+        else None
     )
 
 
