@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,6 +16,7 @@ from tests.faults.world import CATALOGUE, Item, Where, World
 
 # With special characters, so that a cursor that is encoded wrongly does not match.
 _CURSOR = re.compile(r"c\+/=&%é#(\d)(\w*)")
+_NUMBERS = count()
 _MEDIA = re.compile(r"/api/v1/accounts/([0-9a-f-]{36})/media")
 
 
@@ -113,7 +115,11 @@ class FakeApi(httpx.AsyncBaseTransport):
             raise reply.error
         body = Pieces(reply.pieces() if reply.pieces is not None else _whole(reply.body))
         self.bodies.append(body)
-        return httpx.Response(reply.status, headers=reply.headers, stream=body)
+        headers = dict(reply.headers)
+        if reply.page is not None and "x-correlation-id" in headers:
+            # Only a cache would repeat the id of a page.
+            headers["x-correlation-id"] = f"{next(_NUMBERS):026d}"
+        return httpx.Response(reply.status, headers=headers, stream=body)
 
     def no_page_twice(self) -> bool:
         return max(Counter((one.where, one.cursor) for one in self.served).values()) == 1
