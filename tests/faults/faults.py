@@ -24,7 +24,7 @@ class Effect(Enum):
     WAIT = "the page is requested again after the wait"
     DEFER = "deferred to a later run, because the wait is too long"
     SKIP = "the scan fails, the others continue"
-    RESTART = "the scan starts again, once"
+    RESTART = "the scan starts again, as long as it gets further"
     STOP = "the run stops"
     LAND = "none: the page lands"
     LOOP = "the scan fails and is never resumed at this cursor"
@@ -117,14 +117,12 @@ REFUSALS = (
     _code(507, "api_unknown_too", Effect.RETRY),
     _retried("a known code with another status", error_reply(502, "api_unauthorized"), "api_unauthorized", 502),
     _retried("HTML from a proxy", html(502), "http_502", 502, traced=False),
-    Fault("HTML that finds nothing", html(404), Effect.SKIP, "http_404", 404, "not_found", traced=False),
-    Fault("400 from a proxy", html(400), Effect.SKIP, "http_400", 400, traced=False),
-    Fault("413 from a proxy", html(413), Effect.SKIP, "http_413", 413, traced=False),
-    Fault("415 from a proxy", html(415), Effect.SKIP, "http_415", 415, traced=False),
-    Fault("a redirect", faulty.redirect, Effect.SKIP, "redirect", 307),
-    Fault("204", faulty.nothing, Effect.SKIP, "unexpected_status", 204),
+    *(_retried(f"{status} from a proxy", html(status), f"http_{status}", status, traced=False)
+      for status in (400, 401, 403, 404, 413, 415)),
+    _retried("a redirect", faulty.redirect, "redirect", 307),
+    _retried("204", faulty.nothing, "unexpected_status", 204),
     _retried("an error without correlation id", faulty.untraced_error, "api_internal_error", 500, traced=False),
-)
+)  # fmt: skip
 
 # A date has whole seconds. A run may wait 100 seconds for a scope; without Retry-After it waits 1, 2, 4 ... 32 seconds.
 LIMITS = (
@@ -151,15 +149,15 @@ LIMITS = (
 WIRE = (
     _broken("a reset", ConnectionResetError(104, "reset by peer"), "connection_reset"),
     _broken("no connection", httpx.ConnectError("refused"), "connection_failed"),
-    Fault("an invalid certificate", lambda _: faulty.broken(SSLCertVerificationError(1, "self-signed")), Effect.STOP,
-          "certificate_refused", None, traced=False),
+    _broken("an invalid certificate", SSLCertVerificationError(1, "self-signed"), "certificate_refused"),
     _retried("silence", streamed(silent_body), "timeout"),
     _retried("a slow drip", streamed(slow_body), "timeout"),
     _retried("a cut body", faulty.cut_body, "cut_body"),
     _retried("cut gzip", faulty.cut_gzip, "cut_body"),
-    Fault("a gzip bomb", streamed(gzip_bomb_body, content_encoding="gzip"), Effect.SKIP, "body_too_large_response", 200,
-          bytes_read=20_000),
-    Fault("1 GB of body", streamed(gigabyte_body), Effect.SKIP, "body_too_large_response", 200, bytes_read=1_200_000),
+    Fault("a gzip bomb", streamed(gzip_bomb_body, content_encoding="gzip"), Effect.RETRY, "body_too_large_response",
+          200, attempts=6, bytes_read=20_000),
+    Fault("1 GB of body", streamed(gigabyte_body), Effect.RETRY, "body_too_large_response", 200, attempts=6,
+          bytes_read=1_200_000),
 )  # fmt: skip
 
 NO_PAGE = (
