@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import COMMANDS, CORE_3
 from tests.known_faults.service import Service, answer_one, gateway, raw_server, reset
 from tests.private_network import create_authority
 
@@ -27,7 +26,6 @@ def use_tls(operator: Operator, port: int, authority: Path) -> None:
     operator.monkeypatch.setenv("SSL_CERT_FILE", str(authority))
 
 
-@CORE_3
 def test_a_reset_of_an_idle_connection_is_no_try(operator: Operator) -> None:
     def meet(connection: socket.socket, _: int) -> None:
         answer_one(connection, posts=4)
@@ -42,7 +40,6 @@ def test_a_reset_of_an_idle_connection_is_no_try(operator: Operator) -> None:
     assert max(operator.clock.slept, default=0) < 0.01
 
 
-@CORE_3
 def test_one_of_two_servers_has_a_wrong_certificate(operator: Operator) -> None:
     authority, right = server_context(operator.folder / "right")
     _, wrong = server_context(operator.folder / "wrong")
@@ -57,7 +54,6 @@ def test_one_of_two_servers_has_a_wrong_certificate(operator: Operator) -> None:
     assert done.code == 0, done.text
 
 
-@COMMANDS
 def test_a_server_that_wants_a_client_certificate_is_named(operator: Operator) -> None:
     authority, context = server_context(operator.folder / "server")
     context.verify_mode = ssl.CERT_REQUIRED
@@ -74,7 +70,6 @@ def test_a_server_that_wants_a_client_certificate_is_named(operator: Operator) -
     assert "client certificate" in done.text
 
 
-@COMMANDS
 def test_https_to_a_plain_port_names_the_scheme(operator: Operator) -> None:
     def meet(connection: socket.socket, _: int) -> None:
         connection.recv(65_536)
@@ -87,7 +82,6 @@ def test_https_to_a_plain_port_names_the_scheme(operator: Operator) -> None:
     assert f"http://127.0.0.1:{port}" in done.text
 
 
-@COMMANDS
 @pytest.mark.parametrize(
     "answer", [b"", b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n"], ids=["nothing", "400"]
 )
@@ -110,7 +104,6 @@ def test_http_to_a_tls_port_names_the_scheme(operator: Operator, answer: bytes) 
     assert "https" in done.text
 
 
-@COMMANDS
 @pytest.mark.parametrize("status", [302, 307])
 def test_the_page_of_a_portal_is_named(operator: Operator, status: int) -> None:
     portal = gateway(status, (b"location", b"http://portal.example/login"))

@@ -8,13 +8,11 @@ import pytest
 from connectors.sandbox.http.replies import PageRequest
 from tests.api.server import OddReply
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import CORE_3
 from tests.known_faults.service import Answer, Page, Service, gateway, is_media
 
 LOGIN = (b"location", b"https://portal.example/login")
 
 
-@CORE_3
 @pytest.mark.parametrize("status", [401, 403, 404, 302])
 def test_one_page_of_a_gateway_costs_nothing(operator: Operator, status: int) -> None:
     service = operator.connect(Service(accounts=3))
@@ -29,7 +27,6 @@ def test_one_page_of_a_gateway_costs_nothing(operator: Operator, status: int) ->
     assert operator.count("media") == sum(len(service.post_ids(position)) for position in range(3))
 
 
-@CORE_3
 @pytest.mark.parametrize(("status", "of_media"), [(401, True), (403, True), (403, False), (404, False)])
 def test_a_gateway_that_refuses_always_is_named(operator: Operator, status: int, *, of_media: bool) -> None:
     service = operator.connect(Service(accounts=2))
@@ -43,7 +40,6 @@ def test_a_gateway_that_refuses_always_is_named(operator: Operator, status: int,
     assert "grant" not in done.text
 
 
-@CORE_3
 @pytest.mark.parametrize("status", [404, 403])
 def test_doctor_is_not_content_with_a_gateway(operator: Operator, status: int) -> None:
     operator.connect(Service()).respond = lambda _request, _page: gateway(status)
@@ -52,7 +48,6 @@ def test_doctor_is_not_content_with_a_gateway(operator: Operator, status: int) -
     assert "gateway" in done.text
 
 
-@CORE_3
 @pytest.mark.parametrize(
     ("coding", "times", "after"),
     [
@@ -81,14 +76,12 @@ def test_encodings_that_httpx_and_curl_read(operator: Operator, coding: str, tim
     assert done.code == 0, done.text
 
 
-@CORE_3
 def test_every_request_asks_caches_to_ask_the_service(operator: Operator) -> None:
     service = operator.connect(Service())
     assert operator.sync().code == 0
     assert {one.get("cache-control") for one in service.headers} == {"no-cache"}
 
 
-@CORE_3
 @pytest.mark.parametrize("how", ["age", "correlation id"])
 def test_what_a_cache_kept_makes_nothing_fresh(operator: Operator, how: str) -> None:
     def kept(_: PageRequest, page: Page) -> Answer:

@@ -7,11 +7,10 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from tests.known_faults.conftest import Operator
-from tests.known_faults.marks import CORE_3, FLOWS
+from tests.known_faults.marks import FLOWS
 from tests.known_faults.service import Answer, Page, Service, failure, gateway, is_media
 
 
-@FLOWS
 @pytest.mark.parametrize("status", [503, 529])
 def test_a_limiter_that_answers_without_retry_after_slows_the_whole_key(operator: Operator, status: int) -> None:
     service = operator.connect(Service(accounts=40, posts=1))
@@ -55,7 +54,6 @@ def test_what_failed_for_a_passing_reason_is_scanned_once_more(operator: Operato
     assert done.code == 0, done.text
 
 
-@CORE_3
 @pytest.mark.parametrize(("status", "most"), [(500, 10), (504, 5)])
 def test_a_service_that_cannot_answer_large_pages_is_asked_for_less(operator: Operator, status: int, most: int) -> None:
     service = operator.connect(Service(accounts=2, posts=30))
@@ -76,7 +74,6 @@ def refuse_cursors(service: Service, at: list[int]) -> None:
     )
 
 
-@CORE_3
 def test_a_scan_begins_again_as_long_as_it_gets_further(operator: Operator) -> None:
     operator.set(page_size="2")
     service = operator.connect(Service(accounts=1, posts=12))
@@ -85,7 +82,6 @@ def test_a_scan_begins_again_as_long_as_it_gets_further(operator: Operator) -> N
     assert done.code == 0, done.text
 
 
-@CORE_3
 def test_a_scan_that_gets_no_further_says_that_it_cannot_finish(operator: Operator) -> None:
     operator.set(page_size="2")
     service = operator.connect(Service(accounts=1, posts=12))

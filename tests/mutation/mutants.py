@@ -410,8 +410,8 @@ MUTANTS = (
     Mutant(
         "a loop of cursors goes on for ever",
         "connectors/source/pagination.py",
-        "        if digest in self.cursors:\n",
-        "        if False:\n",
+        "and _digest(cursor) in self.cursors:\n",
+        "and False:\n",
         ("tests/source/test_source_pagination.py",),
     ),
     Mutant(
@@ -419,7 +419,7 @@ MUTANTS = (
         "connectors/source/retry.py",
         "        least = max(wait, _LEAST_WAIT)\n",
         "        least = max(min(wait, _CAP), _LEAST_WAIT)\n",
-        ("tests/source/test_source_backoff.py",),
+        ("tests/source/test_source_retry.py",),
     ),
     Mutant(
         "a promise to wait dies with the process",
@@ -438,15 +438,15 @@ MUTANTS = (
     Mutant(
         "a request is sent again unseen",
         "connectors/source/transport.py",
-        "            middlewares=(_once,),\n",
-        "",
+        "            if request in self._fresh:\n",
+        "            if False:\n",
         ("tests/source/test_source_transport.py",),
     ),
     Mutant(
         "data that was not requested is the next answer",
         "connectors/source/transport.py",
-        "            if not protocol.should_close:\n",
-        "            if True:\n",
+        " or protocol in self._spent or protocol.should_close):\n",
+        " or protocol in self._spent):\n",
         ("tests/source/test_source_transport.py",),
     ),
     Mutant(
