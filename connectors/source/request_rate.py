@@ -28,9 +28,11 @@ _FAST: Final = 4.0
 _SLOW: Final = 1 / 16
 _SLOWER: Final = 4.0
 
-# A run begins with so many pages at so many a second, so that few have been requested when the first is refused.
+# The pages for which a run that knows no limit sends at most `at_first` requests per second.
 _FIRST: Final = 32
-_AT_FIRST: Final = 1000.0
+
+AT_FIRST: Final = 1000.0
+"""The requests per second with which a run begins, so that few have been sent when the first is refused."""
 
 # The run sends this part of what was served: while the rate rises to it again, the service can make up for a burst.
 # If more than a twentieth was refused, the rate falls to 0.7 at most: what is measured after pauses is too much.
@@ -50,13 +52,15 @@ _MOST_USELESS: Final = 5
 class RequestRate:
     """The requests per second that a run sends, and what it has observed. Times are monotonic seconds.
 
-    `fixed` is the rate of a setting, `allowed` the rate at which the service served when it was last found, `base` the
-    rate now, and `slope` how fast it rises. `pages` and `refused` count since it was found, `busy` are the seconds in
-    which requests were sent. `recent` are the pages of the last second: time and scope. `limited_after` are the pages
-    after which the last limit came. `useless` counts how often in a row a lower rate did not help.
+    `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
+    which the service served when it was last found, `base` the rate now, and `slope` how fast it rises. `pages` and
+    `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the pages of the
+    last second: time and scope. `limited_after` are the pages after which the last limit came. `useless` counts how
+    often in a row a lower rate did not help.
     """
 
     fixed: float | None = None
+    at_first: float | None = None
     allowed: float | None = None
     base: float | None = None
     slope: float = _FAST
@@ -78,7 +82,7 @@ class RequestRate:
         if self.fixed is not None:
             return self.fixed
         if self.base is None or not self.is_limited(now):
-            return _AT_FIRST if self.base is None and self.pages < _FIRST else None
+            return self.at_first if self.base is None and self.pages < _FIRST else None
         refused_for = min(self.answered_at - self.served_at, _SLOWEST)
         return min(self.base, 1 / refused_for) if refused_for > 0 else self.base
 
@@ -136,5 +140,5 @@ class RequestRate:
 
     def times(self, factor: float) -> Self:
         """Return the rate of several processes that send as much as this one, or the share of one of them."""
-        scaled = {name: getattr(self, name) for name in ("fixed", "allowed", "base", "pages", "refused")}
+        scaled = {name: getattr(self, name) for name in ("fixed", "at_first", "allowed", "base", "pages", "refused")}
         return replace(self, **{name: value and value * factor for name, value in scaled.items()})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
-from connectors.source.request_rate import RequestRate
+from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.opening import check_exists
 from connectors.warehouse.maintenance.pending import ACTIVITY, unfinished
@@ -258,5 +258,5 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
             random=random.SystemRandom().random,
             new_id=new_id,
             slots=Slots.for_requests(settings.concurrency) if workers is None else workers.slots,
-            rate=RequestRate(settings.requests_per_second),
+            rate=RequestRate(settings.requests_per_second, AT_FIRST),
         )

@@ -223,7 +223,7 @@ class DaskScans:
             allowed = (found.allowed or 0.0) * running if is_new else known.allowed
             # The task may have had the share of fewer or more threads of what the setting allows.
             of_run = found.times(self._threads)
-            run.adopt(replace(of_run, allowed=allowed, fixed=known.fixed))
+            run.adopt(replace(of_run, allowed=allowed, fixed=known.fixed, at_first=known.at_first))
         for commit in scanned.commits:
             for outcome in commit.outcomes:
                 of_scope[account_scope(outcome.partition.account_id)].report(outcome)

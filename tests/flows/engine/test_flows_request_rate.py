@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connectors.source.request_rate import RequestRate
+from connectors.source.request_rate import AT_FIRST, RequestRate
 from flows.engine.concurrency import Pacer, RequestSlots
 from flows.pipeline import run_sync
 from flows.reporting.findings import Severity, findings
@@ -62,7 +62,7 @@ class Run:
     latency: float = 0.004
     limited: range = range(10_000)
     own: Callable[[], Limit] | None = None
-    rate: RequestRate = field(default_factory=RequestRate)
+    rate: RequestRate = field(default_factory=lambda: RequestRate(at_first=AT_FIRST))
     refused: int = 0
     seconds: float = 0.0
 
