@@ -54,8 +54,8 @@ class RequestRate:
 
     `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
     which the service served when it was last found, `base` the rate now, and `slope` how fast it rises. `pages` and
-    `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the pages of the
-    last second: time and scope. `limited_after` are the pages after which the last limit came. `useless` counts how
+    `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the pages of
+    the last second: time and scope. `limited_after` are the pages after which the last limit came. `useless` counts how
     often in a row a lower rate did not help.
     """
 
