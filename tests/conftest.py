@@ -70,8 +70,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, begin with the longest files; otherwise keep the order of names."""
+    """With several workers, begin with the longest files; otherwise keep the order of names, or the random one."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
 

@@ -180,7 +180,7 @@ async def _asked(
             found.append(Finding(check, "note", await _rate_limited(error, request.scope, settings)))
         else:
             # An account that no longer exists is not a problem of the key.
-            verdict = "note" if error.failure.outcome == "not_found" else "bad"
+            verdict = "note" if error.failure.outcome == "not_found" and check == "media" else "bad"
             found.append(Finding(check, verdict, f"{error}. Fix: {error.failure.hint}."))
     return found
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
+from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
 from tests.api.listed import uuid
 from tests.http_server import http_server
 
-TRACE = "0123456789ABCDEFGHJKMNPQRS"
+_ANSWERS = count()
 
 # The fault of each account's media, by its number.
 WAYS = (
@@ -49,7 +50,12 @@ class _Answer:
     def _say(self, status: int, body: bytes, *, length: int | None = None, reason: str = "X", **more: str) -> None:
         key = self.request.headers["Authorization"]
         self.request.send_response(status, reason)
-        named = {"X-Correlation-ID": TRACE, "X-Echo": key, "Set-Cookie": f"key={key}", "ETag": f'"{key}"'}
+        named = {
+            "X-Correlation-ID": f"{next(_ANSWERS):026d}",
+            "X-Echo": key,
+            "Set-Cookie": f"key={key}",
+            "ETag": f'"{key}"',
+        }
         named |= {name.replace("_", "-"): value for name, value in more.items()}
         for name, value in named.items():
             self.request.send_header(name, value)

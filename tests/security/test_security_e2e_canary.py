@@ -65,7 +65,7 @@ class Rig:
             self.seen |= set(_titles())
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.5)
-        out, err = process.communicate(timeout=1)
+        out, err = process.communicate(timeout=TIMEOUT)
         self.output.append(out + err)
         assert process.returncode == expected, out + err
         return out + err

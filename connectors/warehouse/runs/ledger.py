@@ -8,7 +8,17 @@ from sqlalchemy import delete, func, or_, select, update
 from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.compiled import core_outcomes, core_runs, core_warnings, run
 from connectors.warehouse.storage.connection import Connection
-from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
+from models.runs import (
+    ACCOUNTS_REJECTED,
+    CACHED_ANSWER,
+    ITEMS_REJECTED,
+    OutcomeKind,
+    Run,
+    RunState,
+    RunWarning,
+    Tally,
+    resumed_runs,
+)
 
 # The number of last runs among which the chain of unfinished runs to resume is searched.
 _RECENT = 1000
@@ -113,7 +123,7 @@ def tally(connection: Connection, run_id: str) -> Tally:
     doubles = run(connection, query.having(func.count() > 1).limit(1)).fetchone()
     if doubles is not None:
         raise ValueError(f"the ledger holds two outcomes of {doubles} in run {run_id}")
-    rejecting = or_(_of_outcome.error_code == ITEMS_REJECTED, _of_outcome.error_code == ACCOUNTS_REJECTED)
+    rejecting = or_(*(_of_outcome.error_code == code for code in (ITEMS_REJECTED, ACCOUNTS_REJECTED, CACHED_ANSWER)))
     counts = select(_of_outcome.outcome, func.count(), func.count().filter(rejecting))
     rows = run(connection, counts.where(_of_outcome.run_id == run_id).group_by(_of_outcome.outcome)).fetchall()
     kinds = {OutcomeKind(outcome): outcomes for outcome, outcomes, _ in rows}

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from typing import Any
 
 import pytest
@@ -31,11 +30,8 @@ def _kill_after(operator: Operator, service: Api, requests: int, number: int = s
     service.script.replace([Rule(Action("delay", seconds=0.02))])
     with killed_on_exit(operator.start("sync", "--json")) as process:
         wait_until(lambda: len(service.requests) >= requests or process.poll() is not None, "the run to get there")
-        began = time.monotonic()
         process.send_signal(number)
         out, _ = process.communicate(timeout=TIMEOUT)
-        # The limit is ten seconds; usually it takes less than one.
-        assert time.monotonic() - began < 10
     service.script.replace()
     return process.returncode, out
 

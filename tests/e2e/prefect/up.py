@@ -20,7 +20,7 @@ from tests.e2e.processes import TIMEOUT, Operator
 from tests.prefect_api import ask
 
 STOP = "Stop with Ctrl-C"
-SLOW = Rule(Action("delay", seconds=40), "media")
+SLOW = Rule(Action("delay", seconds=600), "media")
 
 # Scheduled runs would disturb the tests, so they are due at least six hours from now, not in an hour of a time change.
 ZONE = ZoneInfo("Europe/Berlin")
@@ -63,6 +63,12 @@ class Up:
         wait_until(lambda: process.poll() is not None or STOP in self.log.read_text(), "gramhouse up")
         assert process.poll() is None, self.log.read_text()
         self.shown = self.log.read_text().partition(STOP)[0].splitlines()
+
+    def begin_again(self) -> None:
+        """Start it unless it runs, and let the service answer at once."""
+        self.service.script.replace()
+        if self.process is None or self.process.poll() is not None:
+            self.begin()
 
     def end(self, number: signal.Signals) -> int:
         assert self.process is not None
@@ -118,6 +124,12 @@ class Up:
     def runs_of(self, deployment: str) -> list[Any]:
         wanted = {"deployments": {"name": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
         return list(self.ask("/flow_runs/filter", wanted))
+
+    def page_of(self, run: str) -> Any:  # noqa: ANN401 - any JSON
+        """Return the page of a run, once it is there."""
+        wanted = {"artifacts": {"key": {"any_": ["gramhouse-run"]}}, "flow_runs": {"id": {"any_": [run]}}}
+        wait_until(lambda: len(self.ask("/artifacts/filter", wanted)) == 1, "a page")
+        return self.ask("/artifacts/filter", wanted)[0]
 
     def states(self, run: str) -> list[str]:
         """Return the names of a run's states, from the first one in which it was started."""
