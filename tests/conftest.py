@@ -39,7 +39,6 @@ LONGEST = (
     "test_e2e_foreign_pages",
     "test_e2e_up",
     "test_faults_matrix",
-    "test_warehouse_migrations",
     "test_security_e2e_canary",
     "test_e2e_sync",
     "test_flows_partition_scan",

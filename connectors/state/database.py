@@ -16,7 +16,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
-from models.state_tables import STATE
+from models.tables import STATE
 
 P = ParamSpec("P")
 T = TypeVar("T")

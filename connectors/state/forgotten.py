@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, insert, select
 
 from models.forgotten import Forgotten, mark_of
-from models.state_tables import forgotten
+from models.tables import forgotten
 
 
 def read_forgotten(connection: Connection) -> Forgotten:

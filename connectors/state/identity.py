@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select, update
 
 from models.identity import Identity
-from models.state_tables import STATE, Instant, cooldowns, identity
+from models.tables import STATE, Instant, cooldowns, identity
 
 
 def read_identity(connection: Connection) -> Identity:

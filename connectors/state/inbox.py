@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from connectors.state.database import State
 from models.checkpoint import Checkpoint, ScanState
 from models.page_commit import Landing, PageCommit, landing
-from models.state_tables import Instant, checkpoints, text_of_time
+from models.tables import Instant, checkpoints, text_of_time
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(PageCommit).decode

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
 from connectors.state.inbox import count_landings
-from models.state_tables import operations
+from models.tables import operations
 
 _of = operations.c
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, delete, func, select, update
 
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.partition import CATALOGUE, Partition
-from models.state_tables import checkpoints, cooldowns
+from models.tables import checkpoints, cooldowns
 
 _of = checkpoints.c
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from models.runs import Run, RunState, resumed_runs
-from models.state_tables import runs
+from models.tables import runs
 
 # The number of last runs among which the chain of unfinished runs to resume is searched.
 _RECENT = 1000

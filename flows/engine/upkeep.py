@@ -204,7 +204,7 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
     # Imported here, because they import pyarrow.
     from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch  # noqa: PLC0415
     from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415
-    from models.tables import ITEM_TABLES  # noqa: PLC0415
+    from connectors.warehouse.storage.declared import ITEM_TABLES  # noqa: PLC0415
 
     async with open_existing(settings, "gramhouse rebuild") as opened:
         warehouse, imported, outdated = opened.warehouse, 0, 0

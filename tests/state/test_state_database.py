@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from connectors.state import database
 from connectors.state.database import StateError, open_state, read_state, state_path
-from models.state_tables import STATE
+from models.tables import STATE
 
 
 def columns(connection: Connection) -> set[str]:

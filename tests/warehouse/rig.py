@@ -1,7 +1,6 @@
 """A warehouse under test, and scans that land pages in it like the flows."""
 
 import json
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection, connect
-from connectors.warehouse.storage.declared import create_table
+from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
@@ -31,7 +30,6 @@ from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.schema import mapping as mappings
 from models.schema.mapping_built_in import BUILT_IN
-from models.tables import METADATA, core_children, core_media, core_superseded, ops_warehouse
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
@@ -248,16 +246,6 @@ def refusal(work: Callable[[], object], kind: type[Exception] = WarehouseUnusabl
     return str(raised.value)
 
 
-def unpack(folder: Path) -> Path:
-    """Unpack what 0.2.0 left after a kill: its warehouse, raw store, segment and snapshot; return the warehouse.
-
-    It was written with the code of that release by fixtures/write.py, which the history has (8a25073).
-    """
-    with tarfile.open(Path(__file__).parent / "fixtures" / "warehouse_0.2.0.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "warehouse.duckdb"
-
-
 @contextmanager
 def in_memory() -> Iterator[Connection]:
     """Open a new warehouse, in a RAM disk if there is one."""
@@ -275,7 +263,7 @@ def emptied(connection: Connection) -> Rig:
             name
             for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
         }
-        added = found - {table.name for table in METADATA.tables.values()}
+        added = found - {name.partition(".")[2] for name in TABLES}
         db.execute("".join(f'DROP TABLE core."{name}";' for name in added) + _as_new())
     return Rig(connection)
 
@@ -283,9 +271,8 @@ def emptied(connection: Connection) -> Rig:
 @cache
 def _as_new() -> str:
     """Return one SQL script that removes all rows and recreates the tables that get columns for discovered fields."""
-    made = (core_media, core_superseded, core_children)
-    kept = (*made, ops_warehouse)
-    texts = [f"DROP TABLE {table.fullname}; {create_table(table)}" for table in made]
-    texts += [f"DELETE FROM {table.fullname}" for table in METADATA.tables.values() if table not in kept]
-    texts.append(f"UPDATE {ops_warehouse.fullname} SET merged_seq = 0, merged_ahead = []")
+    made = ("core.media", "core.media_superseded", "core.media_children")
+    texts = [f"DROP TABLE {name}; {TABLES[name].create}" for name in made]
+    texts += [f"DELETE FROM {name}" for name in TABLES if name not in (*made, "ops.warehouse")]
+    texts.append("UPDATE ops.warehouse SET merged_seq = 0, merged_ahead = []")
     return ";".join(texts)

@@ -17,6 +17,7 @@ from connectors.warehouse.maintenance.housekeeping import newest
 from connectors.warehouse.maintenance.opening import check_exists, opened_store
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
 from connectors.warehouse.storage.connection import Connection, attach_draft, connect, explain
+from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.durable import discard, is_duckdb, sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
@@ -24,7 +25,6 @@ from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from models.tables import METADATA, core_children
 
 T = TypeVar("T")
 
@@ -70,8 +70,8 @@ def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list
 
 def _order(schema: str, table: str, columns: set[object]) -> str:
     # Tables that are not declared are child tables, one for each list of objects in items, sorted like media_children.
-    keys = METADATA.tables.get(f"{schema}.{table}", core_children).info.get("order", ())
-    return "ORDER BY " + ", ".join(keys) if keys and all(key.split()[0] in columns for key in keys) else ""
+    order = TABLES.get(f"{schema}.{table}", TABLES["core.media_children"]).order
+    return f"ORDER BY {order}" if order and all(key.split()[0] in columns for key in order.split(", ")) else ""
 
 
 def _need_room(db: DuckDBPyConnection, path: Path) -> None:

@@ -11,11 +11,10 @@ from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.runs.ledger import warn
 from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import of_all_items
+from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES, of_all_items
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.clock import CLOCK_STEP
 from models.runs import RunWarning
-from models.tables import INSTANT, ITEM_TABLES, METADATA
 
 # Times of the service, and the ends of waits, which move with their beginnings.
 _NOT_OURS = {
@@ -25,11 +24,11 @@ _NOT_OURS = {
 _WAITS = {"core.run_outcomes": "ended_at", "ops.cooldowns": "asked_at"}
 _OURS = {
     table: [
-        one.name
-        for one in declared.columns
-        if one.type is INSTANT and not {one.name, f"{table}.{one.name}"} & _NOT_OURS
+        name
+        for name, type_ in declared.types.items()
+        if type_ == "TIMESTAMPTZ" and not {name, f"{table}.{name}"} & _NOT_OURS
     ]
-    for table, declared in METADATA.tables.items()
+    for table, declared in TABLES.items()
 }
 _TIMES = " UNION ALL ".join(
     f"SELECT '{table}.{column}' AS name, {column} AS moment FROM {table}"  # noqa: S608 - declared names

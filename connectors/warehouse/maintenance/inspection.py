@@ -14,8 +14,7 @@ from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.publish import publish_refusal
 from connectors.warehouse.storage.connection import Connection, explained, session_id
 from connectors.warehouse.storage.holder import hold
-from connectors.warehouse.storage.migrations import revisions
-from connectors.warehouse.storage.tables import read_revision
+from connectors.warehouse.storage.schema_number import newest, read_schema_number
 
 _BOUND_TO = "SELECT base_url FROM ops.service"
 _COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_after > $1 GROUP BY scope"
@@ -77,10 +76,10 @@ def inspect(
         duckdb.connect(str(path), read_only=True) as db,
     ):
         db.execute("SET TimeZone = 'UTC'")
-        if (revision := read_revision(db, path)) is None:
+        if not (number := read_schema_number(db, path)):
             return Inspection()
         # An older warehouse lacks columns; the next sync upgrades it.
-        if revision != revisions.HEAD:
+        if number < newest():
             return Inspection(cooldowns=_cooldowns(db, now))
         addresses = db.execute(_BOUND_TO).fetchall()
         connection = Connection(db, path, path.parent if raw is None else raw, file)

@@ -29,16 +29,16 @@ from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
 from connectors.warehouse.storage.appending import append, as_json, row_types, rows_sql
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.declared import ITEM_TABLES
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from models.checkpoint import ScanState
 from models.schema.mapping import Mapping as MediaMapping
-from models.tables import ITEM_TABLES, core_outcomes, ops_checkpoints, ops_cooldowns
 
-_OUTCOMES = rows_sql(row_types(core_outcomes, outcome="kind"))
+_OUTCOMES = rows_sql(row_types("core.run_outcomes", outcome="kind"))
 
 _LANDED = {"seq": "BIGINT", "began_seq": "BIGINT"}
-_CHECKPOINT = {name: type_ for name, type_ in row_types(ops_checkpoints).items() if name not in _LANDED}
+_CHECKPOINT = {name: type_ for name, type_ in row_types("ops.checkpoints").items() if name not in _LANDED}
 _CHECKPOINTS = rows_sql({**_LANDED, "checkpoint": _CHECKPOINT})
 
 _FACTS = "SELECT EXISTS (FROM stored_items WHERE removed_at IS NOT NULL), EXISTS (FROM ops.missing)"
@@ -56,7 +56,7 @@ def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
     table = items_table(frames)
     if table not in ITEM_TABLES:
         raise WarehouseUnusable(
-            f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in models/tables.py."
+            f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in tables.sql."
         )
     landed = read_frames(frames, _run_seqs(connection, frames))
     # Frees the segments, of which the bodies are views, once the media are decoded.
@@ -64,7 +64,7 @@ def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
     steps = Steps(connection.db, table)
     if landed.outcomes:
         steps.run("outcomes", as_json(landed.outcomes), rows=_OUTCOMES)
-    append(connection, ops_cooldowns, landed.cooldowns)
+    append(connection, "ops.cooldowns", landed.cooldowns)
     if landed.checkpoints:
         steps.run("last_checkpoints", as_json(landed.checkpoints), rows=_CHECKPOINTS)
     counts = _merge_pages(connection, steps, landed) if landed.pages.num_rows else MergeStats()

@@ -1,4 +1,4 @@
-"""The warehouse's list of raw store parts. A merge, compaction or upgrade adds a part in its own transaction."""
+"""The warehouse's list of raw store parts. A merge or compaction adds a part in its own transaction."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
@@ -11,7 +11,6 @@ from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
-from models.tables import ops_raw_parts
 
 # Small row groups, so that reading a few thousand landing numbers does not decompress many other rows.
 _ROW_GROUP = 20_480
@@ -30,9 +29,9 @@ class Part:
     first_landed: int
     last_landed: int
     oldest_seen_at: datetime
+    checksum: str
     retired_at: datetime | None = None
     unlisted_at: datetime | None = None
-    checksum: str | None = None
 
 
 _PARTS = f"SELECT {', '.join(field.name for field in fields(Part))} FROM ops.raw_parts ORDER BY number"  # noqa: S608
@@ -122,8 +121,8 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
         raise _refused(store, first_line(error)) from error
     [(*_, statistics, _)] = copied
     landed, oldest = statistics['"landed"'], datetime.fromisoformat(statistics['"seen_at"']["min"])
-    part = Part(number, rows, size, int(landed["min"]), int(landed["max"]), oldest, checksum=checksum)
-    append(connection, ops_raw_parts, [part])
+    part = Part(number, rows, size, int(landed["min"]), int(landed["max"]), oldest, checksum)
+    append(connection, "ops.raw_parts", [part])
     connection.db.execute("UPDATE ops.warehouse SET raw_parts = ?", [number])
     return part
 

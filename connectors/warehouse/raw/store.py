@@ -55,17 +55,17 @@ def checksum_of(file: Path) -> str:
     return str(digest.hexdigest())
 
 
-def check_part(path: Path, size: int, checksum: str | None, *, copy: Path | None = None) -> None:
+def check_part(path: Path, size: int, checksum: str, *, copy: Path | None = None) -> None:
     """Raise WarehouseUnusable if a part, or its copy, is not the file that was written, or cannot be read.
 
-    `size` is in bytes. `checksum` is None if 0.2.0 wrote the part; then only its size is compared.
+    `size` is in bytes.
     """
     file = copy or path
     try:
         found = file.stat().st_size
         if found != size:
             why = f"it has {found:,} bytes and should have {size:,}"
-        elif checksum is not None and checksum_of(file) != checksum:
+        elif checksum_of(file) != checksum:
             why = "its contents have changed since it was written"
         else:
             return

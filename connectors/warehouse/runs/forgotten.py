@@ -5,10 +5,9 @@ from datetime import datetime
 from sqlalchemy import delete, select
 
 from connectors.warehouse.storage.appending import append
+from connectors.warehouse.storage.compiled import among, ops_forgotten, run
 from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.declared import among, run
 from models.forgotten import Forgotten, mark_of
-from models.tables import ops_forgotten
 
 _of_mark = ops_forgotten.c
 
@@ -23,7 +22,7 @@ def mark_forgotten(connection: Connection, account_id: str, new_salt: str, *, at
     """Mark an account as forgotten, in the open transaction. `new_salt` is used if there are no marks yet."""
     salt, known = (found := read_forgotten(connection)).salt or new_salt, found.marks
     if (mark := mark_of(account_id, salt)) not in known:
-        append(connection, ops_forgotten, [{"mark": mark, "salt": salt, "forgotten_at": at}])
+        append(connection, "ops.forgotten", [{"mark": mark, "salt": salt, "forgotten_at": at}])
 
 
 def unmark_forgotten(connection: Connection, account_id: str) -> bool:

@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, func, or_, select, update
 
 from connectors.warehouse.storage.appending import append
+from connectors.warehouse.storage.compiled import core_outcomes, core_runs, core_warnings, run
 from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.declared import run
 from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED, OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
-from models.tables import core_outcomes, core_runs, core_warnings
 
 # The number of last runs among which the chain of unfinished runs to resume is searched.
 _RECENT = 1000
@@ -68,7 +67,7 @@ def begin(
         "resumes": chain[0] if chain else None,
         "version": version,
     }
-    append(connection, core_runs, [row])
+    append(connection, "core.runs", [row])
     return chain
 
 
@@ -88,7 +87,7 @@ def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetim
 def warn(connection: Connection, run_id: str, warning: RunWarning) -> None:
     """Record a warning of a run; it replaces one with the same code."""
     run(connection, delete(core_warnings).where(_of_warning.run_id == run_id, _of_warning.code == warning.code))
-    append(connection, core_warnings, [{"run_id": run_id, **asdict(warning)}])
+    append(connection, "core.run_warnings", [{"run_id": run_id, **asdict(warning)}])
 
 
 def warnings(connection: Connection, run_id: str) -> tuple[RunWarning, ...]:

@@ -6,11 +6,18 @@ from datetime import datetime
 
 from sqlalchemy import delete, func, select, update
 
+from connectors.warehouse.storage.compiled import (
+    among,
+    core_accounts,
+    core_outcomes,
+    ops_checkpoints,
+    ops_cooldowns,
+    ops_seen,
+    run,
+)
 from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.declared import among, run
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.partition import Partition
-from models.tables import core_accounts, core_outcomes, ops_checkpoints, ops_cooldowns, ops_seen
 
 _of_checkpoint = ops_checkpoints.c
 _of_account = core_accounts.c

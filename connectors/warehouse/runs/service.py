@@ -3,11 +3,10 @@
 from duckdb import DuckDBPyConnection
 from sqlalchemy import delete, insert, select, update
 
+from connectors.warehouse.storage.compiled import ops_checkpoints, ops_cooldowns, ops_service, run
 from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import run
 from connectors.warehouse.storage.errors import OtherService
 from models.checkpoint import ScanState
-from models.tables import ops_checkpoints, ops_cooldowns, ops_service
 
 # A warehouse is new until its first pages are merged.
 _IS_NEW = """

@@ -17,6 +17,7 @@ from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, W
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import database, real
 from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.schema_number import pending_scripts, read_schema_number
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -99,21 +100,18 @@ class Connection:
 def connect(
     path: Path, raw: Path | None = None, *, new_id: Callable[[], str] = lambda: uuid4().hex
 ) -> Iterator[Connection]:
-    """Open the warehouse file for writing; create a new file with all tables, and upgrade an older one.
+    """Open the warehouse file for writing; create a new file with all tables, and change those of an older schema.
 
     `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
 
     Raises WarehouseBusy when another program holds the file. Raises WarehouseUnusable when DuckDB cannot use the file,
-    when it is not a warehouse or was written by a newer gramhouse, or when it cannot be upgraded; it is then unchanged.
+    when it is not a warehouse of this gramhouse's or an older schema, or when its tables cannot be changed.
     """
     try:
         # DuckDB names the WAL of a new file after a symbolic link to it, and that of an existing file after the file.
         target = database(real(database(path)))
     except ValueError as error:
         raise WarehouseUnusable(f"{path} cannot be used: {error}.") from None
-    # Imported here, because readers of the snapshot import this module, but do not need SQLAlchemy.
-    from connectors.warehouse.storage.tables import prepare_tables  # noqa: PLC0415
-
     with ExitStack() as last, ExitStack() as stack:
         try:
             db = stack.enter_context(duckdb.connect(str(target), config={"storage_compatibility_version": _STORAGE}))
@@ -122,10 +120,23 @@ def connect(
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             file = last.enter_context(target.open("rb"))
             connection = Connection(db, target, target.parent / "raw" if raw is None else raw, file)
-            prepare_tables(connection, new_id)
+            _prepare_tables(connection, new_id)
         except (duckdb.Error, OSError) as error:
             raise explain(path, error) from error
         yield connection
+
+
+def _prepare_tables(connection: Connection, new_id: Callable[[], str]) -> None:
+    number = read_schema_number(connection.db, connection.path)
+    for after, script in pending_scripts(number, new_id).items():
+        try:
+            with connection.begin():
+                connection.db.execute(script)
+        except duckdb.Error as error:
+            raise WarehouseUnusable(
+                f"{connection.path}: its tables cannot be changed to schema {after}, and nothing of this change was"
+                f" done: {first_line(error)}. {hint_for(error, _HINT)}"
+            ) from error
 
 
 def _set(db: DuckDBPyConnection) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from connectors.warehouse.maintenance.housekeeping import delete_runs
 from connectors.warehouse.merge.run_counts import NAMES
-from models.tables import core_run_counts
+from connectors.warehouse.storage.declared import TABLES
 from models.views import views
 from tests.warehouse.rig import POSTS, Rig, Scan, at
 
@@ -23,7 +23,7 @@ def listed(rig: Rig) -> dict[str, tuple[Any, ...]]:
 
 
 def test_every_count_is_a_column() -> None:
-    assert {"run_id", *NAMES} == set(core_run_counts.c.keys())
+    assert {"run_id", *NAMES} == TABLES["core.run_counts"].types.keys()
 
 
 def items(*ids: object, **more: object) -> list[dict[str, object]]:

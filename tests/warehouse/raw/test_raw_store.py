@@ -291,7 +291,7 @@ def test_retention_keeps_referenced_and_recent_rows(connection: Connection) -> N
 
 
 def part(number: int, size: int) -> Part:
-    return Part(number, 1, size, number, number, T0)
+    return Part(number, 1, size, number, number, T0, "")
 
 
 @pytest.mark.parametrize(
