@@ -1,6 +1,7 @@
-"""Which files belong together: the state and the warehouse share a random token, new with each opening.
+"""Which files and which service belong together: the state and the warehouse share a token.
 
-One of them that was restored or copied alone would fetch pages twice, or take numbers twice that rows have already.
+The token is random, and new with each opening. With a file that was restored or copied alone, pages would be fetched
+twice, or landing numbers be taken that rows have already.
 """
 
 from dataclasses import dataclass
@@ -40,4 +41,17 @@ def find_mismatch(state: Identity, warehouse: Identity) -> str | None:
     return (
         f"{{state}} and {{warehouse}} do not belong together: one of them was restored or copied alone. Fix: {fix}."
         " Nothing was changed."
+    )
+
+
+def service_refusal(bound: str | None, base_url: str) -> str | None:
+    """Return why data that came from an address is not continued from another one; None if it is the same.
+
+    Addresses are normalized by `connectors.source.base_url.normalized`.
+    """
+    if bound in {None, base_url}:
+        return None
+    return (
+        f"This warehouse was filled from {bound}, but the configured address is {base_url}. Fix: set"
+        " GRAMHOUSE_BASE_URL back, use another warehouse, or accept the new address with `gramhouse sync --rebind`."
     )

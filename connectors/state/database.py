@@ -137,7 +137,7 @@ def open_state(path: Path) -> Iterator[State]:
 
 
 @contextmanager
-def read_state(path: Path) -> Iterator[State | None]:
+def open_state_read_only(path: Path) -> Iterator[State | None]:
     """Open the state file for reading, also while another process writes; None if there is none. Raises StateError."""
     if not path.exists():
         yield None

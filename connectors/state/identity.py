@@ -4,6 +4,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, select, update
 
+from connectors.state.progress import abandon_scans
 from models.identity import Identity
 from models.tables import STATE, Instant, cooldowns, identity
 
@@ -25,8 +26,10 @@ def read_service(connection: Connection) -> str | None:
     return found
 
 
-def write_service(connection: Connection, base_url: str) -> None:
-    """Store the address of the service that the data comes from."""
+def bind_service(connection: Connection, base_url: str) -> None:
+    """Let the data come from this address. Drops cursors and cooldowns if it came from another one."""
+    if read_service(connection) not in (None, base_url):
+        abandon_scans(connection)
     connection.execute(update(identity).values(base_url=base_url))
 
 

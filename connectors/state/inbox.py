@@ -1,6 +1,6 @@
 """The inbox: what has landed and is not merged. Everything that has arrived lands in one transaction."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -42,7 +42,7 @@ class Inbox:
     def land(self, commits: Sequence[PageCommit]) -> int:
         """Make page commits durable in one transaction; after an error none of them is.
 
-        Return the landing number before the first one. Raises StateError, and UnicodeEncodeError for lone surrogates.
+        Return the last landing number. Raises StateError, and UnicodeEncodeError for lone surrogates.
         """
         entries = [commit for commit in commits if commit.page or commit.checkpoint or commit.outcomes]
         waits = [commit.cooldown for commit in commits if commit.cooldown is not None]
@@ -64,7 +64,7 @@ class Inbox:
             first = next((commit.page for commit in entries if commit.page is not None), None)
             if first is not None:
                 connection.exec_driver_sql(_BIND, (first.run_id,))
-            return after
+            return after + len(entries)
 
         return self._state.write(work)
 
@@ -80,12 +80,17 @@ class Inbox:
             self._began.pop(checkpoint.scan_id, None)
         return commit
 
-    def after(self, seq: int) -> Iterator[Landing]:
+    def after(self, seq: int) -> Generator[Landing]:
         """Yield what has landed after this number, in order. Close the iterator if it is not read to its end."""
         with self._state.reading() as connection:
             rows = connection.execution_options(yield_per=64).exec_driver_sql(_READ, (seq,))
             for number, entry, body in rows:
                 yield Landing(number, _decode(entry), body)
+
+    def is_empty(self) -> bool:
+        """Return whether everything that landed is merged."""
+        some = "SELECT EXISTS (SELECT 1 FROM inbox)"
+        return not self._state.read(lambda connection: connection.exec_driver_sql(some).scalar_one())
 
     def delete(self, seq: int) -> None:
         """Delete the landings up to this number, because they are merged."""

@@ -58,18 +58,15 @@ def abandon_scans(connection: Connection) -> None:
     connection.execute(delete(cooldowns))
 
 
-def delete_progress(connection: Connection, account_ids: Collection[str]) -> int:
-    """Delete the checkpoints and cooldowns of accounts; return how many.
+def delete_progress(connection: Connection, account_ids: Collection[str]) -> None:
+    """Delete the checkpoints and cooldowns of accounts.
 
     Also the checkpoint of an unfinished catalogue: its cursor is opaque, and may contain an account.
     """
     connection.execute(delete(checkpoints).where(_of.resource == CATALOGUE.resource, _of.cursor.is_not(None)))
-    deleted = 0
     for account_id in account_ids:
-        deleted += connection.execute(delete(checkpoints).where(_of.account_id == account_id)).rowcount
-        of_account = cooldowns.c.scope.endswith(f":{account_id}")
-        deleted += connection.execute(delete(cooldowns).where(of_account)).rowcount
-    return deleted
+        connection.execute(delete(checkpoints).where(_of.account_id == account_id))
+        connection.execute(delete(cooldowns).where(cooldowns.c.scope.endswith(f":{account_id}")))
 
 
 def read_cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:

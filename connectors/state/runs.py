@@ -1,6 +1,6 @@
 """Runs: one row each, and one for the last command that was not a run."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -138,13 +138,14 @@ def delete_runs(connection: Connection, run_ids: Collection[str]) -> None:
         connection.execute(delete(runs).where(_of.run_id == run_id))
 
 
-def replace_texts(connection: Connection, texts: Mapping[int, Row]) -> None:
-    """Replace texts of runs, by the number of the row."""
-    for number, columns in texts.items():
-        connection.execute(update(runs).where(_of.number == number).values(**columns))
+def redact_texts(connection: Connection, redacted: Callable[[str], str]) -> None:
+    """Redact the texts of runs that a person wrote, or that may name an account.
 
-
-def read_texts(connection: Connection) -> Sequence[Row]:
-    """Return the number and the kind of each row, and the texts that a person wrote, or that may name an account."""
-    query = select(_of.number, _of.kind, _of.selection, _of.reason, _of.detail)
-    return [dict(row) for row in connection.execute(query).mappings()]
+    A sync selects surfaces, and an account may be called like one.
+    """
+    for row in connection.execute(select(_of.number, _of.kind, _of.selection, _of.reason, _of.detail)).fetchall():
+        names = ("reason", "detail") if row.kind == "sync" else ("selection", "reason", "detail")
+        texts = {name: getattr(row, name) for name in names}
+        after = {name: text and redacted(text) for name, text in texts.items()}
+        if after != texts:
+            connection.execute(update(runs).where(_of.number == row.number).values(**after))

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, TypeVar
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
+from connectors.state.operations import read_operations
 from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.opening import check_exists
-from connectors.warehouse.maintenance.pending import ACTIVITY, unfinished
-from connectors.warehouse.runs.status_file import status_path
+from connectors.warehouse.maintenance.pending import ACTIVITY, OPERATION, UNFINISHED
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
-from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
@@ -31,6 +30,7 @@ from flows.config.setting_sources import PREFIX, origin
 from flows.config.settings import Settings
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.progress import notices
 from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
@@ -176,8 +176,8 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
             return stack.enter_async_context(opening)
 
         warehouse = await _patiently(settings, clock, opened)
-        if activity != ACTIVITY and (warning := unfinished(settings.warehouse)):
-            notices.warning(warning)
+        if activity != ACTIVITY and OPERATION in await warehouse.read_state(read_operations):
+            notices.warning(UNFINISHED)
         yield warehouse
 
 
@@ -236,8 +236,6 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
 
             workers = await stack.enter_async_context(open_workers(settings))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock))
-        # The record of a run that failed before this point.
-        status_path(settings.warehouse).unlink(missing_ok=True)
         client = await stack.enter_async_context(
             (await importing).ApiClient(
                 address,

@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 import duckdb
 import pytest
+from connectors.warehouse.ingest.landing.frames import Frame
 
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mentions_raw_media
 from connectors.warehouse.storage.connection import connect
 from flows.cli.app import main

@@ -13,9 +13,9 @@ from pydantic import SecretStr
 
 from connectors.source.client import ApiClient
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
+from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.run_report import RunReport

@@ -13,10 +13,10 @@ from typing import Any
 import duckdb
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
-from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.schema.mapping import Mapping

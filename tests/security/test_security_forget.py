@@ -16,9 +16,9 @@ from uuid import UUID
 
 import duckdb
 import pytest
-
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.segments import Segments
+
 from connectors.warehouse.maintenance import traces
 from connectors.warehouse.maintenance.pending import pending_path
 from connectors.warehouse.raw.compaction import compact_parts

@@ -15,7 +15,7 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.warehouse import open_warehouse
+from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.for_prefect import events, markdown
 from flows.reporting.reader import Reader

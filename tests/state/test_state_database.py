@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.state import database
-from connectors.state.database import StateError, open_state, read_state, state_path
+from connectors.state.database import StateError, open_state, open_state_read_only, state_path
 from models.tables import STATE
 
 
@@ -45,7 +45,7 @@ def test_the_state_belongs_to_its_warehouses_file(tmp_path: Path) -> None:
 
 
 def test_there_is_nothing_to_read_before_the_first_command(tmp_path: Path) -> None:
-    with read_state(tmp_path / "state.sqlite") as state:
+    with open_state_read_only(tmp_path / "state.sqlite") as state:
         assert state is None
     assert list(tmp_path.iterdir()) == []
 
@@ -59,7 +59,7 @@ def test_a_change_of_the_schema_is_made_in_one_transaction(tmp_path: Path, monke
     (steps / "0002.sql").write_text("ALTER TABLE runs ADD COLUMN machine TEXT;\nUPDATE runs SET machine = 'this';\n")
     (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT;\nDELETE FROM no_such_table;\n")
     monkeypatch.setattr(database, "changes", lambda: [steps / "0002.sql"])
-    with pytest.raises(StateError, match="older gramhouse"), read_state(file):
+    with pytest.raises(StateError, match="older gramhouse"), open_state_read_only(file):
         pass
     with open_state(file) as state:
         assert "machine" in state.read(columns)
@@ -87,7 +87,7 @@ def test_a_file_that_cannot_be_used_is_refused_and_unchanged(tmp_path: Path, sta
     with open_state(file):
         pass
     change(file, statement)
-    for opened in (open_state, read_state):
+    for opened in (open_state, open_state_read_only):
         with pytest.raises(StateError, match=message.replace("(", r"\(")), opened(file):
             pass
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.state.database import State, StateError, open_state, read_state
+from connectors.state.database import State, StateError, open_state, open_state_read_only
 from connectors.state.identity import read_identity, read_service
 from connectors.state.inbox import Inbox, count_landings
 from connectors.state.progress import read_checkpoints, read_cooldowns
@@ -37,8 +37,8 @@ def commit(number: int = 1, partition: Partition = POSTS, scan: str = "scan", **
 def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
     inbox = Inbox(state)
     outcome = Outcome(POSTS, "run", OutcomeKind.COMPLETE, NOW, NOW, 1, 2, detail="x")
-    assert inbox.land([commit(1), commit(2), PageCommit(outcomes=(outcome,))]) == 0
-    assert inbox.land([commit(3)]) == 3
+    assert inbox.land([commit(1), commit(2), PageCommit(outcomes=(outcome,))]) == 3
+    assert inbox.land([commit(3)]) == 4
     first, second, third, fourth = inbox.after(0)
     assert [first.seq, second.seq, third.seq, fourth.seq] == [1, 2, 3, 4]
     assert first.body == b'{"items": [], "n": 1, "\xc3\xa9": "\\u00e9"}'
@@ -87,7 +87,7 @@ def test_the_last_number_never_falls(state: State) -> None:
     inbox.land([commit(1), commit(2)])
     inbox.delete(2)
     assert state.write(count_landings, 3) == 2
-    assert inbox.land([commit(3)]) == 5
+    assert inbox.land([commit(3)]) == 6
 
 
 def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
@@ -113,14 +113,14 @@ def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
 def test_readers_do_not_wait_for_a_transaction_that_writes(state: State) -> None:
     inbox = Inbox(state)
     inbox.land([commit(1)])
-    with read_state(state.path) as reader, state._engine.begin() as writing:  # noqa: SLF001 - an open transaction
+    with open_state_read_only(state.path) as reader, state._engine.begin() as writing:  # noqa: SLF001 - an open transaction
         writing.exec_driver_sql("DELETE FROM inbox")
         assert reader is not None
         assert [one.seq for one in Inbox(reader).after(0)] == [1]
 
 
 def test_a_reader_cannot_write(state: State) -> None:
-    with read_state(state.path) as reader:
+    with open_state_read_only(state.path) as reader:
         assert reader is not None
         with pytest.raises(StateError, match="readonly"):
             Inbox(reader).land([commit(1)])

@@ -8,10 +8,10 @@ import pytest
 
 from connectors.state.database import State, open_state
 from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
-from connectors.state.identity import move_times, read_identity, read_service, write_service, write_token
+from connectors.state.identity import bind_service, move_times, read_identity, read_service, write_token
 from connectors.state.inbox import Inbox
 from connectors.state.operations import begin_operation, end_operation, read_operations
-from connectors.state.progress import abandon_scans, lift_cooldowns, read_cooldowns
+from connectors.state.progress import lift_cooldowns, read_cooldowns
 from connectors.state.runs import (
     add_failed_start,
     begin_command,
@@ -117,8 +117,9 @@ def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:
 def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: State) -> None:
     wait = ScopeCooldown("media:a", NOW + DAY, NOW)
     Inbox(state).land([PageCommit(cooldown=wait)])
-    state.write(write_service, "https://b")
-    state.write(abandon_scans)
+    for address in ("https://a", "https://a", "https://b"):
+        assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + DAY}
+        state.write(bind_service, address)
     assert state.read(read_service) == "https://b"
     assert state.read(read_cooldowns, now=NOW) == {}
 

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -12,20 +12,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from connectors.warehouse.ingest.landing.frames import as_bytes, frame, frames_of
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.runs import ledger
+from connectors.warehouse.runs.copied import copy_open_scans
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Checkpoint, RunKind, ScanState
-from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
+from models.page_commit import Landing, PageCommit, ReceivedPage, RejectedRecord, landing
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.schema import mapping as mappings
@@ -131,12 +131,23 @@ class Rig:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.seq = 0
-        self.segment = b""
+        self.inbox: list[Landing] = []
+        self.began: dict[str, int] = {}
+        self.checkpoints: dict[tuple[Partition, str], Checkpoint] = {}
 
     def land(self, *landings: PageCommit) -> None:
         """Land commits."""
-        self.segment += b"".join(as_bytes(frame(seq, one)) for seq, one in enumerate(landings, self.seq + 1))
+        for seq, one in enumerate(landings, self.seq + 1):
+            commit = one
+            if (checkpoint := one.checkpoint) is not None:
+                began_seq = self.began.setdefault(checkpoint.scan_id, seq)
+                commit = replace(one, checkpoint=replace(checkpoint, began_seq=began_seq))
+                self.checkpoints[checkpoint.partition, checkpoint.run_kind] = replace(checkpoint, began_seq=began_seq)
+            self.inbox.append(landing(seq, commit))
         self.seq += len(landings)
+
+    def _after(self, seq: int) -> Generator[Landing]:
+        yield from (one for one in self.inbox if one.seq > seq)
 
     def record(self, *landings: PageCommit) -> None:
         """Land commits and merge them."""
@@ -144,8 +155,8 @@ class Rig:
         self.merge()
 
     def merge(self) -> MergeStats:
-        _, counts = merge_landed(self.connection, lambda: (one for one, _ in frames_of(self.segment, 0, summed=True)))
-        self.segment = b""
+        _, counts = merge_landed(self.connection, self._after, lambda _: None)
+        self.inbox.clear()
         return counts
 
     def scan(
@@ -172,6 +183,8 @@ class Rig:
         self.call(rebuild_stored, mapping)
 
     def publish(self, snapshot: Path, hour: float = 500, **more: Any) -> int:  # noqa: ANN401 - as publish has them
+        states = ScanState.SCANNING, ScanState.ABANDONED
+        self.call(copy_open_scans, [one for one in self.checkpoints.values() if one.state in states and one.partition.surface])
         return publish(self.connection, snapshot, at=at(hour), version="1", **more)
 
     def run(
@@ -186,14 +199,11 @@ class Rig:
         published: bool = True,
     ) -> None:
         """Record a run of one hour with these outcomes; one without a state is still running."""
-        more: dict[str, Any] = {"within": timedelta(hours=12), "version": "1", "selection": selection}
-        self.call(ledger.begin, run_id, kind, now=at(hour), **more)
+        self.call(_add_run, run_id, kind, RunState.RUNNING if state is None else state, at(hour), selection)
         ended = (Outcome(of, run_id, how, at(hour), at(hour + 1)) for of, how in (outcomes or {}).items())
         self.record(PageCommit(outcomes=tuple(ended)))
-        if state is not None:
-            self.call(ledger.end, run_id, state, now=at(hour + 1))
         if published:
-            self.call(ledger.mark_published, now=at(hour + 1))
+            self.do(f"UPDATE core.runs SET published_at = '{at(hour + 1)}' WHERE published_at IS NULL")
 
     def catalogue(self, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> MergeStats:
         return self.scan(CATALOGUE, scan_id, hour, *pages, last=last)
@@ -230,6 +240,15 @@ class Rig:
     def do(self, statement: str) -> None:
         with self.connection.begin():
             self.connection.db.execute(statement)
+
+
+def _add_run(
+    connection: Connection, run_id: str, kind: str, state: RunState, began: datetime, selection: str | None
+) -> None:
+    [(seq,)] = connection.db.execute("SELECT coalesce(max(seq), 0) + 1 FROM core.runs").fetchall()
+    row = {"run_id": run_id, "seq": seq, "kind": kind, "selection": selection, "state": state, "started_at": began}
+    ended = None if state is RunState.RUNNING else began + timedelta(hours=1)
+    append(connection, "core.runs", [{**row, "ended_at": ended, "version": "1"}])
 
 
 def ask(snapshot: Path, query: str, **how: bool) -> list[Row]:
@@ -274,5 +293,5 @@ def _as_new() -> str:
     made = ("core.media", "core.media_superseded", "core.media_children")
     texts = [f"DROP TABLE {name}; {TABLES[name].create}" for name in made]
     texts += [f"DELETE FROM {name}" for name in TABLES if name not in (*made, "ops.warehouse")]
-    texts.append("UPDATE ops.warehouse SET merged_seq = 0, merged_ahead = []")
+    texts.append("UPDATE ops.warehouse SET merged_seq = 0")
     return ";".join(texts)

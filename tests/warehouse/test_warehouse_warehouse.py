@@ -11,10 +11,10 @@ from unittest.mock import Mock
 
 import duckdb
 import pytest
-
-from connectors.warehouse import warehouse as writing
 from connectors.warehouse.ingest.landing import segments
 from connectors.warehouse.ingest.landing.frames import Frame
+
+from connectors.warehouse import warehouse as writing
 from connectors.warehouse.maintenance.forget import find
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.merge import merge
@@ -24,7 +24,7 @@ from connectors.warehouse.storage.connection import Connection, connect, value
 from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import holder
-from connectors.warehouse.warehouse import Warehouse, open_warehouse
+from flows.engine.warehouse import Warehouse, open_warehouse
 from models.page_commit import PageCommit
 from models.partition import media
 from models.schema.mapping_built_in import BUILT_IN

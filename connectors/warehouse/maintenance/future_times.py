@@ -21,7 +21,6 @@ _NOT_OURS = {
     *(f"core.{table}{suffix}.published_at" for table in ITEM_TABLES for suffix in ("", "_superseded")),
     *("covered_from", "read_to", "resume_after"),
 }
-_WAITS = {"core.run_outcomes": "ended_at", "ops.cooldowns": "asked_at"}
 _OURS = {
     table: [
         name
@@ -102,7 +101,7 @@ def repair(connection: Connection, *, now: datetime) -> Ahead | None:
     """Move every time after `now` back, in the open transaction; return what they were, None if there were none.
 
     The moved times begin after the newest time before `now`, or two days ago, so nothing looks newer than it is. They
-    keep their order and, if there is enough room before `now`, their distances. Cooldowns begin now, with their full
+    keep their order and, if there is enough room before `now`, their distances. Waits begin now, with their full
     length, and so do the hours between two scans.
     """
     db = connection.db
@@ -121,13 +120,10 @@ def repair(connection: Connection, *, now: datetime) -> Ahead | None:
     db.execute(f"CREATE OR REPLACE TEMP MACRO moved(t) AS if(t > {present}, {target}, t)")
     db.execute(f"CREATE OR REPLACE TEMP MACRO begun(t) AS if(t > {present}, {present}, t)")
     for table, columns in _OURS.items():
-        changes = [
-            f"{name} = {'begun' if name in ('missing_since', 'asked_at') else 'moved'}({name})" for name in columns
-        ]
-        if begin := _WAITS.get(table):
-            changes.append(
-                f"resume_after = if({begin} > {present}, {present} + (resume_after - {begin}), resume_after)"
-            )
+        changes = [f"{name} = {'begun' if name == 'missing_since' else 'moved'}({name})" for name in columns]
+        if table == "core.run_outcomes":
+            waits = f"{present} + (resume_after - ended_at)"
+            changes.append(f"resume_after = if(ended_at > {present}, {waits}, resume_after)")
         if changes:
             db.execute(f"UPDATE {table} SET {', '.join(changes)} WHERE greatest({', '.join(columns)}) > {present}")  # noqa: S608
     # Each type of a field is stored with the time when it was found.

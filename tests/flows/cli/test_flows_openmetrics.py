@@ -8,11 +8,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from connectors.warehouse.runs.status_file import Status, write_status
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.runs.status_file import Status, write_status
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import metrics

@@ -11,10 +11,10 @@ from typing import Any
 
 import duckdb
 import pytest
+from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report

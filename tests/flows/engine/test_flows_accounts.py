@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from connectors.warehouse.runs.forgotten import mark_forgotten, unmark_forgotten
 
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import ApiError, client_error
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.runs.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
 from models.forgotten import mark_of

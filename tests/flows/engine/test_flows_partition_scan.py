@@ -15,8 +15,8 @@ from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import hint_for
 from connectors.source.retry import TRIES
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
-from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
+from flows.engine.warehouse import Warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.page_commit import PageCommit

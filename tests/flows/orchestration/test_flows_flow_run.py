@@ -6,11 +6,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from connectors.warehouse.runs.status_file import read_status
 from prefect import flow
 from prefect.client.schemas.objects import State
 
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.warehouse.runs.status_file import read_status
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions

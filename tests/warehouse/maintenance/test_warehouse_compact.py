@@ -21,7 +21,7 @@ from connectors.warehouse.snapshot.stored_views import store_views
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import holder
-from connectors.warehouse.warehouse import open_warehouse
+from flows.engine.warehouse import open_warehouse
 from tests.warehouse.rig import T0, Row, refusal
 
 ROOT = Path(__file__).parents[3]

@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
-
 from connectors.warehouse.ingest.landing.batches import read_merged
 from connectors.warehouse.ingest.landing.frames import Frame
+
 from connectors.warehouse.maintenance import quarantined
 from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch
 from connectors.warehouse.merge import merge as merge_module

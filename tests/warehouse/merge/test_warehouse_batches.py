@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import NamedTuple
 
 import pytest
+from connectors.warehouse.ingest.landing import batches
+from connectors.warehouse.ingest.landing.frames import Frame
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from connectors.warehouse.ingest.landing import batches
-from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.maintenance.opening import adopt_mapping
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.run_counts import MergeStats
