@@ -10,13 +10,16 @@ from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from models.tables import STATE
+
+SqlConnection: TypeAlias = Connection
+"""The type of a connection, for callers that import no SQLAlchemy."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

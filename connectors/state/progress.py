@@ -1,6 +1,7 @@
 """What a run reads before it resumes: checkpoints and cooldowns."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import fields
 from datetime import datetime
@@ -58,15 +59,18 @@ def abandon_scans(connection: Connection) -> None:
     connection.execute(delete(cooldowns))
 
 
-def delete_progress(connection: Connection, account_ids: Collection[str]) -> None:
-    """Delete the checkpoints and cooldowns of accounts.
+def delete_progress(connection: Connection, account_ids: Collection[str]) -> Mapping[str, int]:
+    """Delete the checkpoints and cooldowns of accounts; return how many, by table.
 
     Also the checkpoint of an unfinished catalogue: its cursor is opaque, and may contain an account.
     """
     connection.execute(delete(checkpoints).where(_of.resource == CATALOGUE.resource, _of.cursor.is_not(None)))
+    deleted = Counter[str]()
     for account_id in account_ids:
-        connection.execute(delete(checkpoints).where(_of.account_id == account_id))
-        connection.execute(delete(cooldowns).where(cooldowns.c.scope.endswith(f":{account_id}")))
+        of_scope = cooldowns.c.scope.endswith(f":{account_id}")
+        for table, condition in ((checkpoints, _of.account_id == account_id), (cooldowns, of_scope)):
+            deleted[table.name] += connection.execute(delete(table).where(condition)).rowcount
+    return deleted
 
 
 def read_cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:

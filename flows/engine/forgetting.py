@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from connectors.buckets.address import BucketError, open_snapshot_bucket
-from connectors.state.database import State, open_state, state_path
+from connectors.state.database import SqlConnection, State, open_state, state_path
 from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
 from connectors.state.operations import begin_operation, end_operation, read_operations
 from connectors.state.progress import delete_progress
@@ -105,6 +105,15 @@ async def forget_now(settings: Settings, text: str) -> Receipt:
         raise
 
 
+def _forget_in_state(state: SqlConnection, erasure: Erasure, *, now: datetime) -> Erasure:
+    for account in erasure.accounts:
+        mark_forgotten(state, account.account_id, new_id(), at=now)
+    redact_texts(state, redactor(erasure))
+    erasure = erasure.with_removed(delete_progress(state, [account.account_id for account in erasure.accounts]))
+    begin_operation(state, OPERATION, to_text(erasure), now=now)
+    return erasure
+
+
 def _erase(settings: Settings, text: str, now: datetime) -> tuple[Erasure, Path]:
     """Erase an account, and what an interrupted erasure has left; return what, and the folder of the raw store."""
     with _locked(settings, now) as state:
@@ -115,12 +124,7 @@ def _erase(settings: Settings, text: str, now: datetime) -> tuple[Erasure, Path]
         with _opened(settings, state, now) as connection:
             before, account = _find(state, connection, text)
             accounts = {one.account_id: one for one in (account, *before.accounts)}
-            erasure = Erasure(tuple(accounts.values()), before.removed)
-            save(erasure)
-            for account_id in accounts:
-                state.write(mark_forgotten, account_id, new_id(), at=now)
-            state.write(delete_progress, accounts)
-            state.write(redact_texts, redactor(erasure))
+            erasure = state.write(_forget_in_state, Erasure(tuple(accounts.values()), before.removed), now=now)
             with connection.begin():
                 copy_runs(connection, state.read(read_runs))
             erasure = erase(connection, erasure, now=now, on_counted=save)

@@ -15,6 +15,7 @@ from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
 from connectors.state.operations import read_operations
+from connectors.state.runs import delete_failed_starts
 from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.opening import check_exists
 from connectors.warehouse.maintenance.pending import ACTIVITY, OPERATION, UNFINISHED
@@ -236,6 +237,7 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
 
             workers = await stack.enter_async_context(open_workers(settings))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock))
+        await warehouse.write_state(delete_failed_starts)
         client = await stack.enter_async_context(
             (await importing).ApiClient(
                 address,

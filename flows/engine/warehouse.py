@@ -9,9 +9,10 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from uuid import uuid4
 
+from connectors.state.database import SqlConnection
 from connectors.state.inbox import count_landings
 from connectors.state.progress import read_checkpoints, read_open_scans
 from connectors.state.runs import read_runs
@@ -30,6 +31,8 @@ from models.schema.mapping_built_in import BUILT_IN
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_OnState: TypeAlias = Callable[Concatenate[SqlConnection, P], T]
 
 _log = logging.getLogger(__name__)
 
@@ -190,11 +193,11 @@ class Warehouse:
         """
         return await self.read_state(read_checkpoints, account_ids, run_kind)
 
-    async def read_state(self, work: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that reads the state."""
         return await self._landing.do(lambda _: self._state.read(work, *args, **kwargs))
 
-    async def write_state(self, work: Callable[Concatenate[Any, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def write_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction that writes the state."""
         return await self._landing.do(lambda _: self._state.write(work, *args, **kwargs))
 

@@ -16,7 +16,6 @@ from unittest.mock import patch
 
 import duckdb
 import pytest
-from connectors.warehouse.ingest.landing.frames import Frame
 
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
@@ -24,6 +23,7 @@ from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mention
 from connectors.warehouse.storage.connection import connect
 from flows.cli.app import main
 from flows.reporting.progress import notices
+from models.page_commit import Landing
 from tests.landed import unmerged
 from tests.odd_api.api import OddApi
 
@@ -154,7 +154,7 @@ class Operator:
         with connect(self.warehouse) as connection:
             return connection.db.execute(query).fetchall()
 
-    def landed(self) -> list[Frame]:
+    def landed(self) -> list[Landing]:
         """Return what landed and is not merged; no other process may have the warehouse open."""
         with connect(self.warehouse) as connection:
             return unmerged(connection)

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
@@ -181,4 +182,10 @@ def stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
     """Query the warehouse in a folder, which no run has open."""
     with duckdb.connect(folder / "warehouse.duckdb", read_only=True) as db:
         db.execute("SET TimeZone = 'UTC'")
+        return db.execute(query).fetchall()
+
+
+def stored_state(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """Query the state in a folder."""
+    with closing(sqlite3.connect(folder / "warehouse.duckdb.state.sqlite")) as db:
         return db.execute(query).fetchall()

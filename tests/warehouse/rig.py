@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pytest
+from sqlalchemy import insert
 
+from connectors.state.database import SqlConnection, open_state, state_path
+from connectors.state.inbox import count_landings
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.merge.batches import read_merged
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of
@@ -30,6 +34,7 @@ from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.schema import mapping as mappings
 from models.schema.mapping_built_in import BUILT_IN
+from models.tables import runs
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
@@ -146,6 +151,11 @@ class Rig:
             self.inbox.append(landing(seq, commit))
         self.seq += len(landings)
 
+    def take(self, count: int) -> int:
+        """Take this many landing numbers; return the one before them."""
+        self.seq += count
+        return self.seq - count
+
     def _after(self, seq: int) -> Generator[Landing]:
         yield from (one for one in self.inbox if one.seq > seq)
 
@@ -183,8 +193,8 @@ class Rig:
         self.call(rebuild_stored, mapping)
 
     def publish(self, snapshot: Path, hour: float = 500, **more: Any) -> int:  # noqa: ANN401 - as publish has them
-        states = ScanState.SCANNING, ScanState.ABANDONED
-        self.call(copy_open_scans, [one for one in self.checkpoints.values() if one.state in states and one.partition.surface])
+        known = (one for one in self.checkpoints.values() if one.partition.surface)
+        self.call(copy_open_scans, [one for one in known if one.state in (ScanState.SCANNING, ScanState.ABANDONED)])
         return publish(self.connection, snapshot, at=at(hour), version="1", **more)
 
     def run(
@@ -295,3 +305,19 @@ def _as_new() -> str:
     texts += [f"DELETE FROM {name}" for name in TABLES if name not in (*made, "ops.warehouse")]
     texts.append("UPDATE ops.warehouse SET merged_seq = 0")
     return ";".join(texts)
+
+
+def give_state(connection: Connection) -> None:
+    """Write the state of a warehouse that was filled without one: its runs, and the last landing number."""
+    names = "run_id", "seq", "kind", "selection", "reason", "state", "started_at", "ended_at", "published_at"
+    with connection.begin():
+        rows = connection.db.execute(f"SELECT {', '.join(names)} FROM core.runs").fetchall()
+        merged = read_merged(connection)
+
+    def write(state: SqlConnection) -> None:
+        count_landings(state, merged)
+        for row in rows:
+            state.execute(insert(runs).values(pid=1, **dict(zip(names, row, strict=True))))
+
+    with open_state(state_path(connection.path)) as opened:
+        opened.write(write)

@@ -87,8 +87,7 @@ def erase(connection: Connection, erasure: Erasure, *, now: datetime, on_counted
         live = sum(rows for part, rows in in_parts if part.retired_at is None)
         removed = {**_delete(connection, erasure), "raw_versions": live}
         # After a kill most rows are deleted already.
-        most = {name: max(rows, erasure.removed.get(name, 0)) for name, rows in removed.items()}
-        erasure = Erasure(erasure.accounts, {name: rows for name, rows in most.items() if rows})
+        erasure = erasure.with_removed(removed)
         for table, columns in _TEXTS:
             _redact(connection, table, columns, erasure)
         on_counted(erasure)

@@ -43,6 +43,11 @@ class Erasure:
         """Return the ids as an SQL list."""
         return ", ".join(literal(account.account_id) for account in self.accounts)
 
+    def with_removed(self, removed: Mapping[str, int]) -> "Erasure":
+        """Return the erasure with numbers of rows. After a kill some rows are deleted already: the most counts."""
+        found = {**self.removed, **{name: max(rows, self.removed.get(name, 0)) for name, rows in removed.items()}}
+        return Erasure(self.accounts, {name: rows for name, rows in found.items() if rows})
+
 
 def to_text(erasure: Erasure) -> str:
     """Return an erasure as JSON."""

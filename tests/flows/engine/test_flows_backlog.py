@@ -1,9 +1,9 @@
 """When a merge begins, and when so much has landed that landing must slow down."""
 
 import pytest
-from flows.engine.backlog import Backlog
-from connectors.warehouse.merge.batches import MOST_RECORDS
 
+from connectors.warehouse.merge.batches import MOST_RECORDS
+from flows.engine.backlog import Backlog
 from models.page_commit import PageCommit, ReceivedPage
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.rig import POSTS, T0

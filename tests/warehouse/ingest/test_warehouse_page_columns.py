@@ -1,9 +1,9 @@
 """Columns from pages are aligned with the items, in whatever order these were decoded."""
 
 import pyarrow as pa
-from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages
+from models.page_commit import POSITION_BITS
 
 PAGES = pa.table({"seq": pa.array([3, 5], pa.int64()), "account_id": ["a", "b"], "correlation_id": ["x", None]})
 

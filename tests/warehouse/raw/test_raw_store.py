@@ -18,7 +18,7 @@ from connectors.warehouse.raw.parts import Part, confirm_part, live_parts, mark_
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.raw.recovery import check_store, recover_parts
 from connectors.warehouse.raw.store import COLUMNS, parquet
-from connectors.warehouse.storage.connection import Connection, begin_session, connect
+from connectors.warehouse.storage.connection import Connection, connect, write_token
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, refusal
@@ -117,7 +117,7 @@ def process(path: Path, session: str) -> Iterator[Connection]:
     with connect(path, new_id=lambda: "an-id") as opened:
         recover_parts(opened, now=T0)
         with opened.begin():
-            begin_session(opened, session)
+            write_token(opened, session, before=None)
         yield opened
 
 
