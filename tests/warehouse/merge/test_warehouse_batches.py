@@ -21,8 +21,9 @@ from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, at, emptied
 
-# Depend on the merges: the parts of the raw store, and when a field is recorded as first seen.
-OF_MERGES = {"ops.raw_parts", "ops.warehouse"}
+# Depend on the merges: the parts of the raw store, what abandoned scans have seen until the next publication, and when a
+# field is recorded as first seen.
+OF_MERGES = {"ops.raw_parts", "ops.warehouse", "ops.seen"}
 TIMES_OF_FIELDS = {"first_seen_at", "last_type_change_at", "json_types"}
 
 
@@ -148,7 +149,7 @@ def rows_after(
             rig.merge()
         rig.land(one)
     rig.merge()
-    # A set, because an item may be in ops.seen once for each merge. Discovered columns are in the order of discovery.
+    # Discovered columns are in the order of discovery.
     names = rig.rows("SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE NOT temporary")
     found = {}
     for name in {name for (name,) in names} - OF_MERGES:
