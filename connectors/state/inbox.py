@@ -20,7 +20,12 @@ _COLUMNS = [column.name for column in checkpoints.columns]
 _PUT_CHECKPOINT = (
     f"INSERT OR REPLACE INTO checkpoints ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' for _ in _COLUMNS)})"  # noqa: S608
 )
-_PUT_COOLDOWN = "INSERT OR REPLACE INTO cooldowns (scope, resume_after, asked_at) VALUES (?, ?, ?)"
+# The longest wait counts.
+_PUT_COOLDOWN = """
+INSERT INTO cooldowns (scope, resume_after, asked_at) VALUES (?, ?, ?)
+ON CONFLICT (scope) DO UPDATE SET resume_after = excluded.resume_after, asked_at = excluded.asked_at
+WHERE excluded.resume_after > cooldowns.resume_after
+"""
 _PUT_LANDING = "INSERT INTO inbox (seq, entry, body) VALUES (?, ?, ?)"
 _COUNT = "UPDATE identity SET last_seq = last_seq + ? RETURNING last_seq"
 _BIND = "UPDATE identity SET base_url = (SELECT base_url FROM runs WHERE run_id = ?) WHERE base_url IS NULL"

@@ -76,7 +76,8 @@ def test_each_kind_of_run_has_its_own_checkpoints(state: State) -> None:
 
 def test_a_cooldown_lands_without_a_number(state: State) -> None:
     until = NOW + timedelta(hours=1)
-    Inbox(state).land([PageCommit(cooldown=ScopeCooldown("media:a", until, NOW))])
+    for hours in (0.5, 1, 0.2):
+        Inbox(state).land([PageCommit(cooldown=ScopeCooldown("media:a", NOW + timedelta(hours=hours), NOW))])
     assert state.read(read_cooldowns, now=NOW) == {"media:a": until}
     assert state.read(read_cooldowns, now=until) == {}
     assert state.read(read_identity).seq == 0

@@ -21,8 +21,8 @@ from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, at, emptied
 
-# Depend on the merges: the parts of the raw store, what abandoned scans have seen until the next publication, and when a
-# field is recorded as first seen.
+# Depend on the merges: the parts of the raw store, what abandoned scans have seen, until the next publication, and when
+# a field is recorded as first seen.
 OF_MERGES = {"ops.raw_parts", "ops.warehouse", "ops.seen"}
 TIMES_OF_FIELDS = {"first_seen_at", "last_type_change_at", "json_types"}
 
