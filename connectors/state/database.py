@@ -92,7 +92,7 @@ def explained(path: Path) -> Iterator[None]:
     """Raise the errors of SQLite as StateError with one line."""
     try:
         yield
-    except (DBAPIError, sqlite3.Error) as error:
+    except (DBAPIError, sqlite3.Error, OSError) as error:
         why = str(error.orig if isinstance(error, DBAPIError) else error).splitlines()[0].rstrip(".")
         fix = "check the path and the disk; if the file is damaged, restore a backup of it and of the warehouse"
         if "disk is full" in why or "No space left" in why:
@@ -133,6 +133,7 @@ def open_state(path: Path) -> Iterator[State]:
     engine = _connect(path, mode="rwc")
     try:
         with explained(path):
+            path.touch(mode=0o600)
             _prepare(path, engine)
         yield State(path, engine)
     finally:

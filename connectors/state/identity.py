@@ -33,8 +33,11 @@ def bind_service(connection: Connection, base_url: str) -> None:
     connection.execute(update(identity).values(base_url=base_url))
 
 
-def move_times(connection: Connection, *, now: datetime) -> None:
-    """Move times after `now` to `now`, because the clock was ahead. A cooldown keeps its full length, from now on."""
+def move_times(connection: Connection, *, now: datetime, to: datetime) -> None:
+    """Move times after `now` back, because the clock was ahead, so that nothing looks newer than it is.
+
+    A cooldown keeps its full length, from now on.
+    """
     for scope, ends, asked_at in connection.execute(select(cooldowns).where(cooldowns.c.asked_at > now)).fetchall():
         this = update(cooldowns).where(cooldowns.c.scope == scope)
         connection.execute(this.values(asked_at=now, resume_after=now + (ends - asked_at)))
@@ -42,4 +45,4 @@ def move_times(connection: Connection, *, now: datetime) -> None:
         for column in table.columns:
             # The ends of waits, and times of the service, may be in the future.
             if isinstance(column.type, Instant) and column.name not in ("resume_after", "read_to"):
-                connection.execute(update(table).where(column > now).values({column.name: now}))
+                connection.execute(update(table).where(column > now).values({column.name: to}))

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 
 from connectors.source.errors import Failure
-from connectors.state.identity import move_times
 from connectors.warehouse.maintenance.changing_fields import one_field_changes_most
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.account_removal import missing_accounts
@@ -15,6 +14,7 @@ from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accou
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.snapshot.publish import publish_refusal
 from connectors.warehouse.storage.errors import WarehouseError, first_line
+from flows.engine.resources import move_back
 from flows.engine.run import Run
 from flows.engine.upkeep import Published, delete_old, upload_refusal
 from flows.reporting.progress import notices
@@ -36,8 +36,8 @@ async def close_run(run: Run) -> RunReport:
         raise AssertionError(f"the ledger holds {outcomes.total} outcomes where {expected} are due")
     stopped_by = run.scans.stop_media.failure
     # A clock that was ahead when the run began may have been corrected since.
-    if await warehouse.write(repair_future_times, run.run_id, now=run.clock.real()):
-        await warehouse.write_state(move_times, now=run.clock.real())
+    if moved := await warehouse.write(repair_future_times, run.run_id, now=run.clock.real()):
+        await move_back(warehouse, moved, run.clock.real())
         run.clock.set_back()
     missing = await warehouse.read(missing_accounts) if is_sync else None
     await _warn(run, missing, outcomes)

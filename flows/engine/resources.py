@@ -7,16 +7,17 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
+from connectors.state.identity import move_times
 from connectors.state.operations import read_operations
 from connectors.state.runs import delete_failed_starts
-from connectors.warehouse.maintenance.future_times import check_clock
+from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.maintenance.opening import check_exists
 from connectors.warehouse.maintenance.pending import ACTIVITY, OPERATION, UNFINISHED
 from connectors.warehouse.snapshot.ownership import file_refusal
@@ -207,6 +208,13 @@ async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
     if not found or found.last - now > CLOCK_STEP:
         return SteadyClock(clock, now)
     return SteadyClock(clock, found.last + timedelta(microseconds=1))
+
+
+async def move_back(warehouse: Warehouse, ahead: Ahead | None, now: datetime) -> None:
+    """Move the times of the state back after those of the warehouse were."""
+    if ahead is not None and ahead.moved_to is not None:
+        await warehouse.write_state(move_times, now=now, to=ahead.moved_to)
+        await warehouse.copy_runs()
 
 
 @asynccontextmanager

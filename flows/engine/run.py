@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Send
-from connectors.state.identity import bind_service, move_times, read_service
+from connectors.state.identity import bind_service, read_service
 from connectors.state.progress import read_cooldowns
 from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.maintenance.future_times import repair_future_times
@@ -27,7 +27,7 @@ from flows.clock import SteadyClock
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import Pacer, Slots
 from flows.engine.paging import ScanAccount, scan_account
-from flows.engine.resources import steady_clock
+from flows.engine.resources import move_back, steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, RequestsSpent, ScanContext
 from flows.engine.warehouse import Warehouse
@@ -220,8 +220,7 @@ async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: da
     )
     # Only after deciding which runs are resumed, because runs that began in the future must not be.
     await warehouse.copy_runs()
-    if await warehouse.write(repair_future_times, run_id, now=now):
-        await warehouse.write_state(move_times, now=now)
+    await move_back(warehouse, await warehouse.write(repair_future_times, run_id, now=now), now)
     return resumed
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.state.identity import move_times
 from connectors.state.progress import forget_order, lift_cooldowns
 from connectors.state.runs import begin_command, delete_runs, end_command, mark_published
 from connectors.warehouse.maintenance.compact import compact_store, rewrite_file, size_of
@@ -35,7 +34,7 @@ from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusabl
 from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
 from flows.engine.files import lock_state, open_pair
-from flows.engine.resources import build_request, check_writable, steady_clock, writing
+from flows.engine.resources import build_request, check_writable, move_back, steady_clock, writing
 from flows.engine.run_request import RunRequest
 from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import notices
@@ -77,9 +76,7 @@ async def open_existing(settings: Settings, activity: str, *, trusts_clock: bool
             clock = system if trusts_clock else await steady_clock(warehouse, system)
             now = clock.now()
             moved = await warehouse.write(repair, now=now)
-            if moved:
-                await warehouse.write_state(move_times, now=now)
-                await warehouse.copy_runs()
+            await move_back(warehouse, moved, now)
             if moved and not trusts_clock:
                 notices.warning(f"{moved.after(now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
             yield Opened(warehouse, clock, moved)
@@ -90,17 +87,16 @@ async def recorded_command(warehouse: Warehouse, kind: str) -> AsyncIterator[Non
     """Record a command as running, and then how the block ended."""
     now = SystemClock().now
     number = await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=now())
-    state, detail = RunState.COMPLETE, None
     try:
         yield
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        state, detail = RunState.INTERRUPTED, STOPPED
+    except (asyncio.CancelledError, KeyboardInterrupt, Exception) as error:
+        is_failure = isinstance(error, Exception)
+        state, detail = (RunState.FAILED, short(error)) if is_failure else (RunState.INTERRUPTED, STOPPED)
+        # The first error is the one that matters.
+        with suppress(WarehouseUnusable):
+            await warehouse.write_state(end_command, number, state, now=now(), detail=detail)
         raise
-    except Exception as error:
-        state, detail = RunState.FAILED, short(error)
-        raise
-    finally:
-        await warehouse.write_state(end_command, number, state, now=now(), detail=detail)
+    await warehouse.write_state(end_command, number, RunState.COMPLETE, now=now())
 
 
 async def upload_refusal(bucket: "SnapshotBucket", warehouse: Warehouse) -> Refusal | None:

@@ -4,7 +4,7 @@ Sequence numbers define the order of runs and scans. Times are used only for age
 would make wrong.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from duckdb import DuckDBPyConnection
@@ -51,11 +51,12 @@ _FIX = "set this machine's clock; if it is correct, run `gramhouse doctor --repa
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Stored times that are in the future: how many, the first and the last."""
+    """Stored times that are in the future: how many, the first and the last. `moved_to`: from when on they are now."""
 
     count: int
     first: datetime
     last: datetime
+    moved_to: datetime | None = None
 
     def after(self, now: datetime) -> str:
         """Return a sentence about them."""
@@ -129,22 +130,23 @@ def repair(connection: Connection, *, now: datetime) -> Ahead | None:
     # Each type of a field is stored with the time when it was found.
     kinds = "SELECT json_group_object(key, moved((value ->> '$')::TIMESTAMPTZ)) FROM json_each(json_types)"
     db.execute(f"UPDATE core.fields SET json_types = ({kinds}) WHERE json_types <> '{{}}'")  # noqa: S608
-    return found
+    return replace(found, moved_to=low)
 
 
-def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -> bool:
-    """Move times in the future back, and record a warning of the run; return whether any were moved.
+def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -> Ahead | None:
+    """Move times in the future back, and record a warning of the run; return what they were if any were moved.
 
     If instead `now` is behind, as when the clock was set back during the run, only the warning is recorded.
     """
     found = find(connection.db, now)
     if not found or found.last - now <= CLOCK_STEP:
-        return False
-    if is_behind := _is_behind(connection.db, found, now):
+        return None
+    moved = None
+    if _is_behind(connection.db, found, now):
         done = "This machine's clock was set back during this run, and is probably behind."
         code, hint = "clock_behind", _FIX.capitalize()
     else:
-        repair(connection, now=now)
+        moved = repair(connection, now=now)
         code, hint, done = "times_in_future", "Check that this machine's clock is set by NTP.", MOVED
     warn(connection, run_id, RunWarning(code, found.count, f"{found.after(now)} {done}", hint, makes_partial=True))
-    return not is_behind
+    return moved
