@@ -59,7 +59,12 @@ runs = Table(
     "runs",
     STATE,
     _key("number", Integer, "Order in which commands began."),
-    _optional("run_id", Text, "The run's id; NULL for a start that failed, and for a command that scans nothing."),
+    Column(
+        "run_id",
+        Text,
+        unique=True,
+        comment="The run's id; NULL for a failed start, and for a command that scans nothing.",
+    ),
     _optional("seq", Integer, "Order in which runs began, from 1; NULL without a run."),
     _required("kind", Text, "sync or backfill; or another command, such as publish."),
     _required("pid", Integer, "The process."),

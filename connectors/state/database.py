@@ -94,10 +94,10 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.Error, OSError) as error:
         why = str(error.orig if isinstance(error, DBAPIError) else error).splitlines()[0].rstrip(".")
-        fix = "check the path and the disk; if the file is damaged, restore a backup of it and of the warehouse"
-        if "disk is full" in why or "No space left" in why:
-            why, fix = "the disk is full", "free space and retry; landed pages are kept"
-        raise StateError(f"{path} cannot be used: {why}. Fix: {fix}.") from error
+        fix = "Fix: check the path and the disk; if the file is damaged, restore a backup of it and of the warehouse"
+        if "is full" in why or "No space left" in why:
+            fix = "The disk is full. Fix: free space and retry; landed pages are kept"
+        raise StateError(f"{path} cannot be used: {why}. {fix}.") from error
 
 
 def _connect(path: Path, *, mode: str) -> Engine:

@@ -92,10 +92,10 @@ class Inbox:
             for number, entry, body in rows:
                 yield Landing(number, _decode(entry), body)
 
-    def is_empty(self) -> bool:
-        """Return whether everything that landed is merged."""
-        some = "SELECT EXISTS (SELECT 1 FROM inbox)"
-        return not self._state.read(lambda connection: connection.exec_driver_sql(some).scalar_one())
+    def last(self) -> int:
+        """Return the number of the last landing that is not merged; 0 without any."""
+        last = "SELECT coalesce(max(seq), 0) FROM inbox"
+        return int(self._state.read(lambda connection: connection.exec_driver_sql(last).scalar_one()))
 
     def delete(self, seq: int) -> None:
         """Delete the landings up to this number, because they are merged."""

@@ -122,6 +122,6 @@ def _merge_left_over(connection: Connection, inbox: Inbox) -> tuple[str, ...]:
     """Merge what a killed process landed; return the ids of the runs that landed it."""
     pages = (landing.commit.page for landing in inbox.after(0))
     runs = tuple(dict.fromkeys(page.run_id for page in pages if page is not None))
-    if not inbox.is_empty():
-        merge_landed(connection, inbox.after, inbox.delete)
+    if last := inbox.last():
+        merge_landed(connection, inbox.after, inbox.delete, last)
     return runs

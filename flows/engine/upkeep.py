@@ -267,6 +267,7 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
     async with open_existing(settings, "gramhouse rebuild") as opened:
         warehouse, imported, outdated = opened.warehouse, 0, 0
         await warehouse.write_state(forget_order)
+        await warehouse.copy_open_scans()
         stored = await warehouse.write(rebuild_stored, settings.media_mapping())
         for table in ITEM_TABLES:
             after = None

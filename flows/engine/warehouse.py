@@ -147,7 +147,8 @@ class Warehouse:
         return log.stat().st_size if log.exists() else 0
 
     def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
-        return merge_landed(connection, self._inbox.after, self._inbox.delete)
+        last = self._inbox.last()
+        return last, merge_landed(connection, self._inbox.after, self._inbox.delete, last)
 
     async def _merge_has_ended(self) -> None:
         """Wait for the running merge, if any. Raises its exception."""

@@ -165,7 +165,8 @@ class Rig:
         self.merge()
 
     def merge(self) -> MergeStats:
-        _, counts = merge_landed(self.connection, self._after, lambda _: None)
+        last = self.inbox[-1].seq if self.inbox else 0
+        counts = merge_landed(self.connection, self._after, lambda _: None, last)
         self.inbox.clear()
         return counts
 
@@ -193,9 +194,12 @@ class Rig:
         self.call(rebuild_stored, mapping)
 
     def publish(self, snapshot: Path, hour: float = 500, **more: Any) -> int:  # noqa: ANN401 - as publish has them
+        self.copy_open_scans()
+        return publish(self.connection, snapshot, at=at(hour), version="1", **more)
+
+    def copy_open_scans(self) -> None:
         known = (one for one in self.checkpoints.values() if one.partition.surface)
         self.call(copy_open_scans, [one for one in known if one.state in (ScanState.SCANNING, ScanState.ABANDONED)])
-        return publish(self.connection, snapshot, at=at(hour), version="1", **more)
 
     def run(
         self,
@@ -317,7 +321,7 @@ def give_state(connection: Connection) -> None:
     def write(state: SqlConnection) -> None:
         count_landings(state, merged)
         for row in rows:
-            state.execute(insert(runs).values(pid=1, **dict(zip(names, row, strict=True))))
+            state.execute(insert(runs).values(pid=1, version="1", **dict(zip(names, row, strict=True))))
 
     with open_state(state_path(connection.path)) as opened:
         opened.write(write)

@@ -55,8 +55,9 @@ def import_batch(
     """Import a batch of a table's records received `after` that time, in the open transaction; None if none are left.
 
     Records that have an id leave the quarantine. Those that are older than the last sighting of their stored item are
-    deleted, all others are merged. Everything that landed must be merged before. `take` takes that many landing
-    numbers, and returns the number before the first of them. Call `confirm_part` after the commit.
+    deleted, all others are merged. Before it, everything that landed must be merged, and the open scans copied. `take`
+    takes that many landing numbers, and returns the number before the first of them. Call `confirm_part` after the
+    commit.
     """
     run = connection.db.execute
     ((last,),) = run(_SQL["last"], {"resource": table, "after": after, "most": batch_bytes}).fetchall()

@@ -43,7 +43,6 @@ _CHECKPOINTS = rows_sql(
             **row_types("ops.open_scans"),
             "run_kind": "VARCHAR",
             "items": "BIGINT",
-            "updated_at": "TIMESTAMPTZ",
             "order_broken_by": "VARCHAR",
             "full_share": "DOUBLE",
         },

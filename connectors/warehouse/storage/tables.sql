@@ -255,6 +255,7 @@ CREATE TABLE ops.open_scans (
     state VARCHAR NOT NULL,  -- scanning or abandoned.
     began_seq BIGINT NOT NULL,  -- The landing of its first page.
     started_at TIMESTAMPTZ NOT NULL,  -- When the scan began.
+    updated_at TIMESTAMPTZ NOT NULL,  -- When its last page was received.
     cursor VARCHAR,  -- Cursor of the page to request next, unchanged.
     pages BIGINT NOT NULL,  -- Pages of the scan landed so far.
     read_to TIMESTAMPTZ  -- Publication time of the last post in order after the pins.

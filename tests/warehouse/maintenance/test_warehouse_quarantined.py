@@ -23,6 +23,7 @@ WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
 def again(rig: Rig, batch_bytes: int = 2**24) -> tuple[int, int, int]:
     """Import the quarantine; return the numbers of records that became rows, were outdated, and remain."""
     after, rows, outdated = None, 0, 0
+    rig.copy_open_scans()
     while True:
         with rig.connection.begin():
             done = import_batch(rig.connection, "media", after=after, take=rig.take, batch_bytes=batch_bytes)

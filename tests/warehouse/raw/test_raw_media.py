@@ -179,15 +179,6 @@ def test_a_damaged_part_is_read_by_nothing(
     read(path)
 
 
-def test_a_part_of_0_2_0_without_a_checksum_is_read(path: Path) -> None:
-    with connect(path) as connection:
-        Rig(connection).do("UPDATE ops.raw_parts SET checksum = NULL")
-    for read in (query_raw, export_raw, rebuild, new_type, compaction):
-        read(path)
-    with connect(path) as connection:
-        assert Rig(connection).value("SELECT count(checksum) FROM ops.raw_parts WHERE retired_at IS NULL") == 1
-
-
 def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path) -> None:
     query = "SELECT media_id, payload FROM raw_media ORDER BY 1"
     before = asked(publish(path), query)

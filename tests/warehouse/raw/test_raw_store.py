@@ -101,7 +101,7 @@ def test_a_merge_that_is_rolled_back_leaves_a_draft_that_the_next_one_replaces(
     connection: Connection, folder: Path
 ) -> None:
     write_and_die(connection, rows("{}", "{}"))
-    assert names(folder) == [".part-0000001.parquet.none"]
+    assert names(folder) == [".part-0000001.parquet."]
     write(connection, rows("[]"))
     assert names(folder) == ["part-0000001.parquet"]
     assert kept(connection) == [(1, "[]")]
