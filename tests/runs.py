@@ -1,8 +1,9 @@
 """Runs on a real warehouse against an API in this process."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -15,10 +16,10 @@ from pydantic import SecretStr
 
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.source.client import ApiClient
-from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.mapping import BUILT_IN, Mapping
@@ -85,6 +86,12 @@ def stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
     """Query the warehouse in a folder, which no run has open."""
     with duckdb.connect(folder / "warehouse.duckdb", read_only=True) as db:
         db.execute("SET TimeZone = 'UTC'")
+        return db.execute(query).fetchall()
+
+
+def stored_state(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """Query the state in a folder."""
+    with closing(sqlite3.connect(folder / "warehouse.duckdb.state.sqlite")) as db:
         return db.execute(query).fetchall()
 
 

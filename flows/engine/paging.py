@@ -254,6 +254,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         items=page.items,
         # An item that is not JSON is null in the body, so that it is a post without an id.
         rejected=sum(post.media_id is None for post in posts) or len(page.rejected),
+        token_expired=scan.start.token_expired,
         at=now,
         repeated_pages=scan.guard.repeated,
         empty_pages=scan.guard.empty,

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import repeat
+from itertools import count
 from typing import Any
 
 from connectors.sandbox.data.draw import Draw
@@ -17,8 +17,6 @@ from tests.api.asked import Asked
 from tests.api.faults import Action
 from tests.api.server import Api
 from tests.clocks import START, VirtualClock
-
-CORRELATION_ID = "0123456789ABCDEFGHJKMNPQRS"
 
 Records = list[dict[str, Any]]
 
@@ -117,7 +115,8 @@ class ListedApi(Api):
         self.change_accounts, self.change_posts = change_accounts, change_posts
         self.seconds_each = 0.0
         self.cursors = _Numbered(Draw(0))
-        self.correlation_ids = repeat(CORRELATION_ID)
+        # Each answer has its own: one that is repeated came from a cache.
+        self.correlation_ids = map("{:026}".format, count(1))
 
     def records(self, number: int | None, surface: str) -> Records:
         """Return all records of a list; without a number, of the account list."""

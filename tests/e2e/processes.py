@@ -17,11 +17,11 @@ import duckdb
 import pytest
 
 from connectors.sandbox.settings import SandboxSettings
-from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mentions_raw_media
 from connectors.warehouse.storage.connection import connect
 from flows.cli.app import main
 from flows.reporting.progress import notices
+from models.page_commit import Landing
 from tests.api.server import Api
 from tests.landed import unmerged
 
@@ -103,7 +103,7 @@ class Operator:
         with connect(self.warehouse) as connection:
             return connection.db.execute(query).fetchall()
 
-    def landed(self) -> list[Frame]:
+    def landed(self) -> list[Landing]:
         """Return what landed and is not merged; no other process may have the warehouse open."""
         with connect(self.warehouse) as connection:
             return unmerged(connection)

@@ -1,36 +1,36 @@
 """Which answers are durable, and which runs a later one resumes: the only part of the harness that knows how."""
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from connectors.warehouse.ingest.landing.segments import Segments
+from connectors.state.inbox import Inbox
 from models.page_commit import PageCommit
 from tests.harness.events import Landed, Page, Run
 
 
 def runs(warehouse: Path) -> list[Run]:
     """Return all runs, newest first, from the files of a process that has ended."""
-    if not warehouse.exists():
+    state = warehouse.with_name(f"{warehouse.name}.state.sqlite")
+    if not state.exists():
         return []
-    with duckdb.connect(str(warehouse), read_only=True) as db:
-        db.execute("SET TimeZone = 'UTC'")
-        if not db.execute("FROM duckdb_tables() WHERE schema_name = 'core' AND table_name = 'runs'").fetchall():
-            return []
-        columns = "run_id, kind, state, started_at, resumes, published_at IS NOT NULL"
-        return [Run(*row) for row in db.execute(f"SELECT {columns} FROM core.runs ORDER BY seq DESC").fetchall()]
+    columns = "run_id, kind, state, started_at, resumes, published_at IS NOT NULL"
+    with closing(sqlite3.connect(state)) as db:
+        found = db.execute(f"SELECT {columns} FROM runs WHERE run_id IS NOT NULL ORDER BY seq DESC").fetchall()
+    return [Run(*row[:3], datetime.fromisoformat(row[3]), row[4], bool(row[5])) for row in found]
 
 
 @contextmanager
 def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Iterator[None]:
     """Call `landed` with what becomes durable in this block, before the process goes on."""
-    real = Segments.append
+    real = Inbox.land
 
-    def append(self: Segments, commits: Sequence[PageCommit]) -> int:
-        after = real(self, commits)
+    def land(self: Inbox, commits: Sequence[PageCommit]) -> int:
+        last = real(self, commits)
         for one in commits:
             partition = one.page.partition if one.page else one.checkpoint.partition if one.checkpoint else None
             where = (partition.account_id, partition.surface) if partition else ("", "")
@@ -38,8 +38,8 @@ def observed(landed: Callable[[Landed], None], time: Callable[[], float]) -> Ite
             state = one.checkpoint.state.value if one.checkpoint else None
             cooldown = one.cooldown.scope if one.cooldown else None
             landed(Landed(time(), where, page, state, cooldown))
-        return after
+        return last
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Segments, "append", append)
+        patch.setattr(Inbox, "land", land)
         yield

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import httpx
 import pytest
+from httpx_aiohttp import AiohttpTransport
 
 from connectors.sandbox.settings import FIRST_DAY
 from flows.cli.app import main
@@ -142,10 +143,8 @@ class Machine:
                 raise Killed
             return result  # type: ignore[return-value]
 
-        real_client = httpx.AsyncClient.__init__
-
-        def client(self: httpx.AsyncClient, **given: Any) -> None:  # noqa: ANN401 - httpx's own
-            real_client(self, **{**given, "transport": transport})
+        async def send(_: AiohttpTransport, request: httpx.Request) -> httpx.Response:
+            return await transport.handle_async_request(request)
 
         patch.setattr(SystemClock, "now", lambda _: instant(self.time()))
         patch.setattr(SystemClock, "monotonic", lambda _: self.time() - began)
@@ -154,7 +153,7 @@ class Machine:
         patch.setattr(os, "urandom", random.randbytes)
         patch.setattr(random_module, "_urandom", random.randbytes)
         patch.setattr(asyncio, "run", run)
-        patch.setattr(httpx.AsyncClient, "__init__", client)
+        patch.setattr(AiohttpTransport, "handle_async_request", send)
 
 
 @contextmanager

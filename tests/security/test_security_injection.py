@@ -14,7 +14,7 @@ import pytest
 
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.warehouse import open_warehouse
+from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.for_prefect import events, markdown
 from flows.reporting.reader import Reader
@@ -189,7 +189,7 @@ def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_pat
     assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_/=.-") for path in paths)
     assert not any(".." in path for path in paths)
     assert {path.name for path in folder.iterdir()} == {
-        "warehouse.duckdb", "warehouse.duckdb.lock", "analytics.duckdb", "analytics.duckdb.status.json", "raw",
+        "warehouse.duckdb", "warehouse.duckdb.lock", "warehouse.duckdb.state.sqlite", "analytics.duckdb", "raw",
     }  # fmt: skip
     [media] = (tmp_path / "out" / "media").glob("surface=posts/*.parquet")
     with duckdb.connect() as db:

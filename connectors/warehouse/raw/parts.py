@@ -36,7 +36,7 @@ class Part:
 
 _PARTS = f"SELECT {', '.join(field.name for field in fields(Part))} FROM ops.raw_parts ORDER BY number"  # noqa: S608
 
-_LAST_PART = "SELECT warehouse_id, raw_parts, coalesce(session, 'none') FROM ops.warehouse"
+_LAST_PART = "SELECT warehouse_id, raw_parts, token FROM ops.warehouse"
 
 
 def store_of(connection: Connection) -> RawStore:
@@ -45,13 +45,13 @@ def store_of(connection: Connection) -> RawStore:
 
 
 def last_part(connection: Connection) -> tuple[RawStore, int, str]:
-    """Return the raw store, the number of the last committed part, or 0, and the id of the process that writes.
+    """Return the raw store, the number of the last committed part, or 0, and the token of the process that writes.
 
     Numbers of committed parts are never reused.
     """
     # One statement, because each merge needs it twice.
-    [(warehouse, number, session)] = connection.db.execute(_LAST_PART).fetchall()
-    return RawStore(connection.raw_folder / warehouse / "media"), number, session
+    [(warehouse, number, token)] = connection.db.execute(_LAST_PART).fetchall()
+    return RawStore(connection.raw_folder / warehouse / "media"), number, token
 
 
 def all_parts(connection: Connection) -> list[Part]:
@@ -98,9 +98,9 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     Returns None, and leaves no file, if the query has no rows. Raises WarehouseUnusable when the folder cannot be
     written.
     """
-    store, last, session = last_part(connection)
+    store, last, token = last_part(connection)
     number = last + 1
-    draft = store.draft(number, session)
+    draft = store.draft(number, token)
     # DuckDB's own temporary file would only add a rename. Its statistics save another evaluation of the query.
     copy = (
         f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
@@ -133,8 +133,8 @@ def confirm_part(connection: Connection) -> None:
     The connection must not be in a transaction. Raises WarehouseUnusable.
     """
     with connection.begin():
-        store, number, session = last_part(connection)
-    draft = store.draft(number, session)
+        store, number, token = last_part(connection)
+    draft = store.draft(number, token)
     try:
         if draft.exists():
             store.keep(draft, number)

@@ -14,10 +14,10 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage import limits
 from connectors.warehouse.storage.durable import logs
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line, hint_for
-from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import database, real
 from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.schema_number import pending_scripts, read_schema_number
+from models.identity import Identity
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -169,14 +169,15 @@ def warehouse_id(connection: Connection) -> str:
     return str(value(connection.db, "SELECT warehouse_id FROM ops.warehouse"))
 
 
-def begin_session(connection: Connection, session: str) -> None:
-    """Record the id of a process that writes; the segments of the one before it must be deleted."""
-    connection.db.execute("UPDATE ops.warehouse SET session = ?", [session])
+def read_identity(connection: Connection) -> Identity:
+    """Return what the state's file is compared with."""
+    [row] = connection.db.execute("SELECT token, merged_seq, token_before FROM ops.warehouse").fetchall()
+    return Identity(*row)
 
 
-def session_id(connection: Connection) -> str:
-    """Return the id of the process that writes, or wrote last."""
-    return str(value(connection.db, "SELECT coalesce(session, 'none') FROM ops.warehouse"))
+def write_token(connection: Connection, token: str, *, before: str | None) -> None:
+    """Store the token of this opening, and the one before while the state may still have it."""
+    connection.db.execute("UPDATE ops.warehouse SET token = ?, token_before = ?", [token, before])
 
 
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
@@ -191,18 +192,3 @@ def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
 def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - a value of any type
     """Return the first value of a query's first row."""
     return db.execute(query).fetchall()[0][0]
-
-
-@contextmanager
-def writer(
-    path: Path,
-    activity: str,
-    *,
-    since: str,
-    pause: Callable[[float], None],
-    raw: Path | None = None,
-    new_id: Callable[[], str] = lambda: uuid4().hex,
-) -> Iterator[Connection]:
-    """Lock the warehouse, so that no other gramhouse can write, then open it as `connect` does."""
-    with hold(path, activity, since=since, pause=pause), connect(path, raw, new_id=new_id) as connection:
-        yield connection

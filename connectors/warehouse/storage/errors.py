@@ -5,13 +5,10 @@ WarehouseError
 ├── WarehouseUnusable  the file cannot be opened, read or written
 ├── OtherService       the file was filled from another service address
 ├── SnapshotMissing    no snapshot has been published yet
-├── SnapshotUnreadable the snapshot lacks what this version reads
-└── StatusUnreadable   the status file next to the snapshot is damaged
+└── SnapshotUnreadable the snapshot lacks what this version reads
 
 QueryError is separate, because it concerns a user's query, not a file.
 """
-
-from pathlib import Path
 
 _HINTS = {
     "No space left on device": "The disk is full. Fix: free space and retry; landed pages are kept.",
@@ -58,14 +55,6 @@ class SnapshotUnreadable(WarehouseError):  # noqa: N818
     def __init__(self, why: Exception | str) -> None:
         what = "This version of gramhouse cannot read the snapshot. DuckDB says"
         super().__init__(f"{what}: {first_line(why)}. Fix: publish a new one with `gramhouse publish`.")
-
-
-class StatusUnreadable(WarehouseError):  # noqa: N818
-    """The status file cannot be read."""
-
-    def __init__(self, path: Path, why: str) -> None:
-        fix = "Fix: `gramhouse publish`, or the next run, replaces it"
-        super().__init__(f"{path} cannot be read: {why}. Interrupted runs cannot be shown. {fix}.")
 
 
 class QueryError(Exception):

@@ -17,7 +17,7 @@ WHERE database_name = current_database() AND schema_name = 'core' AND list_conta
 def feed_items(ask: Ask, columns: str) -> str:
     """Return the query for these columns of the items of all feeds.
 
-    A snapshot that an earlier version published may lack tables.
+    A snapshot that an earlier version published may lack tables; a copy of its views has all in its schema `main`.
     """
-    tables = ask(_TABLES, [sorted({feed.table for feed in FEEDS.values()})])
+    tables = ask(_TABLES, [sorted({feed.table for feed in FEEDS.values()})]) or [("main.media",)]
     return " UNION ALL ".join(f"SELECT {columns} FROM {table}" for (table,) in tables)  # noqa: S608 - declared names

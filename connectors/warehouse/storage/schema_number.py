@@ -68,7 +68,7 @@ def pending_scripts(number: int, new_id: Callable[[], str]) -> Mapping[int, str]
     Each is to be run in a transaction of its own. `new_id` generates the id of a new warehouse (`number` is 0).
     """
     if not number:
-        row = f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0, NULL, 0, [], {newest()})"  # noqa: S608 - quoted
+        row = f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0, '', NULL, 0, {newest()})"  # noqa: S608 - quoted
         tables = _PACKAGE.joinpath("tables.sql").read_text(encoding="utf-8")
         return {newest(): f"{tables}{row}"}
     numbered = "UPDATE ops.warehouse SET schema_number ="

@@ -245,32 +245,20 @@ CREATE TABLE core.run_warnings (
     makes_partial BOOLEAN NOT NULL  -- Whether the run is partial because of it.
 );
 
--- Progress of the last scan of each partition and run kind, as far as merged; one row each.
-CREATE TABLE ops.checkpoints (
-    seq BIGINT,  -- Order of landing.
-    resource VARCHAR NOT NULL,  -- What was scanned: accounts (the catalogue) or media.
-    account_id VARCHAR NOT NULL,  -- The scanned account; empty for the catalogue.
-    surface VARCHAR NOT NULL,  -- The feed, such as posts or stories; empty for the catalogue.
-    run_kind VARCHAR NOT NULL,  -- sync or backfill: each has separate checkpoints.
+-- Scans of feeds that are not closed, as of the last publication, one row each: a copy of checkpoints of the state.
+CREATE TABLE ops.open_scans (
+    resource VARCHAR NOT NULL,  -- What is scanned: media.
+    account_id VARCHAR NOT NULL,  -- The scanned account.
+    surface VARCHAR NOT NULL,  -- The feed, such as posts or stories.
     scan_id VARCHAR NOT NULL,  -- The scan.
     run_id VARCHAR NOT NULL,  -- The last run that took part in it.
-    cursor VARCHAR,  -- Cursor of the page to request next, unchanged.
-    pages BIGINT,  -- Pages of the scan landed so far.
-    items BIGINT,  -- Records of the scan landed so far.
-    state VARCHAR NOT NULL,  -- scanning, complete, recent or abandoned.
+    state VARCHAR NOT NULL,  -- scanning or abandoned.
+    began_seq BIGINT NOT NULL,  -- The landing of its first page.
     started_at TIMESTAMPTZ NOT NULL,  -- When the scan began.
     updated_at TIMESTAMPTZ NOT NULL,  -- When its last page was received.
-    began_seq BIGINT,  -- The landing of its first page.
-    repeated_pages INTEGER,  -- Pages with only items seen before, since the last page with a new item; empty pages are
-        -- skipped.
-    empty_pages INTEGER,  -- Pages without items since the last page with a new item.
-    known_seq BIGINT,  -- The scan may stop at posts known when this landing closed a scan; NULL for a full scan.
-    known_run INTEGER,  -- Consecutive posts, up to the last one, that are known and older than the lookback window.
-    read_to TIMESTAMPTZ,  -- Publication time of the last post in order after the pins.
-    order_broken_by VARCHAR,  -- Id of the first post out of order; empty if it has no id; NULL if there is none.
-    full_share DOUBLE,  -- The next full scan is due at complete_at + full_share * published.full_refresh_every. Between
-        -- 0 and 1 at first, so that full scans of the accounts are spread; 1 after one that was due.
-    rejected BIGINT  -- Records of the scan landed so far that went to quarantine.
+    cursor VARCHAR,  -- Cursor of the page to request next, unchanged.
+    pages BIGINT NOT NULL,  -- Pages of the scan landed so far.
+    read_to TIMESTAMPTZ  -- Publication time of the last post in order after the pins.
 );
 
 -- Items that unfinished scans have seen in merged pages; media_id is empty for rejected records, and so is surface if
@@ -298,20 +286,13 @@ CREATE TABLE ops.missing_accounts (
     missing_since TIMESTAMPTZ NOT NULL  -- When the scan of the catalogue ended that first missed it.
 );
 
--- Accounts that `gramhouse forget` erased, and that syncs do not import, one row each.
-CREATE TABLE ops.forgotten (
-    mark VARCHAR NOT NULL,  -- Hash of the account's id; the id itself is stored nowhere.
-    salt VARCHAR NOT NULL,  -- The salt of the hash, the same in all rows.
-    forgotten_at TIMESTAMPTZ NOT NULL  -- When the account was erased.
-);
-
 -- The warehouse itself: one row.
 CREATE TABLE ops.warehouse (
     warehouse_id VARCHAR NOT NULL,  -- The warehouse's id: the name of its folder in the raw store.
     raw_parts BIGINT NOT NULL,  -- The number of the last part of the raw store; 0 before any.
-    session VARCHAR,  -- The process that writes, or wrote last; its segments have the same id.
+    token VARCHAR NOT NULL,  -- Random, new whenever it is opened for writing; the state has the same. Empty before that.
+    token_before VARCHAR,  -- The token before, while the state may still have it; otherwise NULL.
     merged_seq BIGINT NOT NULL,  -- The landing up to which everything is merged.
-    merged_ahead BIGINT[] NOT NULL,  -- Later landings that are merged already.
     schema_number INTEGER NOT NULL  -- The number of the last change of the warehouse's tables.
 );
 
@@ -326,18 +307,6 @@ CREATE TABLE ops.raw_parts (
     retired_at TIMESTAMPTZ,  -- When its rows were written to another part or deleted; NULL if it is in use.
     unlisted_at TIMESTAMPTZ,  -- When the first snapshot that does not list it was published; NULL before.
     checksum VARCHAR NOT NULL  -- XXH3 hash (128 bits) of its file, hexadecimal.
-);
-
--- The API that this warehouse belongs to: one row, or none before the first merge.
-CREATE TABLE ops.service (
-    base_url VARCHAR NOT NULL  -- Address of the API, without /api/v1.
-);
-
--- Cooldowns, kept across restarts.
-CREATE TABLE ops.cooldowns (
-    scope VARCHAR NOT NULL,  -- The rate-limit scope that was limited.
-    resume_after TIMESTAMPTZ NOT NULL,  -- No request may be sent before this.
-    asked_at TIMESTAMPTZ  -- When the API requested the wait.
 );
 
 -- How media items are read: one row.

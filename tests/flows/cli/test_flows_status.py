@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from connectors.sandbox.http.replies import PageRequest, Reply
-from connectors.warehouse.runs import ledger
-from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
+from connectors.state.database import open_state, state_path
+from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
@@ -28,7 +28,7 @@ from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, RejectedApi, daily, uuid
 from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.runs import synced
+from tests.runs import stored_state, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -186,7 +186,7 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
         service.rejected = lambda _, surface: 4 * (surface == "posts")
         service.clock.days(0.1)
     service = RejectedApi(accounts=2, posts=4, rejected=service.rejected)
-    for file in ("warehouse.duckdb", "analytics.duckdb"):
+    for file in ("warehouse.duckdb", "warehouse.duckdb.state.sqlite", "analytics.duckdb"):
         (tmp_path / file).unlink()
     shutil.rmtree(tmp_path / "raw")
     await synced(tmp_path, service)
@@ -223,9 +223,7 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     service.waits = asyncio.Event()
     task = asyncio.create_task(synced(tmp_path, service))
     await service.waits.wait()
-    status = read_status(tmp_path / SNAPSHOT)
-    assert status is not None
-    assert (status.state, status.pid) == (RunState.RUNNING, os.getpid())
+    assert stored_state(tmp_path, "SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["last_run"]["state"]) == (0, "running")
     task.cancel()
@@ -252,19 +250,27 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     assert _looked(capsys, timedelta(days=1))[0] == 0
 
 
-async def test_a_missing_or_damaged_file_is_reported_in_one_line(
+async def test_a_missing_or_damaged_state_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
     await synced(tmp_path, ListedApi())
-    path = status_path(tmp_path / SNAPSHOT)
-    path.write_text("{")
+    path = state_path(tmp_path / "warehouse.duckdb")
+    path.write_text("{" * 1000)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["status_file"])
-    assert _message(capsys).count("cannot be read") == 1
+    assert _message(capsys).count("cannot be used: file is not a database") == 1
     path.unlink()
     assert _looked(capsys)[0] == 0
-    assert _message(capsys).count("is missing") == 1
+    assert _message(capsys).count("There is no state beside") == 1
     code, _, err = run_cli("runs", *HERE)
     assert (code, len(err.splitlines())) == (0, 1)
+
+
+def test_a_machine_with_the_snapshot_alone_shows_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(synced(tmp_path, ListedApi()))
+    for path in tmp_path.glob("warehouse.duckdb*"):
+        path.unlink()
+    code, found = _looked(capsys)
+    assert (code, found["last_run"]["state"], found["totals"]["accounts"]) == (0, "complete", 3)
 
 
 SERVICE = "https://api.example.com"
@@ -319,7 +325,6 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
 ) -> None:
     Path("folder").mkdir()
     assert _looked(capsys)[0] == 0
-    healthy = status_path(SNAPSHOT).read_bytes()
     for name in causes:
         cause, text = CAUSES[name]
         with monkeypatch.context() as wrong:
@@ -341,7 +346,7 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
             asyncio.run(_begin())
             asyncio.run(publish_now(_settings()))
             assert _looked(capsys)[0] == 0
-        status_path(SNAPSHOT).write_bytes(healthy)
+        asyncio.run(_begin())
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -402,7 +407,7 @@ def test_a_run_that_cannot_be_written_to_the_ledger_is_not_healthy(
     def begin(*_: object, **__: object) -> None:
         raise WarehouseUnusable("the disk is full")
 
-    monkeypatch.setattr(ledger, "begin", begin)
+    monkeypatch.setattr("flows.engine.run.begin_run", begin)
     assert run_cli("sync")[0] == 1
     code, found = _looked(capsys)
     assert (code, found["attention"], found["last_command"]["detail"]) == (3, ["failed"], "the disk is full")
@@ -437,15 +442,8 @@ def test_a_wrong_selection_and_another_writer_are_no_failed_runs(
 async def test_before_anything_is_published_an_interrupted_run_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = Status("sync", RunState.INTERRUPTED, 1, datetime.now(UTC), run_id="r1", detail="Stopped.")
-    write_status(tmp_path / SNAPSHOT, status)
+    with open_state(state_path(tmp_path / "warehouse.duckdb")) as state:
+        state.write(begin_run, "r1", "sync", pid=1, now=datetime.now(UTC), within=timedelta(), version="1")
+        state.write(end_run, "r1", RunState.INTERRUPTED, now=datetime.now(UTC), detail="Stopped.")
     assert (_looked(capsys)[0], _looked(capsys)[1]["totals"]) == (3, None)
     assert "Last run: sync: interrupted (Stopped)" in _message(capsys)
-
-
-async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path, said: list[str]) -> None:
-    status_path(tmp_path / SNAPSHOT).mkdir()
-    found = await synced(tmp_path, ListedApi())
-    assert found.state is RunState.COMPLETE
-    assert all("status.json: Is a directory" in line for line in said)
-    assert len(said) == 2

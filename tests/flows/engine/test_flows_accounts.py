@@ -9,8 +9,8 @@ import pytest
 
 from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import ApiError, client_error
+from connectors.state.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.runs.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
 from models.forgotten import mark_of
@@ -19,7 +19,7 @@ from models.selection import Selection
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
 from tests.api.listed import ListedApi, Records, account, uuid
-from tests.runs import open_run_resources, stored, synced
+from tests.runs import open_run_resources, stored, stored_state, synced
 from tests.security.canary import holding
 
 pytestmark = pytest.mark.anyio
@@ -140,7 +140,7 @@ async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace
     service = Catalogue(posts=1, listed=range(1, 4))
     service.malformed, service.spell = malformed, spell
     async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
     mark = mark_of(uuid(2), "a salt")
     report = await on_day(tmp_path, service, day=0)
     assert (report.state, report.accounts, report.outcomes.kinds[OutcomeKind.SKIPPED]) == (RunState.COMPLETE, 3, 2)
@@ -149,8 +149,8 @@ async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace
     assert stored(tmp_path, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
     async with open_run_resources(tmp_path, service) as resources:
-        assert await resources.warehouse.write(unmark_forgotten, uuid(2).upper())
-        assert not await resources.warehouse.write(unmark_forgotten, uuid(2))
+        assert await resources.warehouse.write_state(unmark_forgotten, uuid(2).upper())
+        assert not await resources.warehouse.write_state(unmark_forgotten, uuid(2))
     service.malformed = ()
     assert (await on_day(tmp_path, service, day=1)).media.added == 1
 
@@ -162,7 +162,7 @@ async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_p
 
     service = ListedApi(fault=answer)
     async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
     assert (await on_day(tmp_path, service, day=0)).state is RunState.FAILED
     assert stored(tmp_path, "FROM core.quarantine") == []
     assert not holding(tmp_path, uuid(2))
@@ -176,7 +176,7 @@ async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_serv
     service.fault = lambda _: None
     report = await on_day(tmp_path, service, day=0.01, url=THERE, rebind=True)
     assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
-    assert stored(tmp_path, "FROM ops.service") == [(THERE,)]
+    assert stored_state(tmp_path, "SELECT base_url FROM identity") == [(THERE,)]
     assert (await on_day(tmp_path, service, day=1, url=THERE)).state is RunState.COMPLETE
     with pytest.raises(OtherService):
         await on_day(tmp_path, service, day=1.01, url=HERE)

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
+from connectors.state.runs import begin_run, end_run, mark_published, read_runs
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
-from connectors.warehouse.runs import ledger
-from connectors.warehouse.storage.connection import Connection
 from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
 from models.runs import RunState
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.anyio
 YEAR = timedelta(days=365)
 
 
-def _ran(connection: Connection, at: datetime) -> None:
-    ledger.begin(connection, f"{at}", "sync", now=at, within=timedelta(), version="1")
-    ledger.end(connection, f"{at}", RunState.COMPLETE, now=at)
-    ledger.mark_published(connection, now=at)
+def _ran(state: Connection, at: datetime) -> None:
+    begin_run(state, f"{at}", "sync", pid=1, now=at, within=timedelta(), version="1")
+    end_run(state, f"{at}", RunState.COMPLETE, now=at)
+    mark_published(state, now=at)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,10 @@ async def test_old_runs_are_deleted_and_reported_unless_the_clock_may_be_wrong(
 ) -> None:
     async with open_run_resources(tmp_path, ListedApi()) as resources:
         for day in runs:
-            await resources.warehouse.write(_ran, START + timedelta(days=day))
+            await resources.warehouse.write_state(_ran, START + timedelta(days=day))
+        await resources.warehouse.copy_runs()
         await delete_old(timedelta(days=keep), resources.warehouse, now=START + YEAR)
+        assert len(await resources.warehouse.read_state(read_runs)) == left
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(left,)]
     assert len(said) == bool(message)
     assert all(line.startswith(message) for line in said)

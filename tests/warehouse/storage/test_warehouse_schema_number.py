@@ -36,11 +36,11 @@ def warehouse(path: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a change, newer than the warehouse, which has a row."""
-    change(warehouse, "INSERT INTO ops.service VALUES ('https://here')")
+    change(warehouse, "INSERT INTO ops.hide_salt VALUES ('https://here')")
     folder = tmp_path / "changes"
     folder.mkdir()
     (folder / "0002_note.sql").write_text(
-        "ALTER TABLE ops.service ADD COLUMN note VARCHAR;\nUPDATE ops.service SET note = 'two';\n"
+        "ALTER TABLE ops.hide_salt ADD COLUMN note VARCHAR;\nUPDATE ops.hide_salt SET note = 'two';\n"
     )
     monkeypatch.setattr(schema_number, "FOLDER", folder)
     return folder
@@ -48,20 +48,20 @@ def folder(tmp_path: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_warehouse_of_an_older_schema_is_changed_once(folder: Path, warehouse: Path) -> None:
     (folder / "0003_more.sql").write_text(
-        "ALTER TABLE ops.service ADD COLUMN more VARCHAR; UPDATE ops.service SET more = note || ', three'"
+        "ALTER TABLE ops.hide_salt ADD COLUMN more VARCHAR; UPDATE ops.hide_salt SET more = note || ', three'"
     )
     assert not inspected(warehouse)
     for _ in range(2):
         with connect(warehouse):
             pass
-        row = "SELECT base_url, note, more, schema_number FROM ops.service, ops.warehouse"
+        row = "SELECT salt, note, more, schema_number FROM ops.hide_salt, ops.warehouse"
         assert ask(warehouse, row) == [("https://here", "two", "two, three", 3)]
     assert inspected(warehouse)
 
 
 def test_a_change_that_fails_is_reported_and_leaves_the_file_as_the_one_before(folder: Path, warehouse: Path) -> None:
     bad = folder / "0003_bad.sql"
-    bad.write_text("CREATE TABLE core.half (i BIGINT); UPDATE ops.service SET nothing = 1")
+    bad.write_text("CREATE TABLE core.half (i BIGINT); UPDATE ops.hide_salt SET nothing = 1")
     for _ in range(2):
         message = refusal(lambda: connect(warehouse).__enter__())
         assert str(warehouse) in message
@@ -69,10 +69,10 @@ def test_a_change_that_fails_is_reported_and_leaves_the_file_as_the_one_before(f
         assert "nothing" in message
         assert ask(warehouse, "SELECT schema_number FROM ops.warehouse") == [(2,)]
         assert ask(warehouse, "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'half'") == [(0,)]
-    bad.write_text("UPDATE ops.service SET note = 'three'")
+    bad.write_text("UPDATE ops.hide_salt SET note = 'three'")
     with connect(warehouse):
         pass
-    assert ask(warehouse, "SELECT note, schema_number FROM ops.service, ops.warehouse") == [("three", 3)]
+    assert ask(warehouse, "SELECT note, schema_number FROM ops.hide_salt, ops.warehouse") == [("three", 3)]
 
 
 REFUSED = [

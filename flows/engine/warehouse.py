@@ -1,4 +1,4 @@
-"""The single writer: lands everything that has arrived with one fsync, and merges concurrently."""
+"""The single writer: lands everything that has arrived in one transaction of the state, and merges concurrently."""
 
 import asyncio
 import logging
@@ -9,26 +9,20 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from uuid import uuid4
 
-from connectors.warehouse.ingest.landing.backlog import Backlog
-from connectors.warehouse.ingest.landing.batches import read_merged
-from connectors.warehouse.ingest.landing.segments import Segments
-from connectors.warehouse.maintenance.compact import remove_left_over
-from connectors.warehouse.maintenance.opening import adopt_mapping, opened_store
+from connectors.state.database import SqlConnection
+from connectors.state.inbox import count_landings
+from connectors.state.progress import read_checkpoints, read_open_scans
+from connectors.state.runs import read_runs
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.runs.progress import checkpoints
-from connectors.warehouse.storage.connection import (
-    Connection,
-    begin_session,
-    checkpoint,
-    explained,
-    open_sibling,
-    writer,
-)
+from connectors.warehouse.runs.copied import copy_open_scans, copy_runs
+from connectors.warehouse.storage.connection import Connection, checkpoint, explained, open_sibling
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
+from flows.engine.backlog import Backlog
+from flows.engine.files import Files, explained_state, lock_state, open_pair
 from models.checkpoint import Checkpoint, RunKind
 from models.mapping import BUILT_IN
 from models.mapping import Mapping as MediaMapping
@@ -38,9 +32,11 @@ from models.partition import Partition
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_OnState: TypeAlias = Callable[Concatenate[SqlConnection, P], T]
+
 _log = logging.getLogger(__name__)
 
-# The most page commits per fsync, and the bytes of pages that are enough for a merge.
+# The most page commits per transaction, and the bytes of pages that are enough for a merge.
 _BATCH = 256
 _MERGE_BYTES = 16 * 1024 * 1024
 
@@ -68,35 +64,27 @@ class _Worker:
         """
 
         def run() -> T:
-            with explained(self.path):
+            with explained(self.path), explained_state():
                 return work(self.connection)
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
 
 
 class Warehouse:
-    """The warehouse, open for writing by two threads: one lands pages, the other merges them concurrently.
+    """The warehouse with its state, open for writing by two threads: one lands pages, the other merges them meanwhile.
 
     All other operations run on the landing thread, in the order of the calls. Every method raises WarehouseUnusable
     when the disk or DuckDB fails; committed data is kept.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        landing: _Worker,
-        merging: _Worker,
-        segments: Segments,
-        *,
-        merge_bytes: int,
-        recovered_runs: Sequence[str],
-    ) -> None:
-        self.recovered_runs = recovered_runs
+    def __init__(self, files: Files, landing: _Worker, merging: _Worker, *, merge_bytes: int) -> None:
+        self.recovered_runs = files.recovered_runs
         """The ids of the runs whose pages a killed process had landed, and which opening merged."""
-        self._path = path
+        self._path = files.connection.path
+        self._state = files.state
+        self._inbox = files.inbox
         self._landing = landing
         self._merging = merging
-        self._segments = segments
         self._backlog = Backlog(merge_bytes)
         self._merged = MergeStats()
         self._arrived: list[tuple[PageCommit, asyncio.Future[None]]] = []
@@ -104,7 +92,7 @@ class Warehouse:
         self._merge_under_way: asyncio.Task[None] | None = None
 
     async def land(self, landing: PageCommit) -> None:
-        """Return when the page commit is durable. Page commits that arrive during an fsync share the next one."""
+        """Return when the page commit is durable. Those that arrive during a transaction share the next one."""
         durable = asyncio.get_running_loop().create_future()
         self._arrived.append((landing, durable))
         # A task that was cancelled before its first step is done, but its `finally` block never ran.
@@ -120,11 +108,11 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    after = await self._make_durable(landings)
+                    last = await self._make_durable(landings)
                 except Exception as error:  # noqa: BLE001 - passed to the waiting callers below
                     failure = error
                 else:
-                    self._backlog.add(after, landings)
+                    self._backlog.add(last, landings)
                     if self._backlog.merge_is_due and self._merge_under_way is None:
                         self._merge_under_way = asyncio.create_task(self._merge_landed())
                 for _, durable in batch:
@@ -138,7 +126,7 @@ class Warehouse:
             self._committing = None
 
     async def _make_durable(self, landings: Sequence[PageCommit]) -> int:
-        return await self._landing.do(lambda _: self._segments.append(landings))
+        return await self._landing.do(lambda _: self._inbox.land(landings))
 
     async def _make_room(self) -> None:
         """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
@@ -159,11 +147,8 @@ class Warehouse:
         return log.stat().st_size if log.exists() else 0
 
     def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
-        with self._segments.taken() as frames:
-            last, counts = merge_landed(connection, frames)
-        # A rebuild merges records of the quarantine, which get landing numbers too.
-        self._segments.count_from(last)
-        return last, counts
+        last = self._inbox.last()
+        return last, merge_landed(connection, self._inbox.after, self._inbox.delete, last)
 
     async def _merge_has_ended(self) -> None:
         """Wait for the running merge, if any. Raises its exception."""
@@ -207,9 +192,27 @@ class Warehouse:
 
         The catalogue's account is "".
         """
-        # The backlog is read before the tables: a merge may move checkpoints from it to the tables in between.
-        landed = self._backlog.checkpoints(account_ids, run_kind)
-        return {**await self.read(checkpoints, account_ids, run_kind), **landed}
+        return await self.read_state(read_checkpoints, account_ids, run_kind)
+
+    async def read_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` in a transaction that reads the state."""
+        return await self._landing.do(lambda _: self._state.read(work, *args, **kwargs))
+
+    async def write_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` in a transaction that writes the state."""
+        return await self._landing.do(lambda _: self._state.write(work, *args, **kwargs))
+
+    def take_numbers(self, count: int) -> int:
+        """Take this many landing numbers; return the number before the first of them. On the landing thread."""
+        return self._state.write(count_landings, count)
+
+    async def copy_runs(self) -> None:
+        """Copy the runs from the state to the warehouse."""
+        await self.write(copy_runs, await self.read_state(read_runs))
+
+    async def copy_open_scans(self) -> None:
+        """Copy the scans that are not closed from the state to the warehouse. Everything that landed must be merged."""
+        await self.write(copy_open_scans, await self.read_state(read_open_scans))
 
     async def merge(self) -> MergeStats:
         """Merge everything that has landed. Return the counts of all merges since the last call."""
@@ -248,7 +251,7 @@ async def open_warehouse(
     new_id: Callable[[], str] = lambda: uuid4().hex,
     mapping: MediaMapping = BUILT_IN,
 ) -> AsyncIterator[Warehouse]:
-    """Open the warehouse for writing, and merge the pages that a killed process left.
+    """Open the warehouse and its state for writing, and merge the pages that a killed process left.
 
     No other process can open it until the block ends.
 
@@ -265,25 +268,11 @@ async def open_warehouse(
         )
 
         def enter() -> Warehouse:
-            since = now.isoformat(timespec="seconds")
-            opening = writer(path, activity, since=since, pause=pause, raw=raw, new_id=new_id)
-            connection = stack.enter_context(opening)
-            with explained(path):
-                recovered_runs = stack.enter_context(
-                    opened_store(connection, activity, now=now, pause=pause, mapping=mapping)
-                )
-                remove_left_over(connection.path)
-                sibling = _Worker(path, open_sibling(connection), merging)
-                with connection.begin():
-                    adopt_mapping(connection, mapping)
-                    session = uuid4().hex
-                    begin_session(connection, session)
-                    segments = Segments(connection.path, session, read_merged(connection).seq)
-            stack.callback(segments.close)
-            worker = _Worker(path, connection, landing)
-            return Warehouse(
-                connection.path, worker, sibling, segments, merge_bytes=merge_bytes, recovered_runs=recovered_runs
-            )
+            state = stack.enter_context(lock_state(path, activity, now=now, pause=pause))
+            opening = open_pair(state, path, activity, now=now, pause=pause, raw=raw, new_id=new_id, mapping=mapping)
+            files = stack.enter_context(opening)
+            sibling = _Worker(path, open_sibling(files.connection), merging)
+            return Warehouse(files, _Worker(path, files.connection, landing), sibling, merge_bytes=merge_bytes)
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.warehouse.ingest.landing.backlog import Backlog
-from connectors.warehouse.ingest.landing.batches import MOST_RECORDS
+from connectors.warehouse.merge.batches import MOST_RECORDS
+from flows.engine.backlog import Backlog
 from models.page_commit import PageCommit, ReceivedPage
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.rig import POSTS, T0
@@ -13,7 +13,7 @@ MB = 1024 * 1024
 
 def add(backlog: Backlog, last: int, size: int) -> None:
     """Add a page of this size."""
-    backlog.add(last - 1, [PageCommit(ReceivedPage(POSTS, "run-1", "scan", 1, T0, None, "x" * size))])
+    backlog.add(last, [PageCommit(ReceivedPage(POSTS, "run-1", "scan", 1, T0, None, "x" * size))])
 
 
 @pytest.mark.parametrize(("merge_bytes", "enough"), [(1, 1), (1000, 1000), (2 * MB, 2 * MB), (10**9, 2 * MB)])
@@ -45,13 +45,13 @@ def test_as_much_may_land_during_the_first_merge_as_during_others() -> None:
 def test_many_commits_are_merged_although_they_have_no_page(outcomes: int, commits: int) -> None:
     backlog = Backlog(16 * MB)
     commit = PageCommit(outcomes=(Outcome(POSTS, "run-1", OutcomeKind.DENIED, T0, T0),) * outcomes)
-    backlog.add(0, [commit] * (commits - 1))
+    backlog.add(commits - 1, [commit] * (commits - 1))
     assert not backlog.merge_is_due
-    backlog.add(commits - 1, [commit])
+    backlog.add(commits, [commit])
     assert backlog.merge_is_due
-    backlog.add(commits, [commit] * (commits - 1))
+    backlog.add(2 * commits - 1, [commit] * (commits - 1))
     assert not backlog.landing_must_wait
-    backlog.add(2 * commits - 1, [commit])
+    backlog.add(2 * commits, [commit])
     assert backlog.landing_must_wait
     backlog.forget(commits)
     assert backlog.merge_is_due
@@ -62,7 +62,7 @@ def test_many_commits_are_merged_although_they_have_no_page(outcomes: int, commi
 
 def test_full_pages_are_merged_by_their_size() -> None:
     backlog = Backlog(16 * MB)
-    backlog.add(0, [PageCommit(ReceivedPage(POSTS, "run-1", "scan", 1, T0, None, "x" * MB))] * 2)
+    backlog.add(2, [PageCommit(ReceivedPage(POSTS, "run-1", "scan", 1, T0, None, "x" * MB))] * 2)
     backlog.forget(2)
     for number in range(3, 503):
         add(backlog, number, 28_000)
