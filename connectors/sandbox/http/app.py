@@ -23,7 +23,6 @@ from connectors.sandbox.http.replies import PageRequest, Receive, Refused, Reply
 from connectors.sandbox.settings import SandboxSettings
 
 
-
 def _correlation_ids(seed: int, started: float) -> Iterator[str]:
     head = blake2b(f"{seed} {started}".encode(), digest_size=9).hexdigest().upper()
     return (f"{head}{number:08X}" for number in count(1))
