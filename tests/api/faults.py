@@ -21,10 +21,10 @@ class Action:
 
     `code`, `status` (by default the code's, or 400), `retry_after` and `correlated` are those of an `error`.
     `retry_after` is sent verbatim, so it may be a date or invalid; None: 1 for a 429, which always has it (API 7), and
-    otherwise absent; False: always absent. Without `correlated`, no correlation id is sent. `body` is sent by `raw`
-    with this `status`, by default 200, and these `headers`; `page` sends what `change` returns of the page's bytes.
-    `variant` is one of MALFORMED, `seconds` the time of a `delay`, `url` the Location of a `redirect`, `size` the bytes
-    of an `oversize`.
+    otherwise absent; False: always absent. Without `correlated`, no correlation id is sent. `raw` sends `body` with
+    this `status`, by default 200, and these `headers`; `wire` sends it as the whole response. `page` sends what
+    `change` returns of the page's bytes. `variant` is one of MALFORMED, `seconds` the time of a `delay`, `url` the
+    Location of a `redirect`, `size` the bytes of an `oversize`.
     """
 
     kind: str
@@ -209,7 +209,7 @@ TAMPERINGS: dict[str, Callable[[Page, Scene], Page]] = {
 }  # fmt: skip
 # Kinds of faults that replace the page, or change what the server does: see `server.py`.
 DISRUPTIONS = ("error", "html_502", "plain_text", "cut", "reset", "redirect", "oversize", "refuse_cursor")
-ACTIONS = frozenset({*TAMPERINGS, *DISRUPTIONS, "raw", "page", "delay", "forget_cursors"})
+ACTIONS = frozenset({*TAMPERINGS, *DISRUPTIONS, "raw", "page", "wire", "delay", "forget_cursors"})
 
 
 def items_taken(kind: str, limit: int) -> int:

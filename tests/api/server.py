@@ -76,8 +76,8 @@ class OddCursors(Cursors):
 class OddReply(Reply):
     """A reply with these `headers` alone, whose connection may end too early.
 
-    `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything; without a
-    connection, it raises ConnectionResetError.
+    `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything, "wire"
+    sends the body alone, as it is, and closes it; without a connection, both raise ConnectionResetError.
     """
 
     correlated: bool = True
@@ -90,8 +90,8 @@ class OddReply(Reply):
 
     async def send(self, correlation_id: str, receive: Receive, send: Send) -> None:
         """Send the reply over ASGI."""
-        if self.ending == "reset":
-            await _reset(receive)
+        if self.ending in ("reset", "wire"):
+            await _hang_up(receive, self.body)
             return
         await send({"type": "http.response.start", "status": self.status, "headers": self.fields(correlation_id)})
         is_cut = self.ending == "cut"
@@ -100,15 +100,19 @@ class OddReply(Reply):
         await send({"type": "http.response.body", "body": body, "more_body": is_cut})
 
 
-async def _reset(receive: Receive) -> None:
+async def _hang_up(receive: Receive, words: bytes) -> None:
     transport = getattr(getattr(receive, "__self__", None), "transport", None)
     if transport is None:
         message = "the API reset this connection, by script"
         raise ConnectionResetError(message)
-    # With a linger time of 0 seconds, closing the socket sends a reset.
-    linger = struct.pack("ii", 1, 0)
-    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    transport.abort()
+    if words:
+        transport.write(words)
+        transport.close()
+    else:
+        # With a linger time of 0 seconds, closing the socket sends a reset.
+        linger = struct.pack("ii", 1, 0)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        transport.abort()
     # Until the server has noticed it, it would send a response of its own.
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -150,6 +154,7 @@ _REPLIES: dict[str, Callable[[Action, bytes], Reply]] = {
     "plain_text": lambda _, __: OddReply(200, b"Service is up.\n", [(b"content-type", b"text/plain; charset=utf-8")]),
     "cut": lambda _, page: OddReply(200, page, [_JSON], ending="cut"),
     "reset": lambda _, __: OddReply(200, b"", ending="reset"),
+    "wire": lambda action, _: OddReply(200, action.body, ending="wire"),
     "redirect": lambda action, _: OddReply(action.status or 307, b"", [(b"location", action.url.encode())]),
     "oversize": lambda action, page: Reply(200, page.ljust(action.size)),
 }

@@ -155,7 +155,7 @@ async def test_every_output_says_the_same(
     assert [each["text"] for each in json.loads(to_json(run))["findings"]] == [each.text for each in found]
     assert str(final_state(run).message).startswith(plain(found[0].sentence(), 500))
     [event, *_] = events(run)
-    assert event.payload["findings"][0]["text"] == plain(found[0].text)
+    assert event.payload["findings"][0]["text"] == plain(found[0].text, 500)
     show(run)
     shown = capsys.readouterr().out
     write(tmp_path / "analytics.duckdb", tmp_path / "report.html")

@@ -106,7 +106,7 @@ def _trouble(request: Asked) -> Action | None:
 
 async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path: Path) -> None:
     service = ListedApi(accounts=3)
-    reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
+    reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "fault", _trouble))
     report = reports[1]
     assert report.state is RunState.PARTIAL
     denied, deferred = report.failure_groups
@@ -116,7 +116,7 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
         2,
         2,
         None,
-        "No.",
+        "This credential is not authorized for the request.",
         (Example("user_1", "posts", CORRELATION_ID, uuid(1)), Example("user_2", "posts", CORRELATION_ID, uuid(2))),
         ("user_1", "user_2"),
     )
