@@ -21,7 +21,10 @@ def runs(warehouse: Path) -> list[Run]:
     columns = "run_id, kind, state, started_at, resumes, published_at IS NOT NULL"
     with closing(sqlite3.connect(state)) as db:
         found = db.execute(f"SELECT {columns} FROM runs WHERE run_id IS NOT NULL ORDER BY seq DESC").fetchall()
-    return [Run(*row[:3], datetime.fromisoformat(row[3]), row[4], bool(row[5])) for row in found]
+    return [
+        Run(run_id, kind, state, datetime.fromisoformat(started_at), resumes, bool(published))
+        for run_id, kind, state, started_at, resumes, published in found
+    ]
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.mapping import BUILT_IN
 from models.page_commit import Landing, PageCommit, ReceivedPage, RejectedRecord, landing
 from models.partition import CATALOGUE, Partition, media
-from models.runs import Outcome, OutcomeKind, RunState
+from models.runs import Outcome, OutcomeKind, Run, RunState, resumed_runs
 from models.tables import runs
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -259,10 +259,30 @@ class Rig:
 def _add_run(
     connection: Connection, run_id: str, kind: str, state: RunState, began: datetime, selection: str | None
 ) -> None:
-    [(seq,)] = connection.db.execute("SELECT coalesce(max(seq), 0) + 1 FROM core.runs").fetchall()
-    row = {"run_id": run_id, "seq": seq, "kind": kind, "selection": selection, "state": state, "started_at": began}
+    db = connection.db
+    db.execute("UPDATE core.runs SET state = 'interrupted' WHERE state = 'running'")
+    [(seq,)] = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM core.runs").fetchall()
+    query = """
+    SELECT run_id, kind, started_at, state, resumes, published_at IS NOT NULL FROM core.runs
+    WHERE kind = ? AND selection IS NOT DISTINCT FROM ? ORDER BY seq DESC
+    """
+    earlier = [
+        Run(earlier_id, its_kind, at_, RunState(its_state), resumes, published=published)
+        for earlier_id, its_kind, at_, its_state, resumes, published in db.execute(query, [kind, selection]).fetchall()
+    ]
+    chain = resumed_runs(earlier, now=began, within=timedelta(hours=12))
+    row: Item = {
+        "run_id": run_id,
+        "seq": seq,
+        "kind": kind,
+        "selection": selection,
+        "state": state,
+        "started_at": began,
+    }
     ended = None if state is RunState.RUNNING else began + timedelta(hours=1)
-    append(connection, "core.runs", [{**row, "ended_at": ended, "version": "1"}])
+    append(
+        connection, "core.runs", [{**row, "ended_at": ended, "resumes": chain[0] if chain else None, "version": "1"}]
+    )
 
 
 def ask(snapshot: Path, query: str, **how: bool) -> list[Row]:

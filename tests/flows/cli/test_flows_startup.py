@@ -92,7 +92,8 @@ def test_sync_publish_and_status_import_only_the_libraries_they_need() -> None:
     assert publish.isdisjoint({"aiohttp", "httpx", "models.api", "prefect", "pyarrow"})
     status = imported(["status"], **environment)
     assert "duckdb" in status
-    assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pydantic_settings", "rich.table", "sqlalchemy"})
+    # It reads the state, if there is one.
+    assert status.isdisjoint({"aiohttp", "httpx", "prefect", "pydantic_settings", "rich.table"})
     for command in (["query", "FROM media"], ["report", "r.html"]):
         assert "sqlalchemy" not in imported(command, **environment), command
 

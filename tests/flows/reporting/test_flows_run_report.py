@@ -15,7 +15,7 @@ from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState
 from tests.api.asked import Asked
 from tests.api.faults import Action, refuse
-from tests.api.listed import CORRELATION_ID, ListedApi, uuid
+from tests.api.listed import ListedApi, uuid
 from tests.clocks import START
 from tests.runs import synced
 
@@ -109,6 +109,7 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
     reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "fault", _trouble))
     report = reports[1]
     assert report.state is RunState.PARTIAL
+    traces = {number: asked.correlation_id for asked in service.requests for number in (1, 2) if asked.is_posts(number)}
     denied, deferred = report.failure_groups
     assert denied == FailureGroup(
         OutcomeKind.DENIED,
@@ -117,7 +118,7 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
         2,
         None,
         "This credential is not authorized for the request.",
-        (Example("user_1", "posts", CORRELATION_ID, uuid(1)), Example("user_2", "posts", CORRELATION_ID, uuid(2))),
+        tuple(Example(f"user_{number}", "posts", traces[number], uuid(number)) for number in (1, 2)),
         ("user_1", "user_2"),
     )
     assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ("user_3",))
