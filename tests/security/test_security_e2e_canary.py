@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ import pytest
 from connectors.sandbox.http.replies import Receive, Scope, Send
 from flows.orchestration.processes import free_port, prefect
 from tests.api.asked import Asked
-from tests.api.listed import CORRELATION_ID, account
+from tests.api.listed import account
 from tests.api.server import Api, OddReply
 from tests.e2e.processes import COMMAND_LINE, TIMEOUT, Operator, OperatorHere
 from tests.prefect_api import ask
@@ -59,6 +60,9 @@ WAYS = (
 )  # fmt: skip
 
 
+_TRACES = count(1)
+
+
 def _http(key: str, status: int, body: str, *headers: str, reason: str = "X", length: int | None = None) -> bytes:
     """Return a response that repeats the key in its headers."""
     size = len(body.encode()) if length is None else length
@@ -79,7 +83,7 @@ def _answers(key: str, path: str) -> dict[str, bytes]:
     encoded = f"{base64.b64encode(key.encode()).decode()} {key.encode().hex()}"
     echo = f"you sent Authorization: {key} ({encoded}) to {path}"
     http, forbidden = partial(_http, key), _error("api_forbidden", echo)
-    traced, later = f"X-Correlation-ID: {CORRELATION_ID}", "Retry-After: 7200"
+    traced, later = f"X-Correlation-ID: {next(_TRACES):026}", "Retry-After: 7200"
     issues = {"issues": [{"code": key, "path": [1]}]}
     return {
         "key": http(401, _error("api_unauthorized", echo, correlation_id=key), traced, f"WWW-Authenticate: {key}"),

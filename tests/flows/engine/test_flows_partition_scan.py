@@ -286,7 +286,7 @@ async def test_a_scan_that_rejects_most_records_is_never_complete(
         for where in failed:
             _, _, items, code, _, correlation_id, detail = outcomes[where]
             assert code == ("items_rejected" if where[0] else "accounts_rejected")
-            last = [asked for asked in service.requests if (asked.account_id, asked.surface) == where][-1]
+            last = [asked for asked in service.requests if (asked.account_id or "", asked.surface or "") == where][-1]
             assert correlation_id == last.correlation_id
             assert f" of {items} " in detail
             assert "gramhouse quarantine" in hint_for(code)
@@ -457,7 +457,7 @@ async def test_the_failure_of_an_old_scan_is_kept_although_it_begins_again(
     [(_, *found)] = stored(tmp_path, _QUARANTINE)
     assert found == [2, None, TWO_LISTS.decode()]
     [line] = [message for message in caplog.messages if "malformed_page" in message]
-    assert any(asked.correlation_id in line for asked in service.requests if asked.is_posts(1))
+    assert any(str(asked.correlation_id) in line for asked in service.requests if asked.is_posts(1))
 
 
 async def test_a_cursor_that_failed_is_not_asked_again_after_the_list_cannot_be_followed_either(
