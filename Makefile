@@ -23,7 +23,7 @@ endef
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up dev test check lint types imports unit compiled essential long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up dev test check lint types imports unit compiled essential long dist simulate compat format dictionary notebook screenshots constraints clean kills conformance soak proof bench bench-large bench-days bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -55,8 +55,10 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev ## Tests only.
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
+# In a random order, whose seed is printed; `make unit ORDER=--random-order-seed=17` repeats it.
+ORDER ?= --random-order
+unit: $(VENV)/.dev ## Tests only, in a random order.
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ORDER) -m 'not long'
 
 # Collecting writes the bytecode of the tests and of all that they import. In a new environment, each of pytest's workers
 # would compile all of it. What cannot be imported is reported by the tests.
@@ -70,7 +72,7 @@ ESSENTIAL := $(addprefix tests/,models source sandbox buckets flows/config flows
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
 	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)
 
-long: $(VENV)/.dev $(DBT)/.made ## Slow tests, `matrix` and `kills` among them.
+long: $(VENV)/.dev $(DBT)/.made ## Slow tests, `kills` among them.
 	$(BIN)/pytest -n auto --dist worksteal -m long
 
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a separate environment.
@@ -79,15 +81,8 @@ dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a s
 	$(BIN)/pytest -q tests/wheel
 
 SEEDS ?= 200
-simulate: $(VENV)/.dev ## Simulate faults and crashes on a virtual clock, one scenario for each of SEEDS seeds.
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
-
-matrix: $(VENV)/.dev ## Every fault at every step of a run.
-	$(BIN)/pytest -q -n auto --dist worksteal tests/faults
-
-FUZZ_EXAMPLES ?= 600
-fuzz: $(VENV)/.dev ## Fuzz the parsers, with more examples than `make unit`.
-	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest -q -n auto --dist worksteal tests/fuzz
+simulate: $(VENV)/.dev ## Simulate days with faults, kills and full disks on a virtual clock, a scenario for each of SEEDS seeds.
+	$(BIN)/python -m tests.harness --seeds $(SEEDS)
 
 kills: $(VENV)/.dev ## Kill real processes at random moments, hundreds of times.
 	$(BIN)/pytest -q -n auto --dist worksteal tests/e2e/faults/test_e2e_chaos.py
@@ -96,18 +91,11 @@ CONFORMANCE_EXAMPLES ?= 300
 conformance: $(VENV)/.dev ## Check the sandbox against its OpenAPI description, with more examples than `make unit`.
 	CONFORMANCE_EXAMPLES=$(CONFORMANCE_EXAMPLES) $(BIN)/pytest -q -n auto --dist worksteal tests/conformance
 
-mutants: $(VENV)/.dev ## Mutation tests: change the code and check that the tests fail.
-	$(BIN)/python -m tests.mutation
-
-STATEFUL_EXAMPLES ?= 120
-stateful: $(VENV)/.dev ## Stateful tests of land, merge, kill, resume and publish, with more examples than `make unit`.
-	STATEFUL_EXAMPLES=$(STATEFUL_EXAMPLES) $(BIN)/pytest -q tests/stateful
-
 RUNS ?= 1000
 soak: $(VENV)/.dev ## Hundreds of runs on one warehouse: memory and files must not grow faster than its rows.
 	$(BIN)/python -m tests.soak --runs $(RUNS)
 
-proof: long simulate stateful fuzz conformance mutants soak ## Long versions of all tests in docs/reliability.md.
+proof: long simulate conformance soak ## Long versions of all tests in docs/reliability.md.
 
 BENCH := $(BIN)/python -m benchmarks
 bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with plain fetching and dlt; 30 minutes.

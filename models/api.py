@@ -14,12 +14,11 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import from_json, to_json
 
+from models.item import find_id
 from models.mapping import BUILT_IN
 from models.media_page import DEFAULT_PATHS, CursorFault, PagePaths, cursor_of, located
 from models.page_commit import RejectedRecord
-from models.page_items import id_in
 from models.partial_json import Unreadable, certain_id, checked_members, elements, exact_text, repaired
-from models.pointer import to_keys
 from models.schema.any_json import parse
 from models.text import one_line
 
@@ -28,7 +27,6 @@ UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 _NOT_JSON = "The record is not JSON."
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_ID_KEYS = tuple(map(to_keys, BUILT_IN.media_id))
 
 # Every escape is matched, so that the second backslash of `\\` is never taken for the start of an escape.
 _ESCAPE = re.compile(
@@ -199,7 +197,7 @@ def _read(raw: bytes) -> tuple[bytes, Any] | None:
         # The parser above limits the digits of an integer.
         value = parse(text.decode())
         # Repaired, different ids may be equal.
-        return None if "\N{REPLACEMENT CHARACTER}" in (id_in(value, _ID_KEYS) or "") else (text, value)
+        return None if "\N{REPLACEMENT CHARACTER}" in (find_id(value, BUILT_IN) or "") else (text, value)
     return None
 
 

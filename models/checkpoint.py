@@ -32,9 +32,10 @@ def mostly_rejected(rejected: int, items: int) -> bool:
 class Checkpoint:
     """A scan's progress: `pages` and `items` landed so far, and the cursor of the next page to request.
 
-    It becomes durable together with its page, in one frame of a segment, so it is never ahead of its rows.
+    It becomes durable together with its page, in one transaction, so it is never ahead of its rows.
     `pages` and `items` count the whole scan, over every run that took part in it; `run_id` is the latest of these runs.
-    `rejected` of the items went to quarantine.
+    `rejected` of the items went to quarantine. `had_expired_token`: the account's token had expired when one of the
+    pages was received. `began_seq` is the landing number of the first page; None before it is read from the state.
     `repeated_pages` and `empty_pages` count the pages since the last one with a new item: `repeated_pages` those with
     only items that the scan had seen before, `empty_pages` those without items.
 
@@ -62,6 +63,8 @@ class Checkpoint:
     order_broken_by: str | None = None
     full_share: float | None = None
     rejected: int = 0
+    had_expired_token: bool = False
+    began_seq: int | None = None
 
     def advance(
         self,
@@ -71,6 +74,7 @@ class Checkpoint:
         items: int,
         at: datetime,
         rejected: int = 0,
+        token_expired: bool = False,
         repeated_pages: int = 0,
         empty_pages: int = 0,
         feed: FeedProgress | None = None,
@@ -94,6 +98,7 @@ class Checkpoint:
             pages=self.pages + 1,
             items=self.items + items,
             rejected=self.rejected + rejected,
+            had_expired_token=self.had_expired_token or token_expired,
             state=state,
             repeated_pages=repeated_pages,
             empty_pages=empty_pages,

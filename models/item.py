@@ -1,11 +1,11 @@
 """One media record as an Item: its key, mapped columns, counts, other fields, and a hash of its content. No IO.
 
-Everything that asks which id a record has, whether two records are the same, or what changed, asks here (design:
-docs/decisions/history.md). The schema of media items is not published (API 2), so a record may be any JSON.
+Everything that asks which id a record has, whether two records are the same, or what changed, asks here. The schema of
+media items is not published (API 2), so a record may be any JSON.
 
-- The **id** is the first value at the mapping's paths that is no object, list, null or empty text. It is a text or an
-  integer written as digits. A number with a fraction or an exponent is no id, because a program that rewrites numbers
-  makes one of several ids; neither is a boolean.
+- The **id** is at the first of the mapping's paths that has a text which is not empty, a number or a boolean. It is a
+  text or an integer written as digits. A number with a fraction or an exponent is no id, because a program that rounds
+  numbers makes one of several ids; neither is a boolean.
 - A **mapped column** has the value of the first of its paths that can be read as its mapping says. Every other value is
   a **field**, named by its JSON Pointer: also that of a path which comes later, or cannot be read.
 - A **count** is an integer of 64 bits, or text of digits, in a mapped count column or a field named like one. Counts
@@ -102,12 +102,22 @@ def read_item(raw: bytes | msgspec.Raw, mapping: Mapping) -> Item:
 
 def read_key(raw: bytes | msgspec.Raw, mapping: Mapping) -> ItemKey:
     """Return the key of a media record. Raises RejectedItem."""
-    return key_of(decode_record(bytes(raw)), mapping)
+    record, rules = decode_record(bytes(raw)), _rules(mapping)
+    return ItemKey(rules.id_of(record)[0], rules.first(record, "published_at"), rules.first(record, "permalink"))
 
 
-def key_of(record: Map[str, Any], mapping: Mapping) -> ItemKey:
-    """Return the key of a decoded record, of which the members that the key needs are enough. Raises RejectedItem."""
-    return _rules(mapping).key_of(record)
+def find_id(record: object, mapping: Mapping) -> str | None:
+    """Return the id of a decoded record, of which the members with ids are enough; None if it has none."""
+    try:
+        return _rules(mapping).id_of(record)[0]
+    except RejectedItem:
+        return None
+
+
+def find_time(record: object, mapping: Mapping) -> datetime | None:
+    """Return when a decoded record says that it was published; None if it does not."""
+    found: datetime | None = _rules(mapping).first(record, "published_at")
+    return found
 
 
 def changed_columns(before: bytes, after: bytes) -> tuple[str, ...]:
@@ -181,15 +191,10 @@ class _Rules:
     def __init__(self, mapping: Mapping) -> None:
         self._mapping = mapping
         self._ids = [(to_keys(path), path) for path in mapping.media_id]
-        self._keys = [
-            [
-                (to_keys(path), READ[column.reading])
-                for column in mapping.columns
-                if column.column == name
-                for path in column.paths
-            ]
-            for name in ("published_at", "permalink")
-        ]
+        self._paths = {
+            column.column: [(to_keys(path), READ[column.reading]) for path in column.paths]
+            for column in mapping.columns
+        }
         self.count_key = re.compile(mapping.count_key_pattern)
         self.ignored, self.content = _pattern(mapping.ignore), _pattern(mapping.content)
         self.record = _Place(self)
@@ -206,7 +211,7 @@ class _Rules:
                 found.append((column.column, column.paths.index(path), READ[column.reading], part))
         return tuple(found)
 
-    def id_of(self, record: Map[str, Any]) -> tuple[str, str]:
+    def id_of(self, record: object) -> tuple[str, str]:
         """Return the id of a record, and its path. Raises RejectedItem."""
         for keys, path in self._ids:
             value = _at(record, keys)
@@ -219,23 +224,18 @@ class _Rules:
                 raise RejectedItem("inexact_id")
         raise RejectedItem("no_id")
 
-    def key_of(self, record: Map[str, Any]) -> ItemKey:
-        """Return the key of a record. Raises RejectedItem."""
-        published_at, permalink = (_first(record, paths) for paths in self._keys)
-        return ItemKey(self.id_of(record)[0], published_at, permalink)
+    def first(self, record: object, column: str) -> Any:  # noqa: ANN401 - as the column is read
+        """Return the value of a mapped column; None if the record has none that can be read."""
+        for keys, read in self._paths.get(column, ()):
+            if (found := read(_at(record, keys))) is not None:
+                return found
+        return None
 
 
 def _pattern(paths: Sequence[str]) -> re.Pattern[str]:
     """Return the pattern of these JSON Pointers and all below them; `*` in a key stands for any characters."""
     either = [re.escape(path).replace(r"\*", "[^/]*") for path in paths]
     return re.compile("(?:" + "|".join(either) + ")(?:/.*)?" if either else r"(?!)", re.DOTALL)
-
-
-def _first(record: Map[str, Any], paths: Sequence[tuple[Keys, _Read]]) -> Any:  # noqa: ANN401 - as it is read
-    for keys, read in paths:
-        if (found := read(_at(record, keys))) is not None:
-            return found
-    return None
 
 
 # Compiling a mapping takes as long as reading a hundred items.

@@ -1,7 +1,8 @@
 """The unit that becomes durable together: a page, its checkpoint, and its partition's outcome."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from models.checkpoint import Checkpoint
 from models.partition import Partition
@@ -61,9 +62,39 @@ class ScopeCooldown:
 
 @dataclass(frozen=True, slots=True)
 class PageCommit:
-    """Values that land together, as one frame of a segment, or not at all."""
+    """Values that land together, in one transaction, or not at all."""
 
     page: ReceivedPage | None = None
     checkpoint: Checkpoint | None = None
     outcomes: tuple[Outcome, ...] = ()
     cooldown: ScopeCooldown | None = None
+
+
+# An item's order key is the landing number of its page, shifted by this, plus its position on the page. A body has at
+# most 64 MB and an item at least two bytes, so a page has fewer than 2^26 items.
+POSITION_BITS = 26
+
+
+class Landing(NamedTuple):
+    """A page commit that landed; `seq` is its number in the order of landing, from 1.
+
+    The body of its page, which is empty in `commit`, is the bytes that the API sent.
+    """
+
+    seq: int
+    commit: PageCommit
+    body: bytes = b""
+
+    @property
+    def partition(self) -> Partition | None:
+        """The partition whose page or checkpoint it contains; None if it contains neither."""
+        of = self.commit.page or self.commit.checkpoint
+        return None if of is None else of.partition
+
+
+def landing(seq: int, commit: PageCommit) -> Landing:
+    """Return a page commit as it lands. Raises UnicodeEncodeError for lone surrogates."""
+    page = commit.page
+    if page is None:
+        return Landing(seq, commit)
+    return Landing(seq, replace(commit, page=replace(page, body="")), page.body.encode())

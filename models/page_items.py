@@ -1,61 +1,21 @@
-"""Ids and times of the items of a page, read when it lands."""
+"""Ids and times of the items of a page, read when it lands, and the ids of the records that a merge reads."""
 
-import json
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
-from pydantic_core import from_json
 
 from models.incremental import Post
-from models.mapping import Mapping as MediaMapping
-from models.mapping import Reading
+from models.item import find_id, find_time
+from models.mapping import Mapping
 from models.partial_json import elements, members
 from models.pointer import to_keys
-from models.schema.any_json import parse
-from models.schema.json_types import number_text
+from models.record import RejectedItem, decode_record
 from models.times import time_of
 
-
-def _value(item: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
-    for key in keys:
-        item = item.get(key) if isinstance(item, dict) else None
-    return item
-
-
-def id_in(item: object, paths: Sequence[Sequence[str]]) -> str | None:
-    """Return the first id of an item at these paths of keys, as text; None if there is none, or it is no object.
-
-    An id is a text, a number or a boolean. Texts that begin like an object or a list are not ids, because a merge finds
-    objects and lists as text where a path also has other values.
-    """
-    for keys in paths:
-        value = _value(item, keys)
-        if isinstance(value, float):
-            value = number_text(value)
-        elif isinstance(value, (bool, int)):
-            value = json.dumps(value)
-        if isinstance(value, str) and value and not value.startswith(("{", "[")):
-            return value
-    return None
-
-
-def _items(body: str) -> list[Any]:
-    """Return the items of a media page; an item that is nested too deep is its text."""
-    try:
-        items: list[Any] = from_json(body)["items"]
-    except ValueError:
-        # This parser limits the digits of an integer, and the depth.
-        items = list(map(_item, elements(members(body.encode())["items"])))
-    return items
-
-
-def _item(raw: bytes) -> Any:  # noqa: ANN401 - JSON
-    try:
-        return parse(raw.decode())
-    except RecursionError:
-        return raw.decode()
+_Record = dict[str, Any]
+_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def identities(body: str, posts: Sequence[Post]) -> list[str]:
@@ -67,43 +27,78 @@ def identities(body: str, posts: Sequence[Post]) -> list[str]:
     return [post.media_id or text.decode() for post, text in zip(posts, texts, strict=True)]
 
 
-def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
+def post_reader(mapping: Mapping) -> Callable[[str], Sequence[Post]]:
     """Return a function that reads the posts of a page's text with this mapping."""
-    ids = [to_keys(path) for path in mapping.media_id]
-    times = [
-        to_keys(path)
-        for column in mapping.columns
-        if column.column == "published_at" and column.reading is Reading.TIMESTAMP
-        for path in column.paths
-    ]
-    top = list(dict.fromkeys(keys[0] for keys in (*ids, *times)))
-    names = {f"field_{place}": key for place, key in enumerate(top)}
-    # Only these keys are decoded, in a fifth of the time needed for a whole item.
-    item = msgspec.defstruct("Item", [(name, Any, None) for name in names], rename=names)
-    page = msgspec.defstruct("Page", [("items", list[item])])  # type: ignore[valid-type]
-    decoder = msgspec.json.Decoder(page)
-    id_of, time_at = (attrgetter(f"field_{top.index(keys[0])}") for keys in (ids[0], (times or ids)[0]))
-    is_plain = bool(times) and len(ids[0]) == len(times[0]) == 1
-
-    def post(item: object) -> Post:
-        found = (time_of(_value(item, keys)) for keys in times)
-        return Post(id_in(item, ids), next((at for at in found if at is not None), None))
-
-    def read_plain(listed: Sequence[Any]) -> Sequence[Post] | None:
-        """Read items whose id is a text and whose time can be read, both at the first path; None for any others."""
-        media_ids, found = list(map(id_of, listed)), list(map(time_of, map(time_at, listed)))
-        if not all(media_ids) or {*map(type, media_ids)} != {str} or None in found:
-            return None
-        return list(map(Post, media_ids, found))
+    times = [path for column in mapping.columns if column.column == "published_at" for path in column.paths]
+    members_of = _KeyMembers([*mapping.media_id, *times])
 
     def read(body: str) -> Sequence[Post]:
-        try:
-            listed = getattr(decoder.decode(body), "items")  # noqa: B009 - a field of a class made above
-        except (msgspec.DecodeError, RecursionError):
-            # An item is not an object or is nested too deep, or a number exceeds the range of a double.
-            return list(map(post, _items(body)))
-        if is_plain and (plain := read_plain(listed)) is not None:
-            return plain
-        return [post(dict(zip(top, msgspec.structs.astuple(one), strict=True))) for one in listed]
+        listed = members_of.decode(body)
+        ids, found = _plain_ids(listed, mapping), list(map(time_of, _first_values(listed, times)))
+        if ids is not None and len(found) == len(ids) and None not in found:
+            return list(map(Post, ids, found))
+        return [Post(find_id(one, mapping), find_time(one, mapping)) for one in map(members_of.as_record, listed)]
 
     return read
+
+
+def read_ids(raw: Sequence[bytes | msgspec.Raw], mapping: Mapping) -> list[str | None]:
+    """Return the ids of records; None for one that has none."""
+    members_of = _KeyMembers(mapping.media_id)
+    listed = members_of.decode(b'{"items":[' + b",".join(raw) + b"]}")
+    ids = _plain_ids(listed, mapping)
+    return [find_id(members_of.as_record(one), mapping) for one in listed] if ids is None else [*ids]
+
+
+def _plain_ids(listed: Sequence[object], mapping: Mapping) -> list[str] | None:
+    """Return the ids of records if all are texts at the first of the paths, in a quarter of the time."""
+    ids = _first_values(listed, mapping.media_id)
+    return ids if all(ids) and {*map(type, ids)} <= {str} and len(ids) == len(listed) else None
+
+
+def _first_values(listed: Sequence[object], paths: Sequence[str]) -> list[Any]:
+    """Return the values at the first path; none if it is nested, or the records were not decoded together."""
+    if not paths or paths[0].count("/") > 1 or not (listed and isinstance(listed[0], msgspec.Struct)):
+        return []
+    return list(map(attrgetter(_field(to_keys(paths[0])[0])), listed))
+
+
+def _field(key: str) -> str:
+    """Return a name for a key that Python accepts."""
+    return f"field_{key.encode().hex()}"
+
+
+class _KeyMembers:
+    """Decodes only the members of records that these paths begin with, in a third of the time."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._keys = list(dict.fromkeys(to_keys(path)[0] for path in paths))
+        names = {_field(key): key for key in self._keys}
+        item = msgspec.defstruct("Item", [(name, Any, None) for name in names], rename=names)
+        page = msgspec.defstruct("Page", [("items", list[item])])  # type: ignore[valid-type]
+        self._item, self._page = msgspec.json.Decoder(item), msgspec.json.Decoder(page)
+
+    def decode(self, body: str | bytes) -> list[Any]:
+        """Return the records of a page: their members, or None for one that cannot become an item."""
+        try:
+            found: list[Any] = getattr(self._page.decode(body), "items")  # noqa: B009 - made above
+        except _ERRORS:
+            text = body.encode() if isinstance(body, str) else body
+            found = list(map(self._decode_one, elements(members(text)["items"])))
+        return found
+
+    def _decode_one(self, raw: bytes) -> Any:  # noqa: ANN401 - JSON
+        try:
+            return self.as_record(self._item.decode(raw))
+        except _ERRORS:
+            # It is no object or nested too deep, or has an integer of thousands of digits.
+            try:
+                return decode_record(raw)
+            except RejectedItem:
+                return None
+
+    def as_record(self, one: Any) -> _Record | None:  # noqa: ANN401 - as `decode` returns it
+        """Return the members of a record by key."""
+        return (
+            dict(zip(self._keys, msgspec.structs.astuple(one), strict=True)) if isinstance(one, msgspec.Struct) else one
+        )

@@ -21,6 +21,7 @@ LONG_COOLDOWN = timedelta(days=1)
 
 ITEMS_REJECTED: Final = "items_rejected"
 ACCOUNTS_REJECTED: Final = "accounts_rejected"
+CACHED_ANSWER: Final = "cached_answer"
 """The error codes of scans that reached their end, but rejected more than half of the records."""
 
 
@@ -105,7 +106,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Outcomes counted by kind. `rejecting` of the scans failed because they rejected more than half of the records."""
+    """Outcomes counted by kind. `rejecting` of the scans failed although their pages landed.
+
+    They rejected more than half of the records, or a cache answered.
+    """
 
     kinds: dict[OutcomeKind, int] = field(default_factory=dict)
     rejecting: int = 0

@@ -38,8 +38,6 @@ def pytest_configure(config: pytest.Config) -> None:
 LONGEST = (
     "test_e2e_foreign_pages",
     "test_e2e_up",
-    "test_faults_matrix",
-    "test_warehouse_migrations",
     "test_security_e2e_canary",
     "test_e2e_sync",
     "test_flows_partition_scan",
@@ -48,7 +46,7 @@ LONGEST = (
     "test_flows_incremental",
     "test_e2e_cluster",
     "test_flows_clock",
-    "test_simulation",
+    "test_harness",
     "test_e2e_kills",
     "test_flows_changing_fields",
 )
@@ -72,8 +70,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several workers, begin with the longest files; otherwise keep the order of names."""
+    """With several workers, begin with the longest files; otherwise keep the order of names, or the random one."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
 

@@ -1,13 +1,12 @@
 """Reads what has landed and is not merged."""
 
-from connectors.warehouse.ingest.landing.batches import read_merged
-from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.ingest.landing.segments import LeftOver
-from connectors.warehouse.storage.connection import Connection, session_id
+from connectors.state.database import open_state_read_only, state_path
+from connectors.state.inbox import Inbox
+from connectors.warehouse.storage.connection import Connection
+from models.page_commit import Landing
 
 
-def unmerged(connection: Connection) -> list[Frame]:
-    """Return the frames that are not merged, in the order of landing."""
-    merged = read_merged(connection)
-    left = LeftOver(connection.path, session_id(connection))
-    return [frame for frame in left.frames() if frame.seq not in merged]
+def unmerged(connection: Connection) -> list[Landing]:
+    """Return the landings that are not merged, in their order."""
+    with open_state_read_only(state_path(connection.path)) as state:
+        return [] if state is None else list(Inbox(state).after(0))

@@ -12,10 +12,10 @@ from itertools import count
 from pathlib import Path
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
-from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run import RunResources
 from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.incremental import SyncMode

@@ -15,14 +15,14 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
 from benchmarks.api.synthetic_api import Change, Style, SyntheticApi
 
-_HEAD = (
-    b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nX-Correlation-ID: 01HZZZZZZZZZZZZZZZZZZZZZZZ\r\n%b"
-    b"Content-Length: %d\r\n\r\n"
-)
+_HEAD = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nX-Correlation-ID: %026d\r\n%bContent-Length: %d\r\n\r\n"
+# Only a cache would repeat a correlation id.
+_ANSWERS = count()
 _RATE_LIMITED = json.dumps({"error": {"code": "rate_limited", "message": "Rate limit exceeded."}}).encode()
 # The same as in the Retry-After header.
 _RETRY_AFTER = 1.0
@@ -97,18 +97,21 @@ class BenchServer:
         if self._bucket is not None and not self._bucket.takes(time.monotonic()):
             self._refused += 1
             status, headers, page = self._refusal
-            return _HEAD % (status, headers, len(page)) + page
+            return _HEAD % (status, next(_ANSWERS), headers, len(page)) + page
         cursor = parse_qs(parts.query).get("cursor", [None])[0]
         if parts.path == "/api/v1/accounts":
             body = self._api.catalogue(cursor)
         else:
             account = parts.path.split("/")[4]
             if self._per_second is not None and self._is_limited(account, self._per_second, time.monotonic()):
-                return _HEAD % (b"429 Too Many Requests", b"Retry-After: 1\r\n", len(_RATE_LIMITED)) + _RATE_LIMITED
+                return (
+                    _HEAD % (b"429 Too Many Requests", next(_ANSWERS), b"Retry-After: 1\r\n", len(_RATE_LIMITED))
+                    + _RATE_LIMITED
+                )
             body = self._api.media(int(account[:8], 16), cursor)
         if body is None:
-            return _HEAD % (b"422 Unprocessable Content", b"", len(_INVALID_CURSOR)) + _INVALID_CURSOR
-        return _HEAD % (b"200 OK", b"", len(body)) + body
+            return _HEAD % (b"422 Unprocessable Content", next(_ANSWERS), b"", len(_INVALID_CURSOR)) + _INVALID_CURSOR
+        return _HEAD % (b"200 OK", next(_ANSWERS), b"", len(body)) + body
 
     def _usage(self) -> bytes:
         usage = {
@@ -120,7 +123,7 @@ class BenchServer:
         }
         self._sent.clear()
         body = json.dumps(usage).encode()
-        return _HEAD % (b"200 OK", b"", len(body)) + body
+        return _HEAD % (b"200 OK", next(_ANSWERS), b"", len(body)) + body
 
     def _is_limited(self, account: str, maximum: int, now: float) -> bool:
         limit = self._limits.setdefault(account, _Limit())

@@ -16,14 +16,13 @@ import pyarrow as pa
 from connectors.warehouse.ingest.decode import Decoder
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry
-from connectors.warehouse.storage.connection import writer
+from connectors.warehouse.storage.connection import connect
 
 
 def main() -> None:
     """Decode the items and print the seconds."""
     seconds, items, now = 0.0, 0, datetime.now(UTC)
-    opening = writer(Path(sys.argv[1]), "a benchmark", since=now.isoformat(timespec="seconds"), pause=time.sleep)
-    with opening as connection, connection.begin():
+    with connect(Path(sys.argv[1])) as connection, connection.begin():
         mapping, registry = read_mapping(connection), read_registry(connection)
         own = own_names(mapping)
         for rows in stored_payloads(connection, "core.media", "changed_at"):

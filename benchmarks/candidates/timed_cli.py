@@ -53,7 +53,7 @@ def main() -> None:
     # The command line prevents the import of numpy and pandas first.
     prepare_process()
     # With the commit of the merge.
-    merge.install("connectors.warehouse.warehouse:Warehouse", "_merge")
+    merge.install("flows.engine.warehouse:Warehouse", "_merge")
     publish.install("connectors.warehouse.snapshot.publish", "publish")
     try:
         run()

@@ -24,12 +24,12 @@ from benchmarks.measuring.samples import Sample, measure_interleaved, median_sam
 from connectors.source.endpoints import ApiRequest, Response, account_scope, read_response
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
-from connectors.warehouse.warehouse import open_warehouse
 from flows.clock import SystemClock, new_id
 from flows.engine.dask.task import Scanned, Task, scan_task
 from flows.engine.paging import AccountScan
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, Start
+from flows.engine.warehouse import open_warehouse
 from models.media_page import DEFAULT_PATHS
 from models.partition import media
 

@@ -10,9 +10,9 @@ separately.
 
 import argparse
 import json
+import sqlite3
+from contextlib import closing
 from functools import partial
-
-import duckdb
 
 from benchmarks.api.server_process import start_server
 from benchmarks.api.synthetic_api import account_id
@@ -22,6 +22,7 @@ from benchmarks.measuring.options import create_parser, temporary_folder
 from benchmarks.measuring.process import run
 from benchmarks.measuring.results import Result, log, save_result, size_name
 from benchmarks.measuring.samples import Candidates, Sample, Samples, measure_interleaved, median_sample, peak_memory
+from connectors.state.database import state_path
 
 
 def spread(accounts: int, scanned: int) -> list[int]:
@@ -41,8 +42,8 @@ def figures(samples: Samples) -> dict[str, float]:
 
 def unbind(run_folder: RunFolder) -> None:
     """Remove the API address from a warehouse: each day's server has another port, and backfill has no --rebind."""
-    with duckdb.connect(run_folder.warehouse) as db:
-        db.execute("DELETE FROM ops.service")
+    with closing(sqlite3.connect(state_path(run_folder.warehouse))) as state, state:
+        state.execute("UPDATE identity SET base_url = NULL")
 
 
 def scan_next_day(

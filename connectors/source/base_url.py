@@ -67,7 +67,7 @@ def _problem(url: str) -> str | None:
         return "is not a valid address: its host or port cannot be parsed"
     past = parts.path.rstrip("/").partition(f"{_VERSION_PATH}/")[2]
     faults = {
-        f"must begin with {_suggested(url)}": parts.scheme not in {"https", "http"},
+        "must begin with https://, or for this machine with http://": parts.scheme not in {"https", "http"},
         "has no host": not parts.hostname,
         "must not contain a user name or password": "@" in parts.netloc,
         "has an invalid host": not _HOST.fullmatch(parts.netloc) or not is_host(parts.hostname or ""),
@@ -79,13 +79,6 @@ def _problem(url: str) -> str | None:
         f"continues after {_VERSION_PATH}; remove /{one_line(past, _SHOWN)}": bool(past),
     }
     return next((fault for fault, present in faults.items() if present), None)
-
-
-def _suggested(url: str) -> str:
-    try:
-        return "http://" if is_loopback(urlsplit(f"//{url}").hostname or "") else "https://"
-    except ValueError:
-        return "https://"
 
 
 def is_host(host: str) -> bool:

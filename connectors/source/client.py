@@ -3,7 +3,7 @@
 import asyncio
 import math
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import Final, Self, cast
@@ -19,6 +19,7 @@ from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, client_error
 from connectors.source.network import Proxy
+from connectors.source.pagination import Memory
 from connectors.source.redaction import Redaction
 from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
@@ -26,15 +27,11 @@ from models.media_page import DEFAULT_PATHS, PagePaths
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
-_CAUGHT = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyError)
-
 # An error envelope (API 2) is far smaller. A larger body is something else, and none of it is shown.
 _MAX_REFUSAL_BYTES: Final = 256 * 1024
 
 # The headers that are read. Any of them may be shown or stored.
-_HEADERS: Final = ("content-type", "date", "location", "retry-after", "x-correlation-id")
-
-_REDIRECT: Final = "redirect"
+_HEADERS: Final = ("age", "content-type", "date", "location", "retry-after", "server", "via", "x-correlation-id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +43,11 @@ class Timeouts:
     total: float = 120.0
 
 
-class _NoCookies(httpx.Cookies):
-    def extract_cookies(self, response: httpx.Response) -> None:
-        """Read none. Otherwise httpx converts every request and response to urllib's, whatever the policy allows."""
-
-
-class _Client(httpx.AsyncClient):
-    cookies = _NoCookies()  # type: ignore[override]  # a property of httpx
-
-
 class ApiClient:
     """Sends each request once. Use it as an async context manager.
 
-    It follows no redirects and uses no cookies or environment variables: each could send the API key to another server.
+    It uses an httpx transport without httpx's client: redirects, cookies and variables of the environment could each
+    send the API key to another server.
     `concurrency` limits the connections, `max_body_bytes` the size of a response after decompression. `certificates`
     replaces the public certificates. `proxy` is only used for https, which hides the key from it. `paths` are the
     places of the list and the cursor in a media page.
@@ -89,24 +78,20 @@ class ApiClient:
         self._timeout = timeout or Timeouts()
         secure = self._base_url.scheme == "https"
         self._proxy = proxy if secure else None
-        self._http = _Client(
-            transport=transport
-            or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy),
-            timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
-            event_hooks={"response": [_keep_redirect]},
-            follow_redirects=False,
-            trust_env=False,
+        self._transport = transport or aiohttp_transport(
+            secure=secure, concurrency=concurrency, certificates=certificates, proxy=self._proxy
         )
         self._max_body_bytes = max_body_bytes
+        self._answers = Memory()
 
     async def __aenter__(self) -> Self:
-        await self._http.__aenter__()
+        await self._transport.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._http.__aexit__(kind, error, trace)
+        await self._transport.__aexit__(kind, error, trace)
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
@@ -118,20 +103,22 @@ class ApiClient:
             finally:
                 # Avoids a reference cycle: the traceback of the error references this frame.
                 del got
-        return self._read(request, *got)
+        response = self._read(request, *got)
+        # A cache repeats the id of the answer that it kept.
+        is_repeated = response.correlation_id is not None and not self._answers.remember([response.correlation_id])
+        return replace(response, is_cached=True) if is_repeated else response
 
     async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:
-        outgoing, answer = self._outgoing(request), None
+        answer = None
         try:
             # A slow trickle of bytes never reaches the read timeout, so the whole attempt is limited too.
             async with asyncio.timeout(self._timeout.total) as attempt:
-                answer = await self._http.send(outgoing, stream=True)
+                answer = await self._transport.handle_async_request(self._outgoing(request))
                 try:
                     return answer, await self._body(answer, attempt)
                 finally:
                     await answer.aclose()
-        except _CAUGHT as error:
-            answer = answer or outgoing.extensions.get(_REDIRECT)
+        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyError) as error:
             if answer is not None and answer.status_code != 200:
                 # An error response without its body still has a status and Retry-After.
                 return answer, b""
@@ -139,8 +126,9 @@ class ApiClient:
 
     def _outgoing(self, request: ApiRequest) -> httpx.Request:
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
-        # Not `build_request`, which adds headers of httpx.
-        return httpx.Request("GET", f"{self._base}{request.path}?{query}", headers=self._headers)
+        limits = httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None)
+        url, extensions = f"{self._base}{request.path}?{query}", {"timeout": limits.as_dict()}
+        return httpx.Request("GET", url, headers=self._headers, extensions=extensions)
 
     async def _body(self, answer: httpx.Response, attempt: asyncio.Timeout) -> bytes:
         body = BoundedBody(answer.headers.get("content-encoding", ""), self._max_body_bytes)
@@ -148,7 +136,7 @@ class ApiClient:
         end, read = attempt.when() or math.inf, self._timeout.read
         # aiohttp drops its own read timeout when it closes a connection because of malformed chunks.
         attempt.reschedule(min(end, clock() + read))
-        # The raw stream, because httpx's decoders have no size limit. `AsyncClient.send` ensures that it has this type.
+        # The raw stream, because httpx's decoders have no size limit. An asynchronous transport's has this type.
         async for piece in cast("httpx.AsyncByteStream", answer.stream):
             body.add(piece)
             attempt.reschedule(min(end, clock() + read))
@@ -183,12 +171,6 @@ class ApiClient:
         )
 
 
-async def _keep_redirect(answer: httpx.Response) -> None:
-    # httpx parses the target of a redirect even if it does not follow it, and raises when that fails.
-    if answer.has_redirect_location:
-        answer.request.extensions[_REDIRECT] = answer
-
-
 def _headers(api_key: SecretStr) -> dict[str, str]:
     check_api_key(api_key)
     try:
@@ -199,5 +181,6 @@ def _headers(api_key: SecretStr) -> dict[str, str]:
         "Authorization": f"Bearer {api_key.get_secret_value()}",
         "Accept": "application/json",
         "Accept-Encoding": "gzip",
+        "Cache-Control": "no-cache",
         "User-Agent": f"gramhouse/{release}",
     }

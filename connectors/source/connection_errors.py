@@ -1,4 +1,4 @@
-"""Errors of requests without a complete response: their code in `CLIENT_ERRORS` and a text with server and cause."""
+"""Errors of requests without a complete response: their code in `RULES`, and a text with server and cause."""
 
 import os
 import re
@@ -17,6 +17,7 @@ from connectors.source.network import Proxy
 _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
     ((TimeoutError,), "timeout"),
+    ((aiohttp.ClientConnectorSSLError, ssl.SSLError), "tls_failed"),
     ((aiohttp.ClientConnectorError,), "connection_failed"),
     ((aiohttp.ClientConnectionError, ConnectionError), "connection_reset"),
     ((aiohttp.ClientPayloadError,), "cut_body"),
@@ -27,12 +28,14 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
 
 _TEXTS: Mapping[str, str] = {
     "certificate_refused": "the certificate of {server} is not trusted",
+    "client_certificate_required": "{server} requires a client certificate",
     "connection_failed": "cannot connect to {server}",
     "connection_reset": "{server} closed the connection before it answered",
     "cut_body": "the response of {server} ended early",
     "proxy_refused": "the connection to {server} was refused",
     "protocol_error": "{server} answered with something that is not HTTP",
     "timeout": "{server} did not answer in time",
+    "tls_failed": "no TLS (https) with {server}",
 }
 _NAMES: Mapping[int, str] = {
     socket.EAI_NONAME: "the host name was not found",
@@ -41,15 +44,22 @@ _NAMES: Mapping[int, str] = {
 # Statuses with which a proxy says that it could not reach the service, or may do so later.
 _TRANSIENT = frozenset({408, 425, 429, *range(500, 600)})
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
+# An alert of the server after the handshake has the number of a system error, but is none.
+_TLS_REASON = re.compile(r"\[SSL: (\w+)\]")
+# What OpenSSL says of an answer that is not TLS.
+_NOT_TLS = ("wrong version", "record layer", "packet length")
+_NO_CLIENT_CERTIFICATE = "CERTIFICATE_REQUIRED"
 
 
 def code_of(cause: BaseException, *, begun: bool) -> str:
-    """Return the code in `CLIENT_ERRORS` for a transport's exception; `begun`: the response's headers had arrived."""
+    """Return the code in `RULES` for a transport's exception; `begun`: the response's headers had arrived."""
     if isinstance(cause, BodyTooLarge):
         return "body_too_large_response"
     if isinstance(cause, aiohttp.ClientHttpProxyError) and cause.status in _TRANSIENT:
         # The proxy, not this machine, could not connect to the service.
         return "connection_failed"
+    if not begun and (reason := _TLS_REASON.search(str(cause))) and not isinstance(cause, ssl.CertificateError):
+        return "client_certificate_required" if _NO_CLIENT_CERTIFICATE in reason[1] else "tls_failed"
     code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
     return "cut_body" if begun and code != "timeout" else code
 
@@ -58,7 +68,7 @@ def describe(cause: BaseException, code: str, base_url: httpx.URL, proxy: Proxy 
     """Return one line that names the server, and the proxy, and describes the error, without names of libraries."""
     if isinstance(cause, BodyError):
         return str(cause)
-    server = _at(base_url.host, base_url.port or (443 if base_url.scheme == "https" else 80))
+    server = address = _at(base_url.host, base_url.port or (443 if base_url.scheme == "https" else 80))
     if proxy is not None:
         name = f"the proxy {proxy.server} ({proxy.variable})"
         is_at_proxy = isinstance(cause, aiohttp.ClientConnectorError) and _at(cause.host, cause.port) == proxy.server
@@ -66,7 +76,19 @@ def describe(cause: BaseException, code: str, base_url: httpx.URL, proxy: Proxy 
     connecting = code == "timeout" and isinstance(cause, aiohttp.ConnectionTimeoutError)
     text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
     reason = _reason(cause)
-    return text.format(server=server) + (f": {reason}" if reason else "")
+    guess = _guess(code, base_url.scheme, address, reason)
+    return text.format(server=server) + (f": {reason}" if reason else "") + (f"; {guess}" if guess else "")
+
+
+def _guess(code: str, scheme: str, address: str, reason: str) -> str:
+    """Return what the server may expect instead, if anything."""
+    if scheme == "http" and code in {"connection_reset", "protocol_error"}:
+        return f"it may expect https://{address}"
+    if code == "connection_reset":
+        # The reset may overtake the alert that says so.
+        return "it may require a client certificate"
+    is_other = code == "tls_failed" and any(word in reason for word in _NOT_TLS)
+    return f"it may expect http://{address}" if is_other else ""
 
 
 def _at(host: str, port: int | None) -> str:
@@ -87,17 +109,23 @@ def _reason(error: BaseException) -> str:
             return error.message.strip().partition("\n")[0].partition(":")[0]
         case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
             return message.rstrip(".")
-        case ssl.SSLError():
-            # Only errors raised by OpenSSL itself have a reason.
-            return (getattr(error, "reason", None) or "TLS_HANDSHAKE_FAILURE").replace("_", " ").lower()
         case socket.gaierror():
             return _NAMES.get(error.errno or 0, error.strerror or "")
         case OSError():
-            # For a host with several addresses asyncio joins all errors into one text.
-            numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
-            texts = [os.strerror(number) for number in dict.fromkeys(numbers)]
-            return ", ".join(f"{text[:1].lower()}{text[1:]}" for text in texts)
+            return _of_system(error)
         case aiohttp.ClientError():
             return ""
         case _:
             return str(error)
+
+
+def _of_system(error: OSError) -> str:
+    if tls := _TLS_REASON.search(str(error)):
+        return tls[1].replace("_", " ").lower()
+    if isinstance(error, ssl.SSLError):
+        # Its text may contain anything.
+        return "tls handshake failure"
+    # For a host with several addresses asyncio joins all errors into one text.
+    numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
+    texts = [os.strerror(number) for number in dict.fromkeys(numbers)]
+    return ", ".join(f"{text[:1].lower()}{text[1:]}" for text in texts)

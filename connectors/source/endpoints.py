@@ -8,15 +8,8 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from connectors.source.errors import ApiError, Failure, client_error, rule_for
-from models.api import (
-    AccountPage,
-    ErrorEnvelope,
-    MediaPage,
-    read_account_page,
-    read_error,
-    read_media_page,
-)
+from connectors.source.errors import RULES, ApiError, Failure, client_error, gateway_code, rule_for
+from models.api import AccountPage, ErrorEnvelope, MediaPage, read_account_page, read_error, read_media_page
 from models.feeds import Feed
 from models.media_page import DEFAULT_PATHS, PagePaths
 from models.partial_json import Unreadable, exact_text
@@ -60,11 +53,15 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A page, the operation that returned it, and the response's X-Correlation-ID."""
+    """A page, the operation that returned it, and the response's X-Correlation-ID.
+
+    `is_cached`: a cache answered, not the service, so that nothing on the page is known to be so now.
+    """
 
     operation: str
     page: AccountPage | MediaPage
     correlation_id: str | None
+    is_cached: bool = False
 
 
 def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
@@ -112,27 +109,15 @@ def read_response(
     """
     correlation_id = read_correlation_id(headers)
     if status != 200:
-        envelope = read_error(body)
-        code = envelope.code if envelope else None
-        if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
-            correlation_id = envelope.correlation_id
-        rule = rule_for(code, status)
-        failure = Failure(
-            operation=request.operation,
-            code=one_line(code or "", 64) or _own_code(status),
-            status=status,
-            correlation_id=correlation_id,
-            disposition=rule.disposition,
-            outcome=rule.outcome,
-            message=_message(envelope) if envelope else _unenveloped(status, headers),
-            hint=rule.hint,
-        )
+        failure = _refusal(request.operation, status, headers, read_error(body), correlation_id)
         raise ApiError(failure, read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")))
     try:
         page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
-        return Response(request.operation, page, correlation_id)
     except Unreadable as malformed:
         why = str(malformed)
+    else:
+        # A cache that asked the service again less than a second ago sends an Age of 0.
+        return Response(request.operation, page, correlation_id, headers.get("age", "").strip() not in {"", "0"})
     # Outside of the `except` block, so that the error does not reference the other one.
     kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
     raise client_error(
@@ -142,6 +127,28 @@ def read_response(
         status=status,
         correlation_id=correlation_id,
         body=exact_text(hide(body)),
+    )
+
+
+def _refusal(
+    operation: str, status: int, headers: Mapping[str, str], envelope: ErrorEnvelope | None, correlation_id: str | None
+) -> Failure:
+    """Return the failure of an answer that is not a page: the service's if it has its envelope, else a gateway's."""
+    if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
+        correlation_id = envelope.correlation_id
+    if envelope and correlation_id is None and not _is_documented(envelope.code):
+        # Gateways have errors of the same form.
+        envelope = None
+    rule = rule_for(envelope.code if envelope else None, status)
+    return Failure(
+        operation=operation,
+        code=one_line(envelope.code, 64) if envelope else gateway_code(status),
+        status=status,
+        correlation_id=correlation_id,
+        disposition=rule.disposition,
+        outcome=rule.outcome,
+        message=_message(envelope) if envelope else _of_gateway(status, headers),
+        hint=rule.hint,
     )
 
 
@@ -182,8 +189,9 @@ def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
     return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))
 
 
-def _own_code(status: int) -> str:
-    return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
+def _is_documented(code: str) -> bool:
+    rule = RULES.get(code)
+    return rule is not None and rule.status is not None
 
 
 def _message(envelope: ErrorEnvelope) -> str:
@@ -191,11 +199,14 @@ def _message(envelope: ErrorEnvelope) -> str:
     return one_line(f"{envelope.message} [{issues}]" if issues else envelope.message)
 
 
-def _unenveloped(status: int, headers: Mapping[str, str]) -> str:
+def _of_gateway(status: int, headers: Mapping[str, str]) -> str:
+    """Return what a gateway answered; its name is the header Server or Via, if it has one."""
+    name = one_line(headers.get("server", "") or headers.get("via", ""), 40)
+    who = f"a proxy or gateway ({name}), not the service," if name else "a proxy or gateway, not the service,"
     if status // 100 == 3:
-        return f"the response redirects to {_host(headers.get('location', ''))}, which is not followed"
+        return f"{who} redirects to {_host(headers.get('location', ''))}, which is not followed"
     kind = one_line(headers.get("content-type", "") or "no stated type", 80)
-    return f"the response is not an API error: status {status}, {kind}"
+    return f"{who} answered with status {status}, {kind}"
 
 
 def _host(location: str) -> str:

@@ -1,7 +1,7 @@
-"""The errors of requests and how callers handle them: tables that every retry layer reads.
+"""The errors of requests and what the caller does about each: one table, which every retry layer reads.
 
-A failure is looked up by its code (`RULES` for errors of the service, API 7; `CLIENT_ERRORS` for client-side
-failures), or by its status if the code is unknown or does not match the status.
+A failure is looked up by its code. What the service did not say, an answer without its error envelope (API 2), is the
+word of a gateway: it counts as a lost connection, and says nothing about the key, a grant or an account.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Final, Literal
 
-from models.runs import ACCOUNTS_REJECTED, ITEMS_REJECTED
+from models.runs import ACCOUNTS_REJECTED, CACHED_ANSWER, ITEMS_REJECTED
 from models.text import one_line
 
 Outcome = Literal["denied", "not_found", "failed"]
@@ -26,14 +26,17 @@ class Disposition(Enum):
     SKIP = "skip"
     """End this partition with its outcome; the others continue."""
     RESTART = "restart"
-    """Scan this partition again from its first page, once."""
+    """Scan this partition again from its first page, as long as it gets further each time."""
     STOP = "stop"
     """End the run: such requests cannot succeed until a person has fixed the cause."""
 
 
+RETRY, WAIT, SKIP, RESTART, STOP = Disposition
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a failure is handled. `status` is the documented one; None for client-side errors."""
+    """How a failure is handled. `status` is the one of API 7; None for what the service did not say."""
 
     disposition: Disposition
     hint: str
@@ -45,9 +48,8 @@ class Rule:
 class Failure:
     """One failed request: what happened and how to handle it.
 
-    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`). `outcome` is recorded in the ledger if
-    the request is given up. `message` and `hint` are one line each and never contain the key. `body` is the text of a
-    malformed page, without the key.
+    `code` is the service's (API 7) or ours. `outcome` is recorded in the ledger if the request is given up. `message`
+    and `hint` are one line each and never contain the key. `body` is the text of a malformed page, without the key.
     """
 
     operation: str
@@ -71,6 +73,10 @@ class Failure:
         return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
 
 
+# Too many requests; 509 and 529 are those of gateways.
+_LIMITS = frozenset({429, 503, 509, 529})
+
+
 class ApiError(Exception):
     """Raised for a failed request. `retry_after` is in seconds.
 
@@ -84,8 +90,8 @@ class ApiError(Exception):
 
     @property
     def is_limit(self) -> bool:
-        """Return whether the request was refused because there were too many: 429, or 503 with Retry-After."""
-        return self.failure.status == 429 or (self.failure.status == 503 and self.retry_after is not None)
+        """Return whether the request may have been refused because there were too many."""
+        return self.failure.status in _LIMITS
 
     def __str__(self) -> str:
         return str(self.failure)
@@ -106,160 +112,150 @@ class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept,
 
 
 _REPORT = "report this as a bug in gramhouse, with the correlation id"
-_HINT_RETRY_LATER = "retry later; if it persists, contact the service's support with the correlation id"
+_LATER = "retry later; if it persists, contact the service's support with the correlation id"
+_SUPPORT = "contact the service's support with the correlation id"
 _KEY = "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings"
 _SCOPE = "create a key with the scope automations:read"
 _GRANT = "grant the key access to this account in the service's API-key settings"
-_HINT_ACCOUNT_GONE = "check whether the account is still connected to the service; other accounts are not affected"
-_CURSOR = "no action needed; the next run scans it again from the first page"
-_ADDRESS = "set GRAMHOUSE_BASE_URL to the correct address"
-_NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are correct, retry later"
-_HINT_PROXY = (
-    "a proxy or gateway refused the request, not the service: check it, or set GRAMHOUSE_BASE_URL to bypass it"
+_GONE = "check whether the account is still connected to the service; other accounts are not affected"
+_CURSOR = (
+    "its cursors expire before the next page is requested: shorten the waits (GRAMHOUSE_CONCURRENCY,"
+    " GRAMHOUSE_REQUESTS_PER_SECOND) or change GRAMHOUSE_PAGE_SIZE"
 )
-_HINT_NETWORK = "retry later; if it persists, check proxies and gateways between this machine and the service"
-
-
-RULES: Mapping[str, Rule] = {
-    "api_invalid_content_length": Rule(Disposition.STOP, _REPORT, 400),
-    "api_invalid_json": Rule(Disposition.STOP, _REPORT, 400),
-    "api_invalid_request_url": Rule(Disposition.STOP, _REPORT, 400),
-    "api_invalid_utf8": Rule(Disposition.STOP, _REPORT, 400),
-    "api_unauthorized": Rule(Disposition.STOP, _KEY, 401),
-    "api_account_not_granted": Rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
-    "api_forbidden": Rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
-    "api_scope_denied": Rule(Disposition.STOP, _SCOPE, 403, outcome="denied"),
-    "api_automation_media_not_found": Rule(Disposition.SKIP, _HINT_ACCOUNT_GONE, 404, outcome="not_found"),
-    "api_body_too_large": Rule(Disposition.STOP, _REPORT, 413),
-    "api_json_too_deep": Rule(Disposition.STOP, _REPORT, 413),
-    "api_unsupported_media_type": Rule(Disposition.STOP, _REPORT, 415),
-    "api_invalid_cursor": Rule(Disposition.RESTART, _CURSOR, 422),
-    "api_invalid_limit": Rule(Disposition.SKIP, _REPORT, 422),
-    "api_validation_error": Rule(Disposition.SKIP, _REPORT, 422),
-    "api_automation_invalid_configuration": Rule(Disposition.SKIP, _HINT_RETRY_LATER, 422),
-    "rate_limited": Rule(Disposition.WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
-    "api_internal_error": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-    "api_invalid_projection": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-    "api_projection_too_large": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
-    "api_account_resolution_unavailable": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
-    "rate_limiter_unavailable": Rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
-}
-"""All error codes of API 7."""
+_NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are correct, retry later"
+_BETWEEN = "retry later; if it persists, check proxies and gateways between this machine and the service"
+_GATEWAY = (
+    "retry later; if it persists, check the proxies and gateways between this machine and the service, and"
+    " GRAMHOUSE_BASE_URL"
+)
+_SCHEME = f"check the scheme (https or http) and the port of GRAMHOUSE_BASE_URL; if both are correct, {_BETWEEN}"
+_SMALLER = "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
-CLIENT_ERRORS: Mapping[str, Rule] = {
-    # While connecting, while reading, or for the whole attempt.
-    "timeout": Rule(Disposition.RETRY, _NETWORK),
-    # Refused, unreachable, unknown host, or an interrupted TLS handshake.
-    "connection_failed": Rule(Disposition.RETRY, _NETWORK),
-    # The connection ended before the response began.
-    "connection_reset": Rule(Disposition.RETRY, _NETWORK),
-    # The response is truncated, or its gzip data is damaged.
-    "cut_body": Rule(Disposition.RETRY, _HINT_NETWORK),
-    # The response is not HTTP: an invalid header or status line.
-    "protocol_error": Rule(Disposition.RETRY, _HINT_NETWORK),
-    # Status 200, but not a page as in API 2: not JSON (a portal's login page, for example), or another structure.
-    "malformed_page": Rule(
-        Disposition.RETRY,
-        f"{_HINT_NETWORK}; if the service has another list of items, set items under [mapping] in gramhouse.toml",
-    ),
-    # Retries do not help, and the key must not be sent to a host without a valid certificate.
+RULES: Mapping[str, Rule] = {
+    # What the service says (API 7).
+    "api_invalid_content_length": Rule(STOP, _REPORT, 400),
+    "api_invalid_json": Rule(STOP, _REPORT, 400),
+    "api_invalid_request_url": Rule(STOP, _REPORT, 400),
+    "api_invalid_utf8": Rule(STOP, _REPORT, 400),
+    "api_unauthorized": Rule(STOP, _KEY, 401),
+    "api_account_not_granted": Rule(SKIP, _GRANT, 403, "denied"),
+    "api_forbidden": Rule(SKIP, _GRANT, 403, "denied"),
+    "api_scope_denied": Rule(STOP, _SCOPE, 403, "denied"),
+    "api_automation_media_not_found": Rule(SKIP, _GONE, 404, "not_found"),
+    "api_body_too_large": Rule(STOP, _REPORT, 413),
+    "api_json_too_deep": Rule(STOP, _REPORT, 413),
+    "api_unsupported_media_type": Rule(STOP, _REPORT, 415),
+    "api_invalid_cursor": Rule(RESTART, _CURSOR, 422),
+    "api_invalid_limit": Rule(SKIP, _REPORT, 422),
+    "api_validation_error": Rule(SKIP, _REPORT, 422),
+    "api_automation_invalid_configuration": Rule(SKIP, _LATER, 422),
+    "rate_limited": Rule(WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
+    "api_internal_error": Rule(RETRY, _LATER, 500),
+    "api_invalid_projection": Rule(RETRY, _LATER, 500),
+    "api_projection_too_large": Rule(RETRY, _LATER, 500),
+    "api_account_resolution_unavailable": Rule(RETRY, _LATER, 503),
+    "rate_limiter_unavailable": Rule(RETRY, _LATER, 503),
+    # No answer: while connecting or reading; refused, unreachable or an unknown host; ended before the answer began;
+    # cut, or damaged gzip; not HTTP.
+    "timeout": Rule(RETRY, _NETWORK),
+    "connection_failed": Rule(RETRY, _NETWORK),
+    "connection_reset": Rule(RETRY, _NETWORK),
+    "cut_body": Rule(RETRY, _BETWEEN),
+    "protocol_error": Rule(RETRY, _SCHEME),
+    # One of several servers may have an expired certificate. The key is not sent before the handshake has succeeded.
+    "tls_failed": Rule(RETRY, _SCHEME),
     "certificate_refused": Rule(
-        Disposition.STOP,
+        RETRY,
         "check GRAMHOUSE_BASE_URL and this machine's clock; for a private certificate authority, set SSL_CERT_FILE"
         " to a PEM file with its certificate",
     ),
-    # The proxy rejects its credentials or the service's host.
+    "client_certificate_required": Rule(
+        RETRY, "gramhouse has no client certificate: ask for access without one, or through a proxy that has it"
+    ),
     "proxy_refused": Rule(
-        Disposition.STOP,
-        "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY",
+        RETRY, "check the proxy's user name, password and rules, or add the host of GRAMHOUSE_BASE_URL to NO_PROXY"
     ),
-    # The body exceeds the size limit after decompression.
-    "body_too_large_response": Rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
-    # 3xx: never followed, because the key would be sent to another address.
-    "redirect": Rule(Disposition.SKIP, _ADDRESS),
-    # 1xx or 2xx except 200.
-    "unexpected_status": Rule(Disposition.SKIP, _HINT_RETRY_LATER),
-    # The catalogue lists an account with a status that is not in API 3.
-    UNKNOWN_STATUS: Rule(
-        Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
+    # What a gateway says; `http_<status>` of any other status.
+    "gateway": Rule(RETRY, _GATEWAY),
+    "unexpected_status": Rule(RETRY, _GATEWAY),
+    "http_400": Rule(RETRY, _SCHEME),
+    "http_429": Rule(WAIT, "no action needed; gramhouse waits as long as the gateway requires"),
+    # Never followed, because the key would be sent to another address.
+    "redirect": Rule(
+        RETRY,
+        "if this network has a login page (a captive portal), log in; otherwise set GRAMHOUSE_BASE_URL to the correct"
+        " address",
     ),
-    # The scan reached its end, but most records went to quarantine.
+    # A page that cannot be used: not as in API 2, or larger than the limit after decompression.
+    "malformed_page": Rule(
+        RETRY,
+        f"{_BETWEEN}; if the service has another list of items, set items under [mapping] in gramhouse.toml",
+    ),
+    "body_too_large_response": Rule(RETRY, _SMALLER),
+    # What a scan finds. A page without a usable cursor may not be the last one; its items have landed.
+    UNKNOWN_STATUS: Rule(SKIP, "check the account's status in the service; a newer gramhouse may support it"),
     ITEMS_REJECTED: Rule(
-        Disposition.SKIP,
+        SKIP,
         "see the reasons in `gramhouse quarantine`; if the items' id has another name, set media_id under [mapping]"
         " in gramhouse.toml",
     ),
     ACCOUNTS_REJECTED: Rule(
-        Disposition.SKIP,
+        SKIP,
         "see the reasons in `gramhouse quarantine`; a newer gramhouse may read such accounts, or contact the"
         " service's support with the correlation id",
     ),
-    # A media page without a usable cursor that may not be the last one. Its items have landed.
     "cursor_missing": Rule(
-        Disposition.SKIP,
+        SKIP,
         'if the API ends its lists in this way, set missing_cursor = "ends" under [mapping] in gramhouse.toml;'
         " if the cursor is elsewhere in the page, set next_cursor there",
     ),
     "cursor_empty": Rule(
-        Disposition.SKIP,
-        'if the API ends its lists in this way, set empty_cursor = "ends" under [mapping] in gramhouse.toml',
+        SKIP, 'if the API ends its lists in this way, set empty_cursor = "ends" under [mapping] in gramhouse.toml'
     ),
     "cursor_invalid": Rule(
-        Disposition.SKIP,
-        "contact the service's support with the correlation id; if the cursor is elsewhere in the page, set"
-        " next_cursor under [mapping] in gramhouse.toml",
+        SKIP, f"{_SUPPORT}; if the cursor is elsewhere in the page, set next_cursor under [mapping] in gramhouse.toml"
     ),
-    # The account's task on a worker ended every worker on which it ran, or its result cannot be read.
-    "worker_lost": Rule(
-        Disposition.SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"
+    # Its items have landed, but nothing is known to be so now.
+    CACHED_ANSWER: Rule(
+        SKIP, "exclude the API from the caches of the proxies and gateways between this machine and the service"
     ),
-    # A cursor occurred twice in one scan, which would never end.
-    "cursor_loop": Rule(Disposition.SKIP, "contact the service's support with the correlation id"),
-    # New cursors, but no new items on many pages: the scan would never end.
-    "cursor_no_progress": Rule(Disposition.SKIP, "contact the service's support with the correlation id"),
+    "worker_lost": Rule(SKIP, "look for the cause in the workers' logs, such as too little memory, and run it again"),
+    "cursor_expires": Rule(SKIP, _CURSOR),
+    "cursor_loop": Rule(SKIP, _SUPPORT),
+    "cursor_no_progress": Rule(SKIP, _SUPPORT),
 }
-"""All codes of client-side errors. An error without an envelope has `http_<status>` and the rule of its status."""
+"""All codes of API 7, whose rules have a status, and all codes of ours."""
 
-# These statuses stop the run only with the service's error envelope: a proxy may refuse one request and not the next.
-_ENVELOPED = frozenset({400, 413, 415})
-_OUR_BUG = Rule(Disposition.STOP, _REPORT)
-
-# Also by class: 3 is that of 3xx.
-_BY_STATUS: Mapping[int, Rule] = {
-    **dict.fromkeys(_ENVELOPED, Rule(Disposition.SKIP, _HINT_PROXY)),
-    401: Rule(Disposition.STOP, _KEY),
-    403: Rule(Disposition.SKIP, _GRANT, outcome="denied"),
-    404: Rule(Disposition.SKIP, f"{_HINT_ACCOUNT_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
-    408: Rule(Disposition.RETRY, _HINT_RETRY_LATER),
-    425: Rule(Disposition.RETRY, _HINT_RETRY_LATER),
+# What the service says with a code that is not in API 7, or of another status. Any other 4xx is not retried.
+_UNKNOWN: Mapping[int, Rule] = {
+    **dict.fromkeys((400, 413, 415), Rule(STOP, _REPORT)),
+    401: RULES["api_unauthorized"],
+    403: RULES["api_forbidden"],
+    404: RULES["api_automation_media_not_found"],
+    **dict.fromkeys((408, 425), Rule(RETRY, _LATER)),
     429: RULES["rate_limited"],
-    3: CLIENT_ERRORS["redirect"],
-    4: Rule(Disposition.SKIP, _HINT_RETRY_LATER),
-    5: Rule(Disposition.RETRY, _HINT_RETRY_LATER),
 }
 
 
 def rule_for(code: str | None, status: int) -> Rule:
-    """Return the rule of an error response: by its code if the code matches the status, else by the status.
-
-    `code` is the error envelope's (API 2), or None if the response had no envelope.
-    """
-    known = RULES.get(code or "")
+    """Return the rule of an answer that is not a page: `code` is its error envelope's (API 2), None without one."""
+    if code is None:
+        return RULES.get(gateway_code(status), RULES["gateway"])
+    known = RULES.get(code)
     if known is not None and status == known.status:
         return known
-    if code is not None and status in _ENVELOPED:
-        return _OUR_BUG
-    return _BY_STATUS.get(status) or _BY_STATUS.get(status // 100) or CLIENT_ERRORS["unexpected_status"]
+    return _UNKNOWN.get(status) or Rule(SKIP if 400 <= status < 500 else RETRY, _LATER)
+
+
+def gateway_code(status: int) -> str:
+    """Return the code of an answer without the service's envelope."""
+    return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
 
 
 def _rule_of(code: str) -> Rule | None:
-    rule = RULES.get(code) or CLIENT_ERRORS.get(code)
-    status = code.removeprefix("http_")
-    if rule is None and status != code and status.isdecimal():
-        rule = rule_for(None, int(status))
-    return rule
+    return RULES.get(code) or (RULES["gateway"] if code.startswith("http_") else None)
 
 
 def hint_for(code: str) -> str:
@@ -271,7 +267,7 @@ def hint_for(code: str) -> str:
 def is_transient(code: str) -> bool:
     """Return whether a failure with this error code may be temporary, so that a later run may succeed."""
     rule = _rule_of(code)
-    return rule is not None and rule.disposition not in (Disposition.SKIP, Disposition.STOP)
+    return rule is not None and rule.disposition in {RETRY, WAIT}
 
 
 def client_error(
@@ -283,8 +279,8 @@ def client_error(
     correlation_id: str | None = None,
     body: str | None = None,
 ) -> ApiError:
-    """Build the ApiError of a client-side failure; `code` is a key of `CLIENT_ERRORS`."""
-    rule = CLIENT_ERRORS[code]
+    """Build the ApiError of a failure that the service did not name; `code` is a key of `RULES`."""
+    rule = RULES[code]
     failure = Failure(
         operation=operation,
         code=code,

@@ -18,35 +18,40 @@ _REMEMBERED = 50_000
 
 
 @dataclass(slots=True)
-class LoopGuard:
-    """What one scan remembers of its pages. It can continue in another process.
+class Memory:
+    """Remembers the last 50,000 to 100,000 texts, as hashes in two sets, which limits the memory."""
 
-    `cursors` are the digests of those that the scan has followed. `repeated` and `empty` count the pages since the last
-    one with a new item: those with only items seen before, and those without items. `recent` and `older` are hashes of
-    the last 50,000 to 100,000 items. That limits the memory, and detects a listing that repeats itself within 1,000
-    full pages.
-    """
-
-    cursors: set[bytes] = field(default_factory=set)
-    repeated: int = 0
-    empty: int = 0
     recent: set[int] = field(default_factory=set)
     older: set[int] = field(default_factory=set)
 
-    @classmethod
-    def after(cls, cursor: str | None, repeated: int = 0, empty: int = 0) -> "LoopGuard":
-        """Return the guard of a scan that continues at this cursor, after this many pages without new items."""
-        return cls(set() if cursor is None else {_digest(cursor)}, repeated, empty)
-
-    def remember(self, identities: Iterable[str]) -> bool:
-        """Remember items; return whether any of them is new."""
+    def remember(self, texts: Iterable[str]) -> bool:
+        """Remember texts; return whether any of them is new."""
         # Not `hash`, which differs between processes.
-        hashes = {xxh3_64_intdigest(identity.encode("utf-8", "surrogatepass")) for identity in identities}
+        hashes = {xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) for text in texts}
         is_new = bool(hashes - self.recent - self.older)
         self.recent |= hashes
         if len(self.recent) >= _REMEMBERED:
             self.older, self.recent = self.recent, set()
         return is_new
+
+
+@dataclass(slots=True)
+class LoopGuard(Memory):
+    """What one scan remembers of its pages, and their items. It can continue in another process.
+
+    `cursors` are the digests of those that the scan has followed. `repeated` and `empty` count the pages since the last
+    one with a new item: those with only items seen before, and those without items. A listing that repeats itself
+    within 1,000 full pages is detected.
+    """
+
+    cursors: set[bytes] = field(default_factory=set)
+    repeated: int = 0
+    empty: int = 0
+
+    @classmethod
+    def after(cls, cursor: str | None, repeated: int = 0, empty: int = 0) -> "LoopGuard":
+        """Return the guard of a scan that continues at this cursor, after this many pages without new items."""
+        return cls(cursors=set() if cursor is None else {_digest(cursor)}, repeated=repeated, empty=empty)
 
     def follow(self, response: Response, identities: Iterable[str]) -> None:
         """Count a page, whose items have these identities.
@@ -56,34 +61,32 @@ class LoopGuard:
         scan would continue at its cursor and never end.
         """
         cursor = response.page.next_cursor
-        if cursor is not None:
-            self._add(cursor, response)
+        if cursor is not None and _digest(cursor) in self.cursors:
+            why = f"the API returned a cursor again after {len(self.cursors)} cursors: the scan would never end"
+            raise client_error(response.operation, "cursor_loop", why, correlation_id=response.correlation_id)
         if self.remember(identities):
             self.repeated = self.empty = 0
         elif response.page.items:
             self.repeated += 1
         else:
             self.empty += 1
-        if cursor is None or (self.repeated < MOST_REPEATED and self.empty < MOST_EMPTY):
+        if cursor is None:
             return
-        raise client_error(
-            response.operation,
-            "cursor_no_progress",
-            f"{self.repeated} pages of items already seen in this scan and {self.empty} empty ones came in a row:"
-            " the listing does not end",
-            correlation_id=response.correlation_id,
-        )
-
-    def _add(self, cursor: str, response: Response) -> None:
-        digest = _digest(cursor)
-        if digest in self.cursors:
-            raise client_error(
-                response.operation,
-                "cursor_loop",
-                f"the API returned a cursor again after {len(self.cursors)} cursors: the scan would never end",
-                correlation_id=response.correlation_id,
+        self.cursors.add(_digest(cursor))
+        if self.repeated >= MOST_REPEATED or self.empty >= MOST_EMPTY:
+            why = (
+                f"{self.repeated} pages of items already seen in this scan and {self.empty} empty ones came in a row:"
+                " the listing does not end"
             )
-        self.cursors.add(digest)
+            raise client_error(response.operation, "cursor_no_progress", why, correlation_id=response.correlation_id)
+
+
+def gets_further(items: int, refused_after: int | None) -> bool:
+    """Return whether a scan whose cursor is refused after these items has got further than when one was, if ever.
+
+    Otherwise it would never end: each cursor expires before the list does.
+    """
+    return refused_after is None or items > refused_after
 
 
 def _digest(cursor: str) -> bytes:

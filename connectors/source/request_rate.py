@@ -1,14 +1,14 @@
 """Decides how many requests per second a run sends when the service, or a gateway before it, limits the whole key.
 
-API 4 only has limits of one account or the catalogue; other limits are found out from what is refused.
+API 4 only has limits of one account or the catalogue; other limits are found out from what is refused: the rate rises
+by a little with each page, and falls to a part of what was served when a request is refused.
 """
 
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 # Limits of several scopes within these seconds may be limits of the key.
 _MOMENT: Final = 1.0
@@ -28,10 +28,15 @@ _FAST: Final = 4.0
 _SLOW: Final = 1 / 16
 _SLOWER: Final = 4.0
 
-# The run sends this part of what was served: while the rate rises to it again, the service can make up for a burst.
-_MARGIN: Final = 0.95
+# The pages for which a run that knows no limit sends at most `at_first` requests per second.
+_FIRST: Final = 32
 
+AT_FIRST: Final = 1000.0
+"""The requests per second with which a run begins, so that few have been sent when the first is refused."""
+
+# The run sends this part of what was served: while the rate rises to it again, the service can make up for a burst.
 # If more than a twentieth was refused, the rate falls to 0.7 at most: what is measured after pauses is too much.
+_MARGIN: Final = 0.95
 _MANY: Final = 0.05
 _FALL: Final = 0.7
 
@@ -42,34 +47,27 @@ _LONGEST_GAP: Final = 4.0
 _USELESS: Final = 0.25
 _MOST_USELESS: Final = 5
 
-# The pages for which a run that knows no limit sends at most `at_first` requests per second.
-_FIRST: Final = 32
-
-AT_FIRST: Final = 1000.0
-"""The requests per second with which a run begins, so that few have been sent when the first is refused."""
-
 
 @dataclass(frozen=True, slots=True)
 class RequestRate:
     """The requests per second that a run sends, and what it has observed. Times are monotonic seconds.
 
     `fixed` is the rate of a setting, `at_first` that of the first pages, if it is not fixed. `allowed` is the rate at
-    which the service served when it was last found, `base` and `doublings` are the rate then and how it rises. `pages`
-    and `refused` count since then, `busy` are the seconds in which requests were sent, `rising` counts pages since the
-    last limit. `recent` are the pages of the last second: time and scope. `limited_after` are the pages after which the
-    last limit came. `useless` counts how often in a row a lower rate did not help.
+    which the service served when it was last found, `base` the rate now, and `slope` how fast it rises. `pages` and
+    `refused` count since it was found, `busy` are the seconds in which requests were sent. `recent` are the pages of
+    the last second: time and scope. `limited_after` are the pages after which the last limit came. `useless` counts how
+    often in a row a lower rate did not help.
     """
 
     fixed: float | None = None
     at_first: float | None = None
     allowed: float | None = None
     base: float | None = None
-    doublings: float = _FAST
+    slope: float = _FAST
     found_at: float = -math.inf
     pages: float = 0
     refused: float = 0
     busy: float = 0.0
-    rising: float = 0
     useless: int = 0
     resting_until: float = -math.inf
     answered_at: float = -math.inf
@@ -83,20 +81,14 @@ class RequestRate:
         """Return the requests per second to send, or None: as many as there are."""
         if self.fixed is not None:
             return self.fixed
-        if not self.is_limited(now):
+        if self.base is None or not self.is_limited(now):
             return self.at_first if self.base is None and self.pages < _FIRST else None
         refused_for = min(self.answered_at - self.served_at, _SLOWEST)
-        return min(self.risen, 1 / refused_for) if refused_for > 0 else self.risen
+        return min(self.base, 1 / refused_for) if refused_for > 0 else self.base
 
     def is_limited(self, now: float) -> bool:
         """Return whether the service limits all requests, and serves some of them."""
         return self.base is not None and now - min(self.limited_at, self.served_at) <= _EXPIRY
-
-    @property
-    def risen(self) -> float:
-        """Return the rate that the service allowed and the pages since then have raised."""
-        # The rate rises with each page and not with time, so that it stays where it is while nothing is sent.
-        return (self.base or 0.0) + math.log(2) * self.doublings * self.rising
 
     def observe(self, scope: str, *, limited: bool, now: float, pages: int = 0) -> Self:
         """Return the rate after an answer to a request of a rate-limit scope: a limit, or not.
@@ -106,57 +98,47 @@ class RequestRate:
         recent = self.recent[bisect_left(self.recent, (now - _MOMENT, "")) :]
         was_limited = self.is_limited(now)
         # Times of several processes may be out of order.
-        gap = max(0.0, min(now - self.answered_at, _LONGEST_GAP / self.risen)) if was_limited else 0.0
+        gap = max(0.0, min(now - self.answered_at, _LONGEST_GAP / (self.base or 1))) if was_limited else 0.0
+        seen = replace(self, answered_at=now, busy=self.busy + gap, recent=recent)
         if not limited:
-            return replace(
-                self,
-                answered_at=now,
-                served_at=now,
-                busy=self.busy + gap,
-                recent=(*recent, (now, scope)),
-                pages=self.pages + 1,
-                rising=self.rising + 1,
-            )
-        seen = replace(self, answered_at=now, busy=self.busy + gap, recent=recent, limited_after=pages)
+            # It rises with each page and not with time, so that it stays where it is while nothing is sent.
+            base = None if self.base is None else self.base + math.log(2) * self.slope
+            return replace(seen, served_at=now, base=base, pages=self.pages + 1, recent=(*recent, (now, scope)))
+        seen = replace(seen, limited_after=pages)
         # Limits of single accounts come after equal numbers of pages.
         is_equal = self.base is None and 0 < pages == self.limited_after
-        if scope == self.limited_scope or is_equal or _may_be_own_limit(scope, recent, 1 if was_limited else 2):
+        if scope == self.limited_scope or is_equal or seen.may_be_own_limit(scope, 1 if was_limited else 2):
             return seen
         seen = replace(seen, limited_at=now, limited_scope=scope, refused=self.refused + 1)
         if was_limited:
-            return replace(seen, **_lowered(seen, now))
+            return seen.lowered(now)
         is_serving = now - self.served_at <= _EXPIRY and now >= self.resting_until
         if now - self.limited_at <= _MOMENT and is_serving:
-            return replace(seen, **_found(max(1.0, len(recent) / _MOMENT), _FAST, now))
+            return seen.found(max(1.0, len(recent) / _MOMENT), now)
         return seen
+
+    def may_be_own_limit(self, scope: str, factor: int) -> bool:
+        """Return whether a limit may be that of a scope alone: no other was served `factor` times as much just now."""
+        pages = Counter(scope for _, scope in self.recent)
+        return pages[scope] > 1 and factor * pages[scope] >= max(pages.values())
+
+    def lowered(self, now: float) -> Self:
+        """Return the rate after one more limit."""
+        if self.base is None or now - self.found_at < _SETTLED or self.pages < _ENOUGH or not self.busy:
+            return self
+        share = self.refused / (self.refused + self.pages)
+        useless = self.useless + 1 if share > _USELESS and self.fixed is None else 0
+        if useless >= _MOST_USELESS:
+            return replace(self, base=None, allowed=None, resting_until=now + _EXPIRY)
+        allowed = self.pages / self.busy
+        base = min(self.base * (min(_FALL, 1 - share) if share > _MANY else 1), _MARGIN * allowed)
+        return replace(self.found(base, now), slope=max(self.slope / _SLOWER, _SLOW), allowed=allowed, useless=useless)
+
+    def found(self, base: float, now: float) -> Self:
+        """Return the rate that begins at `base`."""
+        return replace(self, base=base, slope=_FAST, found_at=now, pages=0, refused=0, busy=0.0, useless=0)
 
     def times(self, factor: float) -> Self:
         """Return the rate of several processes that send as much as this one, or the share of one of them."""
-        scaled = ("fixed", "at_first", "allowed", "base", "pages", "refused", "rising")
-        values: dict[str, Any] = {name: getattr(self, name) for name in scaled}
-        return replace(self, **{name: value and value * factor for name, value in values.items()})
-
-
-def _may_be_own_limit(scope: str, recent: Collection[tuple[float, str]], factor: int) -> bool:
-    """Return whether a limit may be that of a scope alone: no other was served `factor` times as much in a moment."""
-    pages = Counter(scope for _, scope in recent)
-    return pages[scope] > 1 and factor * pages[scope] >= max(pages.values())
-
-
-def _lowered(rate: RequestRate, now: float) -> dict[str, Any]:
-    """Return the changes after one more limit."""
-    if now - rate.found_at < _SETTLED or rate.pages < _ENOUGH or not rate.busy:
-        return {"base": rate.risen, "rising": 0}
-    share = rate.refused / (rate.refused + rate.pages)
-    useless = rate.useless + 1 if share > _USELESS and rate.fixed is None else 0
-    if useless >= _MOST_USELESS:
-        return {"base": None, "allowed": None, "resting_until": now + _EXPIRY}
-    allowed = rate.pages / rate.busy
-    base = min(rate.risen * (min(_FALL, 1 - share) if share > _MANY else 1), _MARGIN * allowed)
-    return {**_found(base, max(rate.doublings / _SLOWER, _SLOW), now), "allowed": allowed, "useless": useless}
-
-
-def _found(base: float, doublings: float, now: float) -> dict[str, Any]:
-    """Return the changes when a rate is found."""
-    counts = {"pages": 0, "refused": 0, "busy": 0.0, "rising": 0, "useless": 0}
-    return {"base": base, "doublings": doublings, "found_at": now, **counts}
+        scaled = {name: getattr(self, name) for name in ("fixed", "at_first", "allowed", "base", "pages", "refused")}
+        return replace(self, **{name: value and value * factor for name, value in scaled.items()})

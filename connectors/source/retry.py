@@ -4,18 +4,16 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.rate_limit import RateLimitBudget
 from models.clock import Clock
 
-if TYPE_CHECKING:
-    from connectors.source.endpoints import ApiRequest, Response
-
-Send = Callable[["ApiRequest"], Awaitable["Response"]]
+Send = Callable[[ApiRequest], Awaitable[Response]]
 Slot = Callable[[], AbstractAsyncContextManager[object]]
 Sleep = Callable[[float], Awaitable[None]]
 OnWait = Callable[[str, datetime], Awaitable[None]]
@@ -34,6 +32,10 @@ _LEAST_WAIT: Final = 1.0
 _WAIT_JITTER: Final = 0.1
 _MOST_JITTER: Final = 5.0
 
+# After these failures of a page, each one more halves the limit of the requests that follow, down to this.
+_PATIENCE: Final = 2
+_LEAST_LIMIT: Final = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -47,15 +49,15 @@ class Verdict:
     whole_scope: bool = False
 
 
-def decide(error: ApiError, attempt: int, random: Callable[[], float], tries: int = TRIES) -> Verdict:
-    """Decide what follows the `attempt`-th failure (from 1) of this disposition; `random` returns 0 to 1.
+def decide(error: ApiError, attempt: int, random: Callable[[], float], *, waits: bool) -> Verdict:
+    """Decide what follows the `attempt`-th failure (from 1) of this kind; `random` returns 0 to 1.
 
-    Waits for a rate limit do not count as tries; the scope's budget limits them.
+    An error that `waits` for a rate limit does not count as a try; the scope's budget limits the waits.
     """
-    waits, wait = error.failure.disposition is Disposition.WAIT, error.retry_after
+    wait = error.retry_after
     if not waits and error.failure.disposition is not Disposition.RETRY:
         return Verdict(retries=False)
-    retries = waits or attempt < tries
+    retries = waits or attempt < TRIES
     if waits and wait is None:
         wait = _exponential(_LEAST_WAIT, attempt)
     if wait is not None:
@@ -65,46 +67,84 @@ def decide(error: ApiError, attempt: int, random: Callable[[], float], tries: in
     return Verdict(retries, random() * _exponential(_FIRST, attempt) if retries else 0.0)
 
 
+def smaller_limit(limit: int, failures: int, failure: Failure) -> int:
+    """Return the limit (API 8) with which a page is requested after this many passing failures, the last one included.
+
+    It is half of `limit` from the second failure on, if the size of the page may be the reason.
+    """
+    may_be_size = failure.code in {"timeout", "connection_reset"} or failure.status == 200 or _is_broken(failure)
+    return max(limit // 2, min(limit, _LEAST_LIMIT)) if may_be_size and failures >= _PATIENCE else limit
+
+
+def _is_broken(failure: Failure) -> bool:
+    return failure.status is not None and failure.status >= 500 and not ApiError(failure).is_limit
+
+
+@dataclass(slots=True)
+class Attempts:
+    """How a scan asks for its pages: the `limit` of items, and the `failures` of the page that is requested next.
+
+    `reduced_by` is the code of the failure that reduced the limit last.
+    """
+
+    limit: int
+    failures: Counter[Disposition] = field(default_factory=Counter)
+    reduced_by: str | None = None
+
+    def note(self, failure: Failure) -> int:
+        """Count a failure of the page; return how many of its disposition there were."""
+        self.failures[failure.disposition] += 1
+        number = self.failures[failure.disposition]
+        if failure.disposition is Disposition.RETRY:
+            limit = smaller_limit(self.limit, number, failure)
+            if limit != self.limit:
+                self.limit, self.reduced_by = limit, failure.code
+        return number
+
+
 async def fetch_with_retry(
     send: Send,
-    request: "ApiRequest",
+    make_request: Callable[[int], ApiRequest],
+    attempts: Attempts,
     budget: RateLimitBudget,
     *,
     clock: Clock,
     random: Callable[[], float],
-    failures: Counter[Disposition],
     slot: Slot,
     sleep: Sleep,
     on_wait: OnWait,
-    uses_try: Callable[[ApiError], bool],
+    is_limit_of_key: Callable[[ApiError], bool],
     about: Mapping[str, object],
     host: str,
-    tries: int = TRIES,
-) -> "Response":
-    """Request one page, with the waits and retries that `tries` and the scope's budget allow.
+) -> Response:
+    """Request one page, with the waits and retries that `TRIES` and the scope's budget allow.
 
-    Every request is made inside `slot()`, every wait is a `sleep`. `failures` counts the failures of this page so far,
-    by disposition, and is updated; an error for which `uses_try` is false is not counted. `on_wait` is awaited for
-    each new cooldown before the wait for it begins, so that the cooldown can be stored and survives a kill. Log records
-    name `host` and have the fields of `about`. The caller must not send concurrent requests of one scope.
+    `make_request` builds the request for a limit. Every request is made inside `slot()`, every wait is a `sleep`. An
+    error that `is_limit_of_key` is waited for and not counted. `on_wait` is awaited for each new cooldown before the
+    wait for it begins, so that the cooldown can be stored and survives a kill. Log records name `host` and have the
+    fields of `about`. The caller must not send concurrent requests of one scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
     while True:
         await _await_cooldown(budget, clock, sleep)
+        request = make_request(attempts.limit)
         try:
             async with slot():
-                return await send(request)
+                response = await send(request)
         except ApiError as error:
-            last = error.failure
-            failures[last.disposition] += uses_try(error)
-            verdict = decide(error, failures[last.disposition], random, tries)
+            last, of_key = error.failure, is_limit_of_key(error)
+            number = 0 if of_key else attempts.note(last)
+            verdict = decide(error, number, random, waits=of_key or last.disposition is Disposition.WAIT)
             if verdict.whole_scope:
                 monotonic = clock.monotonic()
                 budget.start_cooldown(verdict.delay, monotonic, last)
                 await on_wait(budget.scope, budget.resume_after(clock.now(), monotonic))
             if not verdict.retries:
                 raise
+        else:
+            attempts.failures.clear()
+            return response
         at = f" at {host}" if host else ""
         name = f" ({about['username']})" if about.get("username") else ""
         facts = {**about, **last.facts, "retry_in": round(verdict.delay, 1)}

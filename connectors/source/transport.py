@@ -1,8 +1,8 @@
-"""Connections over aiohttp, with three changes to its defaults: see docs/decisions/requests.md."""
+"""Connections over aiohttp, with changes to its defaults: see docs/decisions/requests.md."""
 
 import ssl
 from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import aiohttp
 import httpx
@@ -23,14 +23,19 @@ MAX_HEADERS: Final = 1_000
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Keeps connections open, but does not reuse one on which the server has sent unrequested data.
+    """Keeps connections open, but reuses none that may be broken or lead to somebody else than the service.
 
-    aiohttp would read that data as the response to the next request.
+    Those are: one on which unrequested data arrived, which aiohttp would read as the response to the next request; one
+    on which a gateway answered; and any for a request that was lost on a kept one.
     """
 
     def __init__(self, limit: int, certificates: ssl.SSLContext) -> None:
         super().__init__(limit=limit, ssl=certificates)
-        self._used: WeakSet[asyncio.Protocol] = WeakSet()
+        self._kept: WeakSet[asyncio.Protocol] = WeakSet()
+        self._spent: WeakSet[asyncio.Protocol] = WeakSet()
+        # Requests with a new connection, or that need one.
+        self._fresh: WeakSet[aiohttp.ClientRequest] = WeakSet()
+        self._used: WeakKeyDictionary[aiohttp.ClientRequest, asyncio.Protocol] = WeakKeyDictionary()
 
     async def connect(
         self,
@@ -38,28 +43,40 @@ class _Connector(aiohttp.TCPConnector):
         traces: "list[Trace]",
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - overrides a parameter of aiohttp
     ) -> "Connection":
-        """Return a new connection, or a kept one on which nothing has arrived since its last response."""
+        """Return a new connection, or a kept one that may be used again."""
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
             if protocol is None:
                 return connection
-            if protocol not in self._used:
-                self._used.add(protocol)
-                return connection
-            if not protocol.should_close:
-                return connection
-            connection.close()
+            if protocol in self._kept and (req in self._fresh or protocol in self._spent or protocol.should_close):
+                connection.close()
+                continue
+            if protocol not in self._kept:
+                self._fresh.add(req)
+            self._kept.add(protocol)
+            self._used[req] = protocol
+            return connection
 
+    async def send(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Send a request: once, but again if it was lost on a kept connection before anything of the answer arrived.
 
-async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request once. aiohttp repeats a GET if a kept connection breaks; a different error prevents that."""
-    try:
-        return await send(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientConnectionError(str(error)) from error
+        aiohttp would repeat it on the next kept connection, which is lost too after a restart of the service. A
+        different error prevents that.
+        """
+        try:
+            answer = await send(request)
+        except aiohttp.ClientConnectorError:
+            raise
+        except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+            if request in self._fresh:
+                raise aiohttp.ClientConnectionError(str(error)) from error
+            self._fresh.add(request)
+            return await self.send(request, send)
+        kind = answer.headers.get("Content-Type", "")
+        if "html" in kind or (answer.status != 200 and "json" not in kind):
+            self._spent.add(self._used[request])
+        return answer
 
 
 def transport(
@@ -71,10 +88,11 @@ def transport(
         certificates = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def session() -> aiohttp.ClientSession:
+        connector = _Connector(concurrency, certificates)
         return aiohttp.ClientSession(
-            connector=_Connector(concurrency, certificates),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            middlewares=(_once,),
+            middlewares=(connector.send,),
             trust_env=False,
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,13 +17,12 @@ from connectors.source.base_url import normalized
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.source.network import Network
 from connectors.warehouse.maintenance.inspection import Inspection, inspect
-from connectors.warehouse.runs.service import service_refusal
-from connectors.warehouse.runs.status_file import read_status
+from connectors.warehouse.maintenance.pending import OPERATION, UNFINISHED
 from connectors.warehouse.snapshot.ownership import of_another_warehouse
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotUnreadable, WarehouseError
 from connectors.warehouse.storage.holder import holder
-from flows.cli.current import current_snapshot
+from flows.cli.current import current, current_snapshot
 from flows.clock import SystemClock
 from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable, error_line
 from flows.config.setting_sources import exposed, origin
@@ -35,6 +34,7 @@ from flows.reporting.words import count, moment, several, span
 from models.api import AccountPage
 from models.checkpoint import mostly_rejected
 from models.feeds import FEEDS
+from models.identity import NEW, Identity, service_refusal
 from models.media_page import PagePaths
 from models.runs import LONG_COOLDOWN
 
@@ -88,11 +88,35 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
     check_places(settings)
 
 
-def _inspected(settings: Settings, now: datetime, *, is_whole: bool = False) -> Inspection:
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the state says: the address of the service, and the end of each cooldown."""
+
+    base_url: str | None = None
+    cooldowns: Mapping[str, datetime] = field(default_factory=dict)
+    is_erasing: bool = False
+
+
+def _inspected(settings: Settings, now: datetime, *, is_whole: bool = False) -> tuple[Inspection, _Facts]:
+    """Inspect the warehouse and the state. Raises WarehouseUnusable, also if they do not belong together."""
     inspected = partial(inspect, settings.warehouse, "gramhouse doctor", now=now, pause=time.sleep)
-    if not is_whole:
-        return inspected()
-    return inspected(raw=settings.raw_folder(), publishing=(settings.snapshot_file(), settings.hide))
+    if is_whole:
+        found = inspected(raw=settings.raw_folder(), publishing=(settings.snapshot_file(), settings.hide))
+    else:
+        found = inspected()
+    from connectors.state.database import state_path
+    from connectors.state.identity import read_identity, read_service
+    from connectors.state.operations import read_operations
+    from connectors.state.progress import read_cooldowns
+    from flows.engine.files import check_pair, open_existing_state
+
+    with open_existing_state(settings.warehouse) as state:
+        of_state = Identity(NEW, 0) if state is None else state.read(read_identity)
+        check_pair(state_path(settings.warehouse), of_state, settings.warehouse, found.identity)
+        if state is None:
+            return found, _Facts()
+        cooldowns = state.read(read_cooldowns, now=now)
+        return found, _Facts(state.read(read_service), cooldowns, OPERATION in state.read(read_operations))
 
 
 def _long(cooldowns: Mapping[str, datetime], now: datetime) -> tuple[datetime, str] | None:
@@ -106,7 +130,7 @@ def _api(settings: Settings) -> Iterator[Finding]:
     """Request one page of accounts and one of media, once each, except during a cooldown."""
     now = datetime.now(UTC)
     try:
-        inspected = _inspected(settings, now)
+        inspected, facts = _inspected(settings, now)
         address, key, network = settings.address(), settings.key(), settings.network()
     except WarehouseError:
         yield Finding("API", "note", "not checked: cooldowns are in the warehouse, which cannot be read; see below.")
@@ -114,7 +138,7 @@ def _api(settings: Settings) -> Iterator[Finding]:
     except SettingsError:
         yield Finding("API", "note", "not checked: see address, key and network above.")
         return
-    cooldowns = inspected.cooldowns
+    cooldowns = facts.cooldowns
     if (long := _long(cooldowns, now)) is not None:
         text = f"no requests for {long[1]} until {moment(long[0], seconds=True)} UTC: {LONG_COOLDOWN_WHY}"
         yield Finding("cooldown", "bad", f"{text}. Fix: {LONG_COOLDOWN_FIX}.")
@@ -122,7 +146,7 @@ def _api(settings: Settings) -> Iterator[Finding]:
         text = f"not checked: the account catalogue is rate-limited until {moment(until, seconds=True)} UTC."
         yield Finding("API", "note", text)
     else:
-        is_own = inspected.is_current and service_refusal(inspected.base_url, normalized(address)) is None
+        is_own = inspected.is_current and service_refusal(facts.base_url, normalized(address)) is None
         asked = _asked(address, key, network, settings.page_paths(), cooldowns, settings if is_own else None)
         yield from asyncio.run(asked)
 
@@ -180,7 +204,7 @@ async def _asked(
             found.append(Finding(check, "note", await _rate_limited(error, request.scope, settings)))
         else:
             # An account that no longer exists is not a problem of the key.
-            verdict = "note" if error.failure.outcome == "not_found" else "bad"
+            verdict = "note" if error.failure.outcome == "not_found" and check == "media" else "bad"
             found.append(Finding(check, verdict, f"{error}. Fix: {error.failure.hint}."))
     return found
 
@@ -195,20 +219,18 @@ def _warehouse(settings: Settings) -> Finding:
             text = f"{file} does not exist yet, so {of_another_warehouse(str(snapshot))}"
             return Finding("warehouse", "bad", text)
         return Finding("warehouse", "note", f"{file} does not exist yet: the first sync creates it.")
-    from connectors.warehouse.maintenance.pending import unfinished
-
-    if warning := unfinished(file):
-        return Finding("warehouse", "bad", warning)
-    found = _inspected(settings, SystemClock().now(), is_whole=True)
+    found, facts = _inspected(settings, SystemClock().now(), is_whole=True)
+    if facts.is_erasing:
+        return Finding("warehouse", "bad", UNFINISHED)
     if ahead := found.ahead:
         text = f"{ahead.count:,} times stored in {file} lie in the future, up to {moment(ahead.last)} UTC"
         fix = "check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`"
         return Finding("warehouse", "bad", f"{text}. Fix: {fix}.")
-    if settings.base_url and (refusal := service_refusal(found.base_url, normalized(settings.base_url))):
+    if settings.base_url and (refusal := service_refusal(facts.base_url, normalized(settings.base_url))):
         return Finding("warehouse", "bad", refusal)
     if found.publish_refusal is not None:
         return Finding("warehouse", "bad", f"its data cannot be published: {found.publish_refusal}")
-    bound = f"; filled from {found.base_url}" if found.base_url else ""
+    bound = f"; filled from {facts.base_url}" if facts.base_url else ""
     return Finding("warehouse", "ok", f"{file} opens ({naturalsize(file.stat().st_size)}){bound}")
 
 
@@ -231,8 +253,8 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
 def _snapshot(settings: Settings) -> Finding:
     at, place = None, settings.snapshot_file()
     if not place.exists():
-        status = read_status(place) if settings.warehouse.exists() else None
-        if status is not None and status.has_published:
+        last = current(settings).last if settings.warehouse.exists() else None
+        if last is not None and last["published_at"] is not None:
             text = f"{place} does not exist, but a run published it. Fix: `gramhouse publish`."
             return Finding("snapshot", "bad", text)
         return Finding("snapshot", "note", f"{place} does not exist yet: the first sync publishes it.")
@@ -328,7 +350,7 @@ def repair(settings: Settings, lift: Callable[[str], bool]) -> Iterator[Finding]
         text = f"moved back {what}; cooldowns among them start now"
     yield Finding("repair", "ok", text)
     now = datetime.now(UTC)
-    if (long := _long(_inspected(settings, now).cooldowns, now)) is not None:
+    if (long := _long(_inspected(settings, now)[1].cooldowns, now)) is not None:
         what = f"the cooldown until {moment(long[0], seconds=True)} UTC of {long[1]}"
         if lift(what):
             asyncio.run(lift_now(settings, until=long[0], now=now))

@@ -1,16 +1,24 @@
 """What commands read: the current snapshot, which they download from a bucket, and the run that is not in it yet."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connectors.warehouse.runs.status_file import Status, read_status, settled, status_path
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
-from connectors.warehouse.storage.errors import StatusUnreadable, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.holder import look
+from connectors.warehouse.storage.paths import real
 from flows.config.settings import Settings, load
+from flows.reporting.recording import RUN_KINDS
 from models.runs import RunState
+
+_SHOWN = (
+    *("run_id", "kind", "selection", "state", "pid", "started_at", "ended_at"),
+    *("accounts", "pages", "items", "error_code", "detail"),
+)
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 _KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
@@ -41,11 +49,15 @@ def open_current(snapshot: str | None) -> AbstractContextManager[Snapshot]:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The status file of a snapshot; if it is missing or damaged, `problem` is a message for the user."""
+    """The last command, as a row of the state's runs; without a state, `problem` is a message for the user.
 
-    status: Status | None
+    `has_unfinished_erasure`: a `gramhouse forget` was interrupted.
+    """
+
+    last: Mapping[str, Any] | None
     problem: str | None = None
     is_damaged: bool = False
+    has_unfinished_erasure: bool = False
 
     def runs(self, snapshot: Snapshot, limit: int) -> list[dict[str, Any]]:
         """Return the last runs, newest first: the current one, if the snapshot does not have it yet, and its own."""
@@ -60,28 +72,52 @@ class Current:
         return rows[:limit]
 
     def as_run(self) -> dict[str, Any] | None:
-        """Return the status as a row of `runs`, as far as it is known."""
-        return None if self.status is None else asdict(self.status) | {"state": self.status.state.value}
+        """Return the last command as a row of `runs`, as far as it is known."""
+        return None if self.last is None else {name: self.last[name] for name in _SHOWN}
 
-    def other(self) -> Status | None:
-        """Return the status of a command without a run, such as publish, that is running or failed."""
-        status = self.status
-        return status if status and status.run_id is None and status.state is not RunState.COMPLETE else None
+    def other(self) -> Mapping[str, Any] | None:
+        """Return the last command if it is one without a run, such as publish, that is running or failed."""
+        last = self.last
+        return last if last and last["run_id"] is None and last["state"] != RunState.COMPLETE else None
+
+    @property
+    def failed_to_start(self) -> bool:
+        """Whether the last command is a sync or backfill that failed before its run began."""
+        last = self.last
+        return last is not None and last["kind"] in RUN_KINDS and last["run_id"] is None
 
 
 def current(settings: Settings) -> Current:
-    """Read the status file next to the snapshot; a run whose process is gone is shown as interrupted.
+    """Read the state; a command whose process is gone is shown as interrupted."""
+    # Imported here, because SQLAlchemy is not needed on a machine without the state.
+    from connectors.state.database import state_path
 
-    A run that failed to start is in a file of its own, next to the warehouse, until another one starts.
-    """
+    if not state_path(real(settings.warehouse)).exists():
+        if settings.snapshot_url() and not settings.warehouse.exists():
+            # The snapshot is a copy; the state is on the machine that published it.
+            return Current(None)
+        what = f"There is no state beside {settings.warehouse}"
+        return Current(None, f"{what}: interrupted runs cannot be shown. The next run creates it.")
+    from connectors.state.operations import read_operations
+    from connectors.state.runs import last_command
+    from connectors.warehouse.maintenance.pending import OPERATION
+    from flows.engine.files import open_existing_state
+
     try:
-        status = read_status(settings.warehouse) or read_status(settings.snapshot_file())
-    except StatusUnreadable as error:
+        with open_existing_state(settings.warehouse) as state:
+            if state is None:
+                return Current(None)
+            last, is_erasing = state.read(last_command), OPERATION in state.read(read_operations)
+    except WarehouseUnusable as error:
         return Current(None, str(error), is_damaged=True)
-    if status is None and settings.snapshot_url() and not settings.warehouse.exists():
-        # The snapshot is a copy; the status file is on the machine that published it.
-        return Current(None)
-    if status is None:
-        path = status_path(settings.snapshot_file())
-        return Current(None, f"{path} is missing: interrupted runs cannot be shown. The next run creates it.")
-    return Current(settled(status, settings.warehouse))
+    return Current(last and _settled(last, settings.warehouse), has_unfinished_erasure=is_erasing)
+
+
+def _settled(last: Mapping[str, Any], warehouse: Path) -> Mapping[str, Any]:
+    """Return a command, with the state interrupted if it is running but its process no longer holds the lock."""
+    if last["state"] != RunState.RUNNING or (lock := look(warehouse)) is None:
+        return last
+    if lock.is_held and (lock.holder is None or lock.holder.pid == last["pid"]):
+        return last
+    detail = f"Process {last['pid']} ended before the run: it was killed, or the machine failed."
+    return {**last, "state": RunState.INTERRUPTED.value, "detail": detail}

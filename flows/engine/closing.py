@@ -11,16 +11,16 @@ from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.merge.run_counts import of_runs
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
-from connectors.warehouse.runs.service import bind_service
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.snapshot.publish import publish_refusal
 from connectors.warehouse.storage.errors import WarehouseError, first_line
+from flows.engine.resources import move_back
 from flows.engine.run import Run
 from flows.engine.upkeep import Published, delete_old, upload_refusal
 from flows.reporting.progress import notices
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from flows.reporting.words import count, per_second, span
-from models.runs import NOT_REPLACED, OutcomeKind, RunState, RunWarning, Tally, run_state
+from models.runs import NOT_REPLACED, OutcomeKind, RunWarning, Tally, run_state
 
 
 async def close_run(run: Run) -> RunReport:
@@ -36,25 +36,24 @@ async def close_run(run: Run) -> RunReport:
         raise AssertionError(f"the ledger holds {outcomes.total} outcomes where {expected} are due")
     stopped_by = run.scans.stop_media.failure
     # A clock that was ahead when the run began may have been corrected since.
-    if await warehouse.write(repair_future_times, run.run_id, now=run.clock.real()):
+    if moved := await warehouse.write(repair_future_times, run.run_id, now=run.clock.real()):
+        await move_back(warehouse, moved, run.clock.real())
         run.clock.set_back()
     missing = await warehouse.read(missing_accounts) if is_sync else None
     await _warn(run, missing, outcomes)
     warnings = await warehouse.read(ledger.warnings, run.run_id)
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
-    if state is RunState.COMPLETE and is_sync and request.base_url is not None:
-        await warehouse.write(bind_service, request.base_url)
     groups = await warehouse.read(failure_groups_of, run.run_id, now=beginning.at)
     error_code, detail = _reason(stopped_by, groups, warnings)
     accounts_missing = missing.count if missing else 0
     await run.end(
         state,
-        accounts=batcher.listed,
         accounts_missing=accounts_missing,
         partitions=outcomes.total,
         error_code=error_code,
         detail=detail,
     )
+    await warehouse.copy_runs()
     did = await warehouse.read(of_runs, [*beginning.resumed, *warehouse.recovered_runs, run.run_id])
     if request.keep_runs is not None:
         await delete_old(request.keep_runs, warehouse, now=run.clock.now())
@@ -91,12 +90,9 @@ async def finish_run(run: Run, report: RunReport, published: Published | None) -
         expired=await run.resources.warehouse.read(expired_accounts),
         seconds=run.seconds,
     )
-    groups, warnings = report.failure_groups, report.warnings
     if (refused := report.publish_refusal) is not None:
-        # The snapshot does not have this run, so only the status file can say why it was not published.
-        groups, warnings = (), (refused,)
-    error_code, detail = _reason(report.stopped_by, groups, warnings)
-    run.recording.end(report.state, error_code=error_code, detail=detail)
+        # The snapshot does not have this run, so only the state can say why it was not published.
+        await run.end(report.state, error_code=refused.code, detail=refused.detail)
     return report
 
 

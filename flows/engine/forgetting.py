@@ -2,21 +2,33 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from connectors.buckets.address import BucketError, open_snapshot_bucket
-from connectors.warehouse.maintenance.forget import erase, find
-from connectors.warehouse.maintenance.pending import ACTIVITY, Account, Erasure, finish, pending, pending_path
+from connectors.state.database import SqlConnection, State, open_state, state_path
+from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
+from connectors.state.operations import begin_operation, end_operation, read_operations
+from connectors.state.progress import delete_progress
+from connectors.state.runs import read_runs, redact_texts
+from connectors.warehouse.maintenance.compact import rewrite_file
+from connectors.warehouse.maintenance.forget import count_items, erase, find_account, redactor
+from connectors.warehouse.maintenance.opening import check_exists
+from connectors.warehouse.maintenance.pending import ACTIVITY, OPERATION, Account, Erasure, from_text, to_text
 from connectors.warehouse.maintenance.traces import Found, files_of, search
-from connectors.warehouse.runs.forgotten import unmark_forgotten
-from connectors.warehouse.runs.status_file import status_path
+from connectors.warehouse.raw.parts import store_of
+from connectors.warehouse.runs.copied import copy_runs
+from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseError
 from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.storage.paths import real
 from flows.clock import SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings
+from flows.engine.files import explained_state, lock_state, open_existing_state, open_pair
 from flows.engine.resources import check_writable, wait_for_turn
 from flows.engine.upkeep import open_existing, publish_opened
 from flows.reporting.page.write import is_report
@@ -52,10 +64,30 @@ class Receipt:
         return {path: found for path, found in self.searched.items() if found}
 
 
+@contextmanager
+def _opened(settings: Settings, state: State, now: datetime) -> Iterator[Connection]:
+    mapping = settings.media_mapping()
+    path, raw = settings.warehouse, settings.raw
+    with open_pair(state, path, ACTIVITY, now=now, pause=time.sleep, raw=raw, new_id=new_id, mapping=mapping) as files:
+        yield files.connection
+
+
+def _locked(settings: Settings, now: datetime) -> AbstractContextManager[State]:
+    check_exists(settings.warehouse)
+    return lock_state(settings.warehouse, ACTIVITY, now=now, pause=time.sleep)
+
+
+def _find(state: State, connection: Connection, text: str) -> tuple[Erasure, Account]:
+    before = from_text(state.read(read_operations).get(OPERATION))
+    return before, find_account(connection, text, before, state.read(read_forgotten))
+
+
 def find_now(settings: Settings, text: str) -> tuple[Account, int]:
     """Return the account that would be forgotten, and the number of its items. Raises as `forget_now` does."""
-    now, mapping = SystemClock().now(), settings.media_mapping()
-    return find(settings.warehouse, text, now=now, pause=time.sleep, raw=settings.raw, mapping=mapping)
+    now = SystemClock().now()
+    with _locked(settings, now) as state, _opened(settings, state, now) as connection:
+        _, account = _find(state, connection, text)
+        return account, count_items(connection, account)
 
 
 async def forget_now(settings: Settings, text: str) -> Receipt:
@@ -67,9 +99,38 @@ async def forget_now(settings: Settings, text: str) -> Receipt:
     try:
         return await _forget(settings, text)
     except (WarehouseError, BucketError, asyncio.CancelledError):
-        if pending_path(settings.warehouse).exists():
-            notices.warning("The account is not completely erased. Fix: run the same command again.")
+        with suppress(WarehouseError), open_existing_state(settings.warehouse) as state:
+            if state is not None and OPERATION in state.read(read_operations):
+                notices.warning("The account is not completely erased. Fix: run the same command again.")
         raise
+
+
+def _forget_in_state(state: SqlConnection, erasure: Erasure, *, now: datetime) -> Erasure:
+    for account in erasure.accounts:
+        mark_forgotten(state, account.account_id, new_id(), at=now)
+    redact_texts(state, redactor(erasure))
+    erasure = erasure.with_removed(delete_progress(state, [account.account_id for account in erasure.accounts]))
+    begin_operation(state, OPERATION, to_text(erasure), now=now)
+    return erasure
+
+
+def _erase(settings: Settings, text: str, now: datetime) -> tuple[Erasure, Path]:
+    """Erase an account, and what an interrupted erasure has left; return what, and the folder of the raw store."""
+    with _locked(settings, now) as state:
+
+        def save(erasure: Erasure) -> None:
+            state.write(begin_operation, OPERATION, to_text(erasure), now=now)
+
+        with _opened(settings, state, now) as connection:
+            before, account = _find(state, connection, text)
+            accounts = {one.account_id: one for one in (account, *before.accounts)}
+            erasure = state.write(_forget_in_state, Erasure(tuple(accounts.values()), before.removed), now=now)
+            with connection.begin():
+                copy_runs(connection, state.read(read_runs))
+            erasure = erase(connection, erasure, now=now, on_counted=save)
+            folder = store_of(connection).folder
+        rewrite_file(settings.warehouse)
+        return erasure, folder
 
 
 async def _forget(settings: Settings, text: str) -> Receipt:
@@ -78,19 +139,9 @@ async def _forget(settings: Settings, text: str) -> Receipt:
     with recorded_start(ACTIVITY, {"warehouse": warehouse, "snapshot": settings.snapshot}):
         check_writable(settings)
         await wait_for_turn(settings, ACTIVITY)
-        erased, raw_folder = await asyncio.to_thread(
-            erase,
-            warehouse,
-            text,
-            now=now,
-            pause=time.sleep,
-            raw=settings.raw,
-            mapping=settings.media_mapping(),
-            new_salt=new_id(),
-        )
-    # A draft that a killed or running download of the old snapshot writes, and the record of a failed start.
-    for left in (snapshot.with_name(f".{snapshot.name}.download"), status_path(warehouse)):
-        left.unlink(missing_ok=True)
+        erased, raw_folder = await asyncio.to_thread(_erase, settings, text, now)
+    # A draft that a killed or running download of the old snapshot writes.
+    snapshot.with_name(f".{snapshot.name}.download").unlink(missing_ok=True)
     had_report, bucket_files = is_report(report), 0
     async with open_existing(settings, ACTIVITY) as opened:
         published = await publish_opened(opened, settings, report=report if had_report else None)
@@ -98,11 +149,11 @@ async def _forget(settings: Settings, text: str) -> Receipt:
             report.unlink()
         if (url := settings.snapshot_url()) is not None:
             bucket_files = await open_snapshot_bucket(url).delete_superseded()
-    since = now.isoformat(timespec="seconds")
-    with hold(warehouse, ACTIVITY, since=since, pause=time.sleep):
-        files = [path for path in files_of(warehouse, snapshot, raw_folder, report) if path != pending_path(warehouse)]
-        searched = await asyncio.to_thread(search, files, erased.accounts)
-        finish(warehouse)
+    with hold(warehouse, ACTIVITY, since=now.isoformat(timespec="seconds"), pause=time.sleep):
+        with explained_state(), open_state(state_path(real(warehouse))) as state:
+            state.write(end_operation, OPERATION)
+            state.erase()
+        searched = await asyncio.to_thread(search, files_of(warehouse, snapshot, raw_folder, report), erased.accounts)
     written = (warehouse, *((raw_folder,) if "raw_versions" in erased.removed else ()), snapshot, published.report, url)
     return Receipt(
         erased,
@@ -118,9 +169,10 @@ async def undo_now(settings: Settings, account_id: str) -> bool:
 
     Raises SettingsError if it is not completely erased yet, WarehouseBusy and WarehouseUnusable.
     """
-    if any(account_id.lower() in one.words for one in pending(settings.warehouse).accounts):
-        raise SettingsError(
-            "This account is not completely erased yet. Fix: run `gramhouse forget` again, then --undo."
-        )
     async with open_existing(settings, ACTIVITY) as opened:
-        return await opened.warehouse.write(unmark_forgotten, account_id)
+        erasure = from_text((await opened.warehouse.read_state(read_operations)).get(OPERATION))
+        if any(account_id.lower() in one.words for one in erasure.accounts):
+            raise SettingsError(
+                "This account is not completely erased yet. Fix: run `gramhouse forget` again, then --undo."
+            )
+        return await opened.warehouse.write_state(unmark_forgotten, account_id)

@@ -8,14 +8,14 @@ from functools import partial
 from connectors.source.endpoints import CATALOGUE_SCOPE, ApiRequest, Response
 from connectors.source.errors import ApiError
 from connectors.source.retry import Send
+from connectors.state.forgotten import read_forgotten
 from connectors.warehouse.runs.closed_scans import closed_scans
-from connectors.warehouse.runs.forgotten import read_forgotten
 from connectors.warehouse.runs.progress import listed, stored_statuses
-from connectors.warehouse.warehouse import Warehouse
 from flows.engine.batches import ListedAccount
 from flows.engine.paging import scan_partition
 from flows.engine.run import Run
 from flows.engine.scan import Start, begin
+from flows.engine.warehouse import Warehouse
 from models.api import AccountPage
 from models.forgotten import Forgotten, without_forgotten
 from models.page_commit import RejectedRecord
@@ -37,7 +37,7 @@ async def list_accounts(run: Run) -> Outcome:
         # The user confirms the present catalogue, not what an interrupted run listed of it.
         last = None
     scans, met = run.scans, set[str]()
-    forgotten = await warehouse.read(read_forgotten)
+    forgotten = await warehouse.read_state(read_forgotten)
     if forgotten.marks:
         scans = replace(scans, send=_leaving_out(forgotten, scans.send, met))
     scan = begin(scans, Start(CATALOGUE, last, seen=await run.seen(last)))

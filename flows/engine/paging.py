@@ -10,10 +10,12 @@ from typing import Any
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, feed_request
 from connectors.source.errors import ApiError, Deferred, Disposition, client_error
+from connectors.source.pagination import gets_further
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import fetch_with_retry
 from flows.engine.concurrency import RunStopped
 from flows.engine.scan import (
+    Ending,
     RequestsSpent,
     Scan,
     ScanContext,
@@ -33,7 +35,7 @@ from models.media_page import CursorFault
 from models.page_commit import PageCommit, ReceivedPage, ScopeCooldown
 from models.page_items import identities
 from models.partition import CATALOGUE
-from models.runs import Outcome
+from models.runs import CACHED_ANSWER, Outcome
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +63,7 @@ async def scan_account(run: ScanContext, account: AccountScan, ended: Ended, *, 
         if lost is None:
             outcome = await scan_partition(run, scan, account.budget)
         else:
-            operation = FEEDS[scan.partition.surface].operation
-            outcome = await end_scan(run, scan, client_error(operation, "worker_lost", lost))
+            outcome = await end_scan(run, scan, client_error(scan.operation, "worker_lost", lost))
         ended(outcome)
         account.scan = None
     run.progress.accounts_done += 1
@@ -105,7 +106,7 @@ async def scan_partition(
             scan_again(run, scan, f"An old scan, started {started}, was abandoned; scanned again from the first page.")
         except (ApiError, Deferred, RunStopped, RequestsSpent) as error:
             if _restarts(scan, error):
-                scan.was_refused = True
+                scan.refused_after = scan.checkpoint.items
                 run.progress.restarted += 1
                 _log.info("%s: cursor refused; scanning again from the first page", scan.partition, extra=scan.about)
                 note = "The cursor was refused; scanned again from the first page."
@@ -114,7 +115,7 @@ async def scan_partition(
                     await run.land(PageCommit(unreadable))
                 note = f"An old scan could not be continued ({error}); scanned again from the first page."
             else:
-                return await end_scan(run, scan, error)
+                return await end_scan(run, scan, _unfinishable(scan, error))
             scan.failed_at = scan.checkpoint
             scan_again(run, scan, note)
 
@@ -126,9 +127,22 @@ def _cannot_continue(scan: Scan, error: ApiError) -> bool:
 
 
 def _restarts(scan: Scan, error: Exception) -> bool:
-    """Return whether a scan whose cursor was refused begins again: once, and only if there was a cursor."""
+    """Return whether a scan whose cursor was refused begins again: if there was one, and as long as it gets further."""
     is_refused = isinstance(error, ApiError) and error.failure.disposition is Disposition.RESTART
-    return is_refused and scan.checkpoint.cursor is not None and not scan.was_refused
+    return is_refused and scan.checkpoint.cursor is not None and gets_further(scan.checkpoint.items, scan.refused_after)
+
+
+def _unfinishable(scan: Scan, error: Ending) -> Ending:
+    """Return the error of a scan that ends, and that its cursors' short life keeps from ever reaching its end."""
+    items, refused_after = scan.checkpoint.items, scan.refused_after
+    if refused_after is None or gets_further(items, refused_after):
+        return error
+    why = f"the scan cannot finish: its cursor was refused after {refused_after:,} items, and now it got to {items:,}"
+    if isinstance(error, Deferred) and items:
+        return client_error(scan.operation, "cursor_expires", f"{why}, where it would wait again")
+    if isinstance(error, ApiError) and error.failure.disposition is Disposition.RESTART:
+        return ApiError(replace(error.failure, message=f"{error.failure.message.rstrip('.')}: {why}"))
+    return error
 
 
 async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> AsyncGenerator[Response, None]:
@@ -145,7 +159,7 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
         async with run.slots.requests.one(scan.checkpoint.pages) if is_media else nullcontext():
             await run.pacer.turn(run.clock, partial(stop.sleep, run.clock), check)
             run.progress.requests += 1
-            run.progress.retries += bool(scan.failures)
+            run.progress.retries += bool(scan.attempts.failures)
             if run.progress.requests == run.request.max_requests:
                 # Scans that sleep go on, and `check` ends them.
                 run.stop_media.wake()
@@ -164,19 +178,18 @@ async def _pages(run: ScanContext, scan: Scan, budget: RateLimitBudget) -> Async
     while scan.checkpoint.state is ScanState.SCANNING:
         yield await fetch_with_retry(
             run.send,
-            _request(scan, run.request.page_size),
+            partial(_request, scan),
+            scan.attempts,
             budget,
             clock=run.clock,
             random=run.random,
-            failures=scan.failures,
             slot=slot,
             sleep=sleep,
             on_wait=partial(_start_cooldown, run),
-            uses_try=lambda error: not (error.is_limit and run.pacer.rate.is_limited(run.clock.monotonic())),
+            is_limit_of_key=lambda error: error.is_limit and run.pacer.rate.is_limited(run.clock.monotonic()),
             about=scan.about,
             host=(run.request.base_url or "").partition("://")[2],
         )
-        scan.failures.clear()
 
 
 async def sleep_without_slot(run: ScanContext, seconds: float) -> None:
@@ -189,11 +202,11 @@ async def sleep_without_slot(run: ScanContext, seconds: float) -> None:
         run.progress.waiting -= 1
 
 
-def _request(scan: Scan, page_size: int) -> ApiRequest:
+def _request(scan: Scan, limit: int) -> ApiRequest:
     partition, cursor = scan.partition, scan.checkpoint.cursor
     if partition == CATALOGUE:
-        return accounts_request(cursor, page_size)
-    return feed_request(FEEDS[partition.surface], scan.start.listed_as, cursor, page_size)
+        return accounts_request(cursor, limit)
+    return feed_request(FEEDS[partition.surface], scan.start.listed_as, cursor, limit)
 
 
 async def _start_cooldown(run: ScanContext, scope: str, resume_after: datetime) -> None:
@@ -241,6 +254,7 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
         items=page.items,
         # An item that is not JSON is null in the body, so that it is a post without an id.
         rejected=sum(post.media_id is None for post in posts) or len(page.rejected),
+        token_expired=scan.start.token_expired,
         at=now,
         repeated_pages=scan.guard.repeated,
         empty_pages=scan.guard.empty,
@@ -258,8 +272,11 @@ async def _land_page(run: ScanContext, scan: Scan, response: Response) -> Outcom
 
 
 def _follow(scan: Scan, response: Response, posts: Sequence[Post]) -> None:
-    """Raise ApiError if a page does not show how the scan continues."""
+    """Raise ApiError if a page does not show how the scan continues, or what the service has now."""
     page = response.page
+    if response.is_cached:
+        why = "a cache answered, not the service: the answer has an Age, or the correlation id of an earlier one"
+        raise client_error(response.operation, CACHED_ANSWER, why, correlation_id=response.correlation_id)
     if isinstance(page, MediaPage) and (fault := page.cursor_fault) is not None and not _may_end(scan, fault):
         raise client_error(response.operation, fault.code, fault.message, correlation_id=response.correlation_id)
     of_items = identities(page.body, posts) if isinstance(page, MediaPage) else [one.id for one in page.accounts]

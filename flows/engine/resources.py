@@ -7,22 +7,23 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.base_url import normalized
 from connectors.source.request_rate import AT_FIRST, RequestRate
-from connectors.warehouse.maintenance.future_times import check_clock
+from connectors.state.identity import move_times
+from connectors.state.operations import read_operations
+from connectors.state.runs import delete_failed_starts
+from connectors.warehouse.maintenance.future_times import Ahead, check_clock
 from connectors.warehouse.maintenance.opening import check_exists
-from connectors.warehouse.maintenance.pending import ACTIVITY, unfinished
-from connectors.warehouse.runs.status_file import status_path
+from connectors.warehouse.maintenance.pending import ACTIVITY, OPERATION, UNFINISHED
 from connectors.warehouse.snapshot.ownership import file_refusal
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
-from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.clock import SteadyClock, SystemClock, new_id
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, in_order
@@ -31,6 +32,7 @@ from flows.config.setting_sources import PREFIX, origin
 from flows.config.settings import Settings
 from flows.engine.concurrency import Slots
 from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import Warehouse, open_warehouse
 from flows.reporting.progress import notices
 from flows.reporting.schedules import Schedule
 from flows.reporting.words import span
@@ -176,8 +178,8 @@ async def writing(settings: Settings, activity: str, *, clock: Clock | None = No
             return stack.enter_async_context(opening)
 
         warehouse = await _patiently(settings, clock, opened)
-        if activity != ACTIVITY and (warning := unfinished(settings.warehouse)):
-            notices.warning(warning)
+        if activity != ACTIVITY and OPERATION in await warehouse.read_state(read_operations):
+            notices.warning(UNFINISHED)
         yield warehouse
 
 
@@ -208,6 +210,13 @@ async def steady_clock(warehouse: Warehouse, clock: Clock) -> SteadyClock:
     return SteadyClock(clock, found.last + timedelta(microseconds=1))
 
 
+async def move_back(warehouse: Warehouse, ahead: Ahead | None, now: datetime) -> None:
+    """Move the times of the state back after those of the warehouse were."""
+    if ahead is not None and ahead.moved_to is not None:
+        await warehouse.write_state(move_times, now=now, to=ahead.moved_to)
+        await warehouse.copy_runs()
+
+
 @asynccontextmanager
 async def open_resources(settings: Settings, activity: str) -> AsyncIterator["RunResources"]:
     """Open the resources of a run; they are closed when the block ends.
@@ -236,8 +245,7 @@ async def open_resources(settings: Settings, activity: str) -> AsyncIterator["Ru
 
             workers = await stack.enter_async_context(open_workers(settings))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock))
-        # The record of a run that failed before this point.
-        status_path(settings.warehouse).unlink(missing_ok=True)
+        await warehouse.write_state(delete_failed_starts)
         client = await stack.enter_async_context(
             (await importing).ApiClient(
                 address,

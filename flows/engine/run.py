@@ -1,6 +1,7 @@
 """Opens a run: what it uses, its row in the ledger, and the runs that it resumes."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, suppress
@@ -12,28 +13,30 @@ from typing import TYPE_CHECKING
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
 from connectors.source.retry import Send
+from connectors.state.identity import bind_service, read_service
+from connectors.state.progress import read_cooldowns
+from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.maintenance.future_times import repair_future_times
 from connectors.warehouse.merge.run_counts import of_runs
-from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.closed_scans import full_scans_due
-from connectors.warehouse.runs.progress import cooldowns, listed_spellings, seen
+from connectors.warehouse.runs.progress import listed_spellings, seen
 from connectors.warehouse.runs.selection import chosen
-from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import read_mapping
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.warehouse import Warehouse
+from connectors.warehouse.storage.errors import OtherService, WarehouseUnusable
 from flows.clock import SteadyClock
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.concurrency import Pacer, Slots
 from flows.engine.paging import ScanAccount, scan_account
-from flows.engine.resources import steady_clock
+from flows.engine.resources import move_back, steady_clock
 from flows.engine.run_request import RunRequest
 from flows.engine.scan import Beginning, RequestsSpent, ScanContext
+from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import Progress, notices
-from flows.reporting.recording import STOPPED, Recording, recorded, short
+from flows.reporting.recording import STOPPED, short
 from flows.reporting.words import count
 from models.checkpoint import Checkpoint, ScanState
 from models.clock import Clock
+from models.identity import service_refusal
 from models.incremental import Incremental, least_age
 from models.page_items import post_reader
 from models.runs import RunState
@@ -75,18 +78,15 @@ class Run:
         clock: SteadyClock,
         scans: ScanContext,
         cooldowns: Map[str, datetime],
-        recording: Recording,
     ) -> None:
         self.request = scans.request
         self.resources = resources
         self.clock = clock
         self.scans = scans
-        self.recording = recording
         self.run_id = scans.beginning.run_id
         self.progress = scans.progress
         # Batches are scanned one after the other, those accounts first that have waited longest.
         self.batcher = AccountBatcher(in_turn=self.request.max_requests is not None)
-        self.is_open = True
         self._began = clock.monotonic()
         self._cooldowns = cooldowns
 
@@ -120,10 +120,10 @@ class Run:
         return frozenset(await self.resources.warehouse.read(seen, last.scan_id))
 
     async def end(self, state: RunState, **columns: object) -> None:
-        """Write the end of the run, and other columns of its row, to the ledger."""
-        columns["requests"] = self.progress.requests
-        await self.resources.warehouse.write(ledger.end, self.run_id, state, now=self.clock.now(), **columns)
-        self.is_open = False
+        """Write the end of the run, and other columns of its row, to the state."""
+        done = {name: getattr(self.progress, name) for name in ("accounts", "requests", "pages", "items")}
+        warehouse, now = self.resources.warehouse, self.clock.now()
+        await warehouse.write_state(end_run, self.run_id, state, now=now, **done, **columns)
 
 
 @asynccontextmanager
@@ -134,7 +134,7 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
     """
     warehouse, clock = resources.warehouse, await steady_clock(resources.warehouse, resources.clock)
     if request.base_url is not None:
-        await warehouse.write(bind_service if request.rebind else check_service, request.base_url)
+        await _check_service(warehouse, request.base_url, rebind=request.rebind)
     selected = None if request.selection is None else await _selected(request.selection, request.page_size, warehouse)
     run_id, now = resources.new_id(), clock.now()
     if request.schedule is not None:
@@ -155,33 +155,30 @@ async def open_run(request: RunRequest, resources: RunResources, progress: Progr
         Pacer(resources.rate),
         partial(_check_requests, request, progress),
     )
-    recording_run = recorded(
-        request.snapshot,
-        request.kind,
-        now=clock.now,
-        on_error=RunState.INTERRUPTED,
-        run_id=run_id,
-        selection=request.selected,
-        progress=progress,
-    )
     # Only now: until then a failure is recorded as one before the run.
     progress.run_id = run_id
-    with recording_run as recording:
+    run = Run(resources, clock, scans, await warehouse.read_state(read_cooldowns, now=now))
+    try:
         await _report_resumed(resumed, warehouse)
-        run = Run(resources, clock, scans, await warehouse.write(cooldowns, now=now), recording)
         if selected is not None:
             run.add(selected)
             run.all_listed()
-        try:
-            yield run
-        except (asyncio.CancelledError, Exception) as error:
-            if run.is_open:
-                # Interrupted, not failed, so that the next run resumes it. If the warehouse file itself failed, this
-                # write fails as well, and the next run finds this one still marked as running.
-                detail = STOPPED if isinstance(error, asyncio.CancelledError) else short(error)
-                with suppress(WarehouseUnusable):
-                    await run.end(RunState.INTERRUPTED, detail=detail)
-            raise
+        yield run
+    except (asyncio.CancelledError, Exception) as error:
+        # Interrupted, not failed, so that the next run resumes it. If the disk itself failed, this write fails as well,
+        # and the next run finds this one still marked as running.
+        detail = STOPPED if isinstance(error, asyncio.CancelledError) else short(error)
+        with suppress(WarehouseUnusable):
+            await run.end(RunState.INTERRUPTED, detail=detail)
+        raise
+
+
+async def _check_service(warehouse: Warehouse, base_url: str, *, rebind: bool) -> None:
+    """Raise OtherService, which names both addresses, if the data came from another service, or accept this one."""
+    if rebind:
+        await warehouse.write_state(bind_service, base_url)
+    elif (refusal := service_refusal(await warehouse.read_state(read_service), base_url)) is not None:
+        raise OtherService(refusal)
 
 
 def _check_requests(request: RunRequest, progress: Progress, _: float) -> None:
@@ -207,11 +204,12 @@ async def _selected(selection: Selection, page_size: int, warehouse: Warehouse) 
 
 
 async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: datetime) -> tuple[str, ...]:
-    """Write the run to the ledger; return the interrupted runs that it resumes."""
-    resumed = await warehouse.write(
-        ledger.begin,
+    """Write the run to the state; return the interrupted runs that it resumes."""
+    resumed = await warehouse.write_state(
+        begin_run,
         run_id,
         request.kind,
+        pid=os.getpid(),
         now=now,
         within=request.within,
         version=request.version,
@@ -221,7 +219,8 @@ async def _begin(request: RunRequest, warehouse: Warehouse, run_id: str, now: da
         accept_removals=request.accept_removals,
     )
     # Only after deciding which runs are resumed, because runs that began in the future must not be.
-    await warehouse.write(repair_future_times, run_id, now=now)
+    await warehouse.copy_runs()
+    await move_back(warehouse, await warehouse.write(repair_future_times, run_id, now=now), now)
     return resumed
 
 

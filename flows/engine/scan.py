@@ -4,17 +4,17 @@ The same code runs in the process that writes the warehouse and on workers: `Sca
 """
 
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from connectors.source.endpoints import Response
+from connectors.source.endpoints import ACCOUNTS, Response
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
 from connectors.source.pagination import LoopGuard
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.request_rate import RequestRate
-from connectors.source.retry import Send
+from connectors.source.retry import Attempts, Send
 from flows.engine.concurrency import Pacer, RunStopped, Slots, StopSignal
 from flows.engine.run_request import RunRequest
 from flows.reporting.progress import Progress
@@ -115,8 +115,8 @@ class Scan:
     """A scan between two pages: all that the next page needs. Another process can continue it.
 
     `pages` and `items` count what this run landed. `note` becomes the detail of its outcome. `failed_at` is the
-    checkpoint at whose cursor it failed before it began again; `was_refused`: because the API refused this cursor.
-    `failures` counts those of the page that is requested next.
+    checkpoint at whose cursor it failed before it began again; `refused_after` counts the items up to the last cursor
+    that the API refused. `attempts` is how the page that is due is requested.
     """
 
     start: Start
@@ -124,18 +124,29 @@ class Scan:
     checkpoint: Checkpoint
     guard: LoopGuard
     feed: FeedProgress | None
+    attempts: Attempts
     is_too_old: bool = False
     note: str | None = None
-    was_refused: bool = False
+    refused_after: int | None = None
     failed_at: Checkpoint | None = None
     pages: int = 0
     items: int = 0
-    failures: Counter[Disposition] = field(default_factory=Counter)
 
     @property
     def partition(self) -> Partition:
         """Return what is scanned."""
         return self.start.partition
+
+    @property
+    def operation(self) -> str:
+        """Return the operation that lists it (API 4)."""
+        return ACCOUNTS if self.partition == CATALOGUE else FEEDS[self.partition.surface].operation
+
+    @property
+    def smaller_pages(self) -> str | None:
+        """Return a sentence about smaller pages than the run's, if they were requested."""
+        reason = self.attempts.reduced_by
+        return reason and f"Pages of {self.attempts.limit} items were requested, because larger ones failed ({reason})."
 
     @property
     def about(self) -> dict[str, object]:
@@ -164,6 +175,7 @@ def begin(run: ScanContext, start: Start) -> Scan:
         checkpoint,
         LoopGuard.after(checkpoint.cursor, checkpoint.repeated_pages, checkpoint.empty_pages),
         FeedProgress() if feed is not None and feed.may_be_ordered else None,
+        Attempts(request.page_size),
     )
     if checkpoint.pages and not checkpoint.is_closed:
         scan.note = f"Resumed after {checkpoint.pages} pages."
@@ -185,12 +197,15 @@ def scan_again(run: ScanContext, scan: Scan, note: str) -> None:
     scan.checkpoint = Checkpoint(scan.partition, scan_id, run_id, now, now, run_kind=kind, known_seq=known_seq)
     scan.guard = LoopGuard.after(None)
     scan.feed = None if scan.feed is None else FeedProgress()
-    scan.failures.clear()
+    scan.attempts.failures.clear()
     scan.is_too_old = False
     scan.note = note
 
 
-async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | RunStopped | RequestsSpent) -> Outcome:
+Ending = ApiError | Deferred | RunStopped | RequestsSpent
+
+
+async def end_scan(run: ScanContext, scan: Scan, error: Ending) -> Outcome:
     """Land the outcome of an error. A key or a permission that is missing stops the run, or its media scans."""
     outcome = outcome_of(error, run, scan)
     if isinstance(error, Deferred):
@@ -214,14 +229,14 @@ async def end_scan(run: ScanContext, scan: Scan, error: ApiError | Deferred | Ru
     return outcome
 
 
-def outcome_of(error: ApiError | Deferred | RunStopped | RequestsSpent, run: ScanContext, scan: Scan) -> Outcome:
+def outcome_of(error: Ending, run: ScanContext, scan: Scan) -> Outcome:
     """Return the outcome of a scan that an error ended (API 7)."""
     if isinstance(error, RequestsSpent):
         return _outcome(run, scan, OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=str(error))
     if isinstance(error, Deferred):
-        earlier = {"error_code": "rate_limited", "detail": "A cooldown from an earlier run is still active."}
-        described = _described(error.error) if error.error else earlier
-        return _outcome(run, scan, OutcomeKind.DEFERRED, resume_after=error.resume_after, **described)
+        told = {"error_code": "rate_limited", "detail": "A cooldown from an earlier run is still active."}
+        about = told if error.error is None else _described(error.error)
+        return _outcome(run, scan, OutcomeKind.DEFERRED, resume_after=error.resume_after, **about)
     return _outcome(run, scan, OutcomeKind(error.failure.outcome), **_described(error.failure))
 
 
@@ -241,7 +256,7 @@ def ended(run: ScanContext, scan: Scan, checkpoint: Checkpoint, response: Respon
     return outcome_of(error, run, scan)
 
 
-def _described(failure: Failure) -> dict[str, object]:
+def _described(failure: Failure) -> dict[str, Any]:
     return {
         "error_code": failure.code,
         "http_status": failure.status,
@@ -272,7 +287,9 @@ def done(run: ScanContext, scan: Scan, checkpoint: Checkpoint, detail: str | Non
     return _outcome(run, scan, _DONE_AS[checkpoint.state], detail=detail)
 
 
-def _outcome(run: ScanContext, scan: Scan, kind: OutcomeKind, **details: object) -> Outcome:
+def _outcome(run: ScanContext, scan: Scan, kind: OutcomeKind, detail: str | None = None, **about: object) -> Outcome:
+    if (smaller := scan.smaller_pages) is not None:
+        detail = f"{detail.rstrip('.')}. {smaller}" if detail else smaller
     return Outcome(
         partition=scan.partition,
         run_id=run.beginning.run_id,
@@ -281,5 +298,6 @@ def _outcome(run: ScanContext, scan: Scan, kind: OutcomeKind, **details: object)
         ended_at=run.clock.now(),
         pages=scan.pages,
         items=scan.items,
-        **details,  # type: ignore[arg-type]
+        detail=detail,
+        **about,  # type: ignore[arg-type]
     )

@@ -1,7 +1,10 @@
 """Maintenance of a warehouse without API requests: publish, repair, rebuild, delete old data."""
 
+import asyncio
+import os
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,29 +12,33 @@ from typing import TYPE_CHECKING
 
 from connectors.buckets.address import open_snapshot_bucket
 from connectors.source.rate_limit import RateLimitBudget
+from connectors.state.progress import forget_order, lift_cooldowns
+from connectors.state.runs import begin_command, delete_runs, end_command, mark_published
+from connectors.warehouse.maintenance.compact import compact_store, rewrite_file, size_of
 from connectors.warehouse.maintenance.future_times import MOVED, Ahead, repair
 from connectors.warehouse.maintenance.housekeeping import (
+    delete_old_runs,
     delete_quarantined,
     delete_repeated_outcomes,
-    delete_runs,
     is_nearly_all,
     newest,
     run_days,
 )
 from connectors.warehouse.maintenance.opening import check_exists
-from connectors.warehouse.runs import ledger
-from connectors.warehouse.runs.progress import lift_cooldowns
+from connectors.warehouse.raw.parts import mark_unlisted
+from connectors.warehouse.runs.ledger import lift_waits
 from connectors.warehouse.snapshot.ownership import Refusal, of_another_warehouse
-from connectors.warehouse.snapshot.publish import publish, save_published
+from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
-from connectors.warehouse.warehouse import Warehouse
 from flows.clock import SystemClock, new_id
 from flows.config.settings import Settings
-from flows.engine.resources import build_request, check_writable, steady_clock, writing
+from flows.engine.files import lock_state, open_pair
+from flows.engine.resources import build_request, check_writable, move_back, steady_clock, writing
 from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import Warehouse
 from flows.reporting.progress import notices
-from flows.reporting.recording import command, recorded, recorded_start
+from flows.reporting.recording import STOPPED, command, recorded_start, short
 from flows.reporting.words import count
 from models.clock import Clock
 from models.page_commit import PageCommit, ScopeCooldown
@@ -40,6 +47,7 @@ from models.runs import LONG_COOLDOWN, RunState
 if TYPE_CHECKING:
     from connectors.buckets.snapshot_bucket import SnapshotBucket
     from connectors.warehouse.maintenance.rebuild import RebuildResult
+    from connectors.warehouse.raw.compaction import CompactedParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +71,33 @@ async def open_existing(settings: Settings, activity: str, *, trusts_clock: bool
         with recorded_start(activity, files):
             check_writable(settings)
             warehouse = await stack.enter_async_context(writing(settings, activity))
-        with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now) as recording:
+        async with recorded_command(warehouse, command(activity)):
             system = SystemClock()
             clock = system if trusts_clock else await steady_clock(warehouse, system)
-            await warehouse.write(ledger.mark_interrupted)
             now = clock.now()
             moved = await warehouse.write(repair, now=now)
+            await move_back(warehouse, moved, now)
             if moved and not trusts_clock:
                 notices.warning(f"{moved.after(now)} {MOVED} Fix: check that this machine's clock is set by NTP.")
             yield Opened(warehouse, clock, moved)
-            recording.end(RunState.COMPLETE)
+
+
+@asynccontextmanager
+async def recorded_command(warehouse: Warehouse, kind: str) -> AsyncIterator[None]:
+    """Record a command as running, and then how the block ended."""
+    now = SystemClock().now
+    number = await warehouse.write_state(begin_command, kind, pid=os.getpid(), now=now())
+    try:
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt, Exception) as error:
+        state, detail = RunState.INTERRUPTED, STOPPED
+        if isinstance(error, Exception):
+            state, detail = RunState.FAILED, short(error)
+        # The first error is the one that matters.
+        with suppress(WarehouseUnusable):
+            await warehouse.write_state(end_command, number, state, now=now(), detail=detail)
+        raise
+    await warehouse.write_state(end_command, number, RunState.COMPLETE, now=now())
 
 
 async def upload_refusal(bucket: "SnapshotBucket", warehouse: Warehouse) -> Refusal | None:
@@ -106,6 +131,7 @@ async def publish_snapshot(
 
     Raises BucketError and WarehouseUnusable.
     """
+    await warehouse.copy_open_scans()
     size = await warehouse.alone(
         publish,
         request.snapshot,
@@ -119,7 +145,9 @@ async def publish_snapshot(
         if (refused := await upload_refusal(bucket, warehouse)) is not None:
             raise WarehouseUnusable(str(refused))
         await bucket.publish(request.snapshot, await warehouse.read(warehouse_id), at=now, new_id=new_id)
-    await warehouse.write(save_published, at=now)
+    # A run before this is not resumed any more.
+    await warehouse.write_state(mark_published, now=now)
+    await warehouse.write(mark_unlisted, at=now)
     if request.report is None:
         return Published(size, None)
     # Imported here, because most runs have no report.
@@ -164,7 +192,9 @@ async def lift_now(settings: Settings, *, until: datetime, now: datetime) -> Non
     Raises WarehouseBusy and WarehouseUnusable.
     """
     async with open_existing(settings, "gramhouse doctor --repair") as opened:
-        await opened.warehouse.write(lift_cooldowns, after=now + LONG_COOLDOWN, until=until, now=now)
+        await opened.warehouse.write_state(lift_cooldowns, after=now + LONG_COOLDOWN, until=until)
+        # Without `until`: outcomes have the same times as their cooldowns only to within the drift of clocks.
+        await opened.warehouse.write(lift_waits, after=now + LONG_COOLDOWN, now=now)
         await publish_opened(opened, settings)
 
 
@@ -178,6 +208,35 @@ async def keep_cooldown(settings: Settings, scope: str, seconds: float) -> bool:
     except WarehouseError:
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The file's size in bytes before (including its log) and after, and the result for the raw store."""
+
+    before: int
+    after: int
+    raw: "CompactedParts"
+
+
+def compact_now(settings: Settings, *, now: datetime) -> Compacted:
+    """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet, or when the disk has no
+    space for a second copy.
+    """
+    path, activity = settings.warehouse, "gramhouse compact"
+    keep = None if settings.keep_raw is None else timedelta(days=settings.keep_raw)
+    check_exists(path)
+    before = size_of(path)
+    with lock_state(path, activity, now=now, pause=time.sleep) as state:
+        opening = open_pair(
+            state, path, activity, now=now, pause=time.sleep, raw=settings.raw, mapping=settings.media_mapping()
+        )
+        with opening as files:
+            parts = compact_store(files.connection, now=now, keep=keep)
+        rewrite_file(path)
+    return Compacted(before, path.stat().st_size, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +263,16 @@ async def rebuild_now(settings: Settings) -> Rebuilt:
     # Imported here, because they import pyarrow.
     from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch  # noqa: PLC0415
     from connectors.warehouse.maintenance.rebuild import rebuild_stored  # noqa: PLC0415
-    from models.tables import ITEM_TABLES  # noqa: PLC0415
+    from connectors.warehouse.storage.declared import ITEM_TABLES  # noqa: PLC0415
 
     async with open_existing(settings, "gramhouse rebuild") as opened:
         warehouse, imported, outdated = opened.warehouse, 0, 0
+        await warehouse.write_state(forget_order)
+        await warehouse.copy_open_scans()
         stored = await warehouse.write(rebuild_stored, settings.media_mapping())
         for table in ITEM_TABLES:
             after = None
-            while batch := await warehouse.write(import_batch, table, after=after):
+            while batch := await warehouse.write(import_batch, table, after=after, take=warehouse.take_numbers):
                 # Confirms the part of the raw store that the batch wrote.
                 await warehouse.merge()
                 after, imported, outdated = batch.last, imported + batch.rows, outdated + batch.outdated
@@ -243,11 +304,12 @@ async def delete_old(keep: timedelta, warehouse: Warehouse, *, now: datetime) ->
                 " nothing was deleted. Fix: check this machine's clock; if it is correct, no action is needed."
             )
             return
-        runs = await warehouse.write(delete_runs, before=now - keep)
+        runs = await warehouse.write(delete_old_runs, before=now - keep)
+        await warehouse.write_state(delete_runs, runs)
         records = await warehouse.write(delete_quarantined, before=now - keep)
     except WarehouseError as error:
         notices.warning(f"Could not delete old runs: {error}")
         return
-    deleted = [count(number, what) for number, what in ((runs, "run"), (records, "quarantined record")) if number]
+    deleted = [count(number, what) for number, what in ((len(runs), "run"), (records, "quarantined record")) if number]
     if deleted:
         notices.warning(f"Deleted {' and '.join(deleted)} older than {count(keep.days, 'day')}.")

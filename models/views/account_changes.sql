@@ -1,4 +1,4 @@
--- What each run found of accounts, one row for each change. Renames before version 1.0 are not known.
+-- What each run found of accounts, one row for each change.
 -- key, not unique: account_id, changed_at, change
 -- join: accounts by account_id
 WITH gh_period AS (

@@ -1,5 +1,5 @@
--- What each run found of items, one row for each item, run and kind of change. Removals that ended before version 1.0,
--- when their items were listed again, are not known. A change of counts of children alone has no row.
+-- What each run found of items, one row for each item, run and kind of change. A change of counts of
+-- children alone has no row.
 -- key, not unique: account_id, surface, media_id, run_seq or NULL, change
 -- join: media by account_id, surface, media_id
 -- join: accounts by account_id

@@ -15,7 +15,7 @@ SELECT
     r.accounts,  -- Accounts listed by the catalogue; for a backfill, accounts selected.
     r.accounts_missing,  -- Accounts missing from the catalogue whose removal awaits confirmation.
     r.partitions,  -- Number of partitions: the catalogue, and each account once for each surface.
-    r.requests,  -- Requests it sent, retries included; NULL while it runs, if it was killed, and before version 0.2.
+    r.requests,  -- Requests it sent, retries included; NULL while it runs, and if it was killed.
     if(c.run_id IS NULL, 0, c.pages) AS pages,  -- Pages it landed that are merged.
     if(c.run_id IS NULL, 0, c.items) AS items,  -- Records on those pages, accounts and media.
     if(c.run_id IS NULL, 0, c.accounts_removed)

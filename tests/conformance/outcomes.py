@@ -50,6 +50,10 @@ def _again(code: str, status: int | None, *names: str, lost: bool = False, close
     return [Outcome(name, Then.AGAIN, code, status, lost=lost, closes=closes) for name in names]
 
 
+def _by_gateway(who: str, *statuses: int) -> list[Outcome]:
+    return [_again(f"http_{status}", status, f"{who}_{status}", lost=True)[0] for status in statuses]
+
+
 def _malformed(*names: str) -> list[Outcome]:
     return _again("malformed_page", 200, *names)
 
@@ -82,23 +86,19 @@ _WHOLE_BEHIND = ("answer_behind", "refusal_behind")
 
 # Responses of proxies, load balancers and login portals.
 BETWEEN = (
-    *(_again(f"http_{status}", status, f"nginx_{status}", lost=True)[0] for status in (408, 502, 504)),
-    *(_given_up(f"nginx_{status}", Then.SKIP, f"http_{status}", status, lost=True) for status in (400, 405, 413, 414)),
-    _given_up("nginx_401", Then.STOP, "http_401", 401, lost=True),
-    _given_up("nginx_404", Then.SKIP, "http_404", 404, "not_found", lost=True),
+    *_by_gateway("nginx", 400, 401, 404, 405, 408, 413, 414, 502, 504),
     Outcome("nginx_429_retry_after", Then.HOLD, "http_429", 429, wait=20, lost=True),
-    _given_up("cloudflare_403_challenge", Then.SKIP, "http_403", 403, "denied", lost=True),
+    *_again("http_403", 403, "cloudflare_403_challenge", "gateway_403_json", lost=True),
     Outcome("cloudflare_429", Then.HOLD, "http_429", 429, wait=30, lost=True),
     *_again("http_520", 520, "cloudflare_520", lost=True),
     *_again("http_503", 503, "alb_503", "envoy_503", lost=True),
     *_again("http_503", 503, "haproxy_503_http10", lost=True, closes=True),
-    _given_up("alb_463", Then.SKIP, "http_463", 463, lost=True),
-    _given_up("gateway_403_json", Then.SKIP, "http_403", 403, "denied", lost=True),
+    *_by_gateway("alb", 463),
     Outcome("varnish_503", Then.HOLD, "http_503", 503, wait=5, lost=True),
     *_again("malformed_page", 200, "portal_200", lost=True, closes=True),
-    _given_up("portal_302", Then.SKIP, "redirect", 302, lost=True),
-    *_again("http_511", 511, "portal_511", lost=True),
-    _given_up("squid_407", Then.SKIP, "http_407", 407, lost=True),
+    *_again("redirect", 302, "portal_302", lost=True, closes=True),
+    *_by_gateway("portal", 511),
+    *_by_gateway("squid", 407),
 )
 
 # Valid and invalid HTTP.
@@ -110,7 +110,7 @@ HTTP = (
     *_again("malformed_page", 200, "http10_cut", closes=True),
     *_again("rate_limiter_unavailable", 503, "continue_then_refusal"),
     *_waits(30, "chunked_trailer_retry"),
-    _given_up("switching", Then.SKIP, "unexpected_status", 101, lost=True),
+    *_again("unexpected_status", 101, "switching", lost=True),
     *_no_http("http_2_spoken", "http_2_named", "http_12", "icy", "tls_alert"),
     *_no_http("status_two_digits", "status_four_digits", "status_word"),
     *_no_http("header_space", "header_nul", "header_cr", "header_nameless", "header_no_colon"),
@@ -139,15 +139,15 @@ HTTP = (
 )
 
 STATUSES = (
-    *(_given_up(name, Then.SKIP, "unexpected_status", status)
+    *(_again("unexpected_status", status, name)[0]
       for name, status in (("no_content", 204), ("accepted", 202), ("partial", 206), ("status_299", 299))),
-    *(_given_up(f"redirect_{status}", Then.SKIP, "redirect", status) for status in (300, 301, 302, 303, 307, 308)),
-    _given_up("redirect_nowhere", Then.SKIP, "redirect", 302),
-    _given_up("redirect_odd", Then.SKIP, "redirect", 301),
-    _given_up("not_modified", Then.SKIP, "redirect", 304),
-    Outcome("redirect_enveloped", Then.SKIP, "rate_limited", 307, wait=30),
+    *(_again("redirect", status, f"redirect_{status}")[0] for status in (300, 301, 302, 303, 307, 308)),
+    *_again("redirect", 302, "redirect_nowhere"),
+    *_again("redirect", 301, "redirect_odd"),
+    *_again("redirect", 304, "not_modified"),
+    Outcome("redirect_enveloped", Then.HOLD, "rate_limited", 307, wait=30),
     *_again("http_599", 599, "status_599"),
-    *(_given_up(f"status_{status:03}", Then.SKIP, f"http_{status}", status) for status in (0, 600, 999)),
+    *(_again(f"http_{status}", status, f"status_{status:03}")[0] for status in (0, 600, 999)),
     *_lands("elsewhere_named"),
 )  # fmt: skip
 
@@ -173,10 +173,10 @@ BODIES = (
     # A record that is not JSON is rejected, or repaired if the result is certain; its page lands.
     *_lands("latin1", "overlong_utf8", "surrogate_utf8", "comma", "nan", "infinity"),
     *_malformed("bom_twice", "utf16", "utf32", "nul_inside"),
-    *_malformed("gzip_unsaid", "gzip_empty", "gzip_of_nothing", "gzip_head_only"),
-    *_cut("gzip_crc", "gzip_size", "gzip_cut", "gzip_tail", "gzip_not", "gzip_twice"),
-    *_lands("gzip_members"),
-    *_cut("deflate", "deflate_raw", "brotli", "coding_unknown"),
+    *_malformed("gzip_unsaid", "gzip_empty", "gzip_of_nothing"),
+    *_cut("gzip_head_only", "gzip_crc", "gzip_size", "gzip_cut", "gzip_not", "deflate_raw"),
+    *_lands("gzip_members", "gzip_tail", "gzip_twice", "deflate", "coding_unknown"),
+    *_malformed("brotli"),
     *_again("http_502", 502, "gzip_of_html", lost=True),
     Outcome("gzip_refusal_broken", Then.HOLD, "http_429", 429, wait=7),
     *_malformed("xssi", "jsonp", "json_lines", "tail_garbage", "tail_nul", "comment", "single_quotes"),

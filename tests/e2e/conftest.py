@@ -6,35 +6,37 @@ from pathlib import Path
 import pytest
 
 from connectors.warehouse.merge import steps
-from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, OperatorHere, SandboxProcess, start_sandboxes
+from tests.api.server import Api
+from tests.e2e.processes import EIGHT_ACCOUNTS, KEY, Operator, OperatorHere, start_sandboxes
 
 # Pytest shows the values of a failed assertion only for modules it rewrites.
-pytest.register_assert_rewrite("tests.e2e.expected")
+pytest.register_assert_rewrite("tests.harness.against_api")
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., SandboxProcess]]:
+def serve() -> Iterator[Callable[..., Api]]:
     with start_sandboxes() as begin:
         yield begin
 
 
 @pytest.fixture(scope="session")
-def shared_sandbox() -> Iterator[SandboxProcess]:
+def shared_sandbox() -> Iterator[Api]:
     with start_sandboxes() as begin:
         yield begin(**EIGHT_ACCOUNTS)
 
 
 @pytest.fixture
-def service(shared_sandbox: SandboxProcess) -> SandboxProcess:
+def service(shared_sandbox: Api) -> Api:
     """A sandbox, shared because creating one is slow, and reset except for cooldowns it has already sent."""
-    shared_sandbox.day(0).faults()
-    shared_sandbox.limits(account_catalog=None, selected_account=None)
-    shared_sandbox.forget()
+    shared_sandbox.day = 0
+    shared_sandbox.script.replace()
+    shared_sandbox.limiter.configure({"account_catalog": None, "selected_account": None})
+    shared_sandbox.requests.clear()
     return shared_sandbox
 
 
 @pytest.fixture
-def environment(service: SandboxProcess) -> dict[str, str]:
+def environment(service: Api) -> dict[str, str]:
     return {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY}
 
 

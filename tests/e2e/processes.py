@@ -1,6 +1,5 @@
 """What end-to-end tests run: a sandbox in a thread, and gramhouse in a process or in this one."""
 
-import http.client
 import json
 import os
 import subprocess
@@ -17,15 +16,14 @@ from unittest.mock import patch
 import duckdb
 import pytest
 
-from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.raw.listed import add_raw_media, listed_parts, mentions_raw_media
 from connectors.warehouse.storage.connection import connect
 from flows.cli.app import main
 from flows.reporting.progress import notices
+from models.page_commit import Landing
+from tests.api.server import Api
 from tests.landed import unmerged
-from tests.odd_api.api import OddApi
 
 KEY = "sandbox-demo-key"
 COMMAND_LINE = ("-m", "flows.cli")
@@ -48,55 +46,6 @@ def wait_until(condition: Callable[[], bool], what: str, *, pause: float = 0.01)
     while not condition():
         assert time.monotonic() < end, f"waited {TIMEOUT} s for {what}"
         time.sleep(pause)
-
-
-@dataclass(frozen=True)
-class SandboxProcess:
-    """A sandbox, controlled over its control endpoints."""
-
-    url: str
-
-    def _call(self, method: str, path: str, document: object = None) -> bytes:
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
-        try:
-            connection.request(method, path, None if document is None else json.dumps(document))
-            response = connection.getresponse()
-            body = response.read()
-            assert response.status == 200, body
-            return body
-        finally:
-            connection.close()
-
-    def day(self, day: int) -> "SandboxProcess":
-        self._call("POST", "/_sandbox/day", {"day": day})
-        return self
-
-    def expired(self) -> set[str]:
-        return {account["id"] for account in self.accounts() if account["status"] == "token_expired"}
-
-    def active(self) -> list[str]:
-        return [account["id"] for account in self.accounts() if account["status"] == "active"]
-
-    def faults(self, *rules: Mapping[str, object]) -> None:
-        self._call("POST", "/_sandbox/rules", list(rules))
-
-    def limits(self, **limits: Mapping[str, float] | None) -> None:
-        self._call("POST", "/_sandbox/limits", limits)
-
-    def forget(self) -> None:
-        self._call("DELETE", "/_sandbox/requests")
-
-    def stats(self) -> dict[str, Any]:
-        return dict(json.loads(self._call("GET", "/_sandbox/stats")))
-
-    def requests(self) -> list[dict[str, Any]]:
-        return list(json.loads(self._call("GET", "/_sandbox/requests")))
-
-    def accounts(self) -> list[dict[str, Any]]:
-        return list(json.loads(self._call("GET", "/_sandbox/accounts")))
-
-    def media(self) -> list[dict[str, Any]]:
-        return list(json.loads(self._call("GET", "/_sandbox/media")))
 
 
 @dataclass
@@ -154,7 +103,7 @@ class Operator:
         with connect(self.warehouse) as connection:
             return connection.db.execute(query).fetchall()
 
-    def landed(self) -> list[Frame]:
+    def landed(self) -> list[Landing]:
         """Return what landed and is not merged; no other process may have the warehouse open."""
         with connect(self.warehouse) as connection:
             return unmerged(connection)
@@ -186,13 +135,12 @@ def _checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.Co
 
 
 @contextmanager
-def start_sandboxes() -> Iterator[Callable[..., SandboxProcess]]:
+def start_sandboxes() -> Iterator[Callable[..., Api]]:
     """Yield a function that starts a sandbox with the given options; stop all of them at the end."""
     with ExitStack() as stack:
 
-        def begin(shape: str = "mixed", **options: Any) -> SandboxProcess:  # noqa: ANN401 - fields of SandboxSettings
-            url = stack.enter_context(in_thread(OddApi(SandboxSettings(**options), shape=shape)))
-            return SandboxProcess(url)
+        def begin(shape: str = "mixed", **options: Any) -> Api:  # noqa: ANN401 - fields of SandboxSettings
+            return stack.enter_context(Api(SandboxSettings(**options), shape=shape).serve())
 
         yield begin
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from models.tables import METADATA
+from connectors.warehouse.storage.declared import TABLES
 from models.views import View, own_columns, views
 
 VIEWS = pytest.mark.parametrize("view", views().values(), ids=views())
@@ -20,8 +20,8 @@ def test_a_view_is_one_query_and_has_descriptions(view: View) -> None:
 
 @VIEWS
 def test_a_column_that_a_view_copies_from_a_table_is_described_alike(view: View) -> None:
-    table = METADATA.tables.get(f"core.{view.name}")
-    declared = {} if table is None else {column.name: column.comment for column in table.columns}
+    table = TABLES.get(f"core.{view.name}")
+    declared = {} if table is None else table.comments
     copied = set(re.findall(r"^    (?:\w+\.)?(\w+),?$", view.select, re.MULTILINE)) & declared.keys()
     assert copied or table is None
     assert {name: view.columns[name] for name in copied} == {name: declared[name] for name in copied}
@@ -38,7 +38,7 @@ def test_a_view_is_created_after_the_views_that_it_reads() -> None:
     ("resource", "tables"), [("media", ["media", "media_superseded"]), ("media_children", ["media_children"])]
 )
 def test_columns_of_fields_use_no_name_of_a_declared_column(resource: str, tables: list[str]) -> None:
-    declared = {column.name for table in tables for column in METADATA.tables[f"core.{table}"].c}
+    declared = {name for table in tables for name in TABLES[f"core.{table}"].types}
     assert declared <= own_columns(resource)
 
 

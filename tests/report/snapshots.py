@@ -25,11 +25,12 @@ def three_days(folder: Path) -> Path:
     first = int(FIRST.timestamp())
     sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_day=first))
 
-    def deny_the_last(day: int) -> None:
+    def deny_two(day: int) -> None:
         if day == DAYS - 1:
-            sandbox.faults.append(Fault(surface="posts", times=2, code="api_forbidden"))
+            active = [account.id for account in sandbox.catalogue.accounts(day) if account.status == "active"]
+            sandbox.faults += [Fault(account_id=one, surface="posts", code="api_forbidden") for one in active[:2]]
 
-    return snapshot_of(folder, sandbox, range(DAYS), first=FIRST, before=deny_the_last)
+    return snapshot_of(folder, sandbox, range(DAYS), first=FIRST, before=deny_two)
 
 
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:

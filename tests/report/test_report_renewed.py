@@ -13,8 +13,9 @@ from flows.reporting.for_prefect import markdown
 from flows.reporting.page.page import MARK
 from flows.reporting.report import to_json
 from models.runs import RunState
-from tests.flows.fake_api import FakeApi, synced
+from tests.api.listed import ListedApi
 from tests.flows.reports import report
+from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_run_renews_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "page.html"
     target.write_text(MARK + "old")
-    found = await synced(tmp_path, FakeApi(), report=target)
+    found = await synced(tmp_path, ListedApi(), report=target)
     assert found.report == target
     page = target.read_text(encoding="utf-8")
     assert page.startswith(MARK)
@@ -38,7 +39,7 @@ async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
-    found = await synced(tmp_path, FakeApi(), report=tmp_path / name)
+    found = await synced(tmp_path, ListedApi(), report=tmp_path / name)
     assert (found.state, found.report) == (RunState.COMPLETE, None)
     assert found.snapshot_bytes
     [line] = said
@@ -50,7 +51,7 @@ async def test_a_failed_report_is_reported_in_one_line_and_the_run_is_complete(
 async def test_publish_renews_it_by_the_setting(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await synced(tmp_path, FakeApi())
+    await synced(tmp_path, ListedApi())
     for name, value in {
         "warehouse": "warehouse.duckdb",
         "snapshot": "analytics.duckdb",

@@ -2,18 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlencode
-
-from starlette.types import ASGIApp
+from urllib.parse import urlencode
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
+from tests.api.transport import Header, call
 
 ACCOUNTS = "/api/v1/accounts"
-Header = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -29,39 +27,6 @@ class Answer:
     def code(self) -> str:
         """The error code; empty for a page."""
         return "" if self.status == 200 else str(self.json()["error"]["code"])
-
-
-async def call(
-    app: ASGIApp,
-    path: bytes,
-    query: bytes,
-    headers: Sequence[Header],
-    *,
-    body: Sequence[bytes] = (b"",),
-    method: str = "GET",
-) -> tuple[int, dict[str, str], bytes]:
-    """Send a request whose body comes in these pieces; return the status, the headers and the body of the response."""
-    incoming = [{"type": "http.request", "body": one, "more_body": True} for one in body]
-    incoming[-1]["more_body"] = False
-    sent: list[MutableMapping[str, Any]] = []
-
-    async def receive() -> MutableMapping[str, Any]:
-        return incoming.pop(0)
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "method": method,
-        "path": unquote(path.decode()),
-        "raw_path": path,
-        "query_string": query,
-        "headers": headers,
-    }
-    await app(scope, receive, send)
-    fields = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], fields, b"".join(message.get("body", b"") for message in sent[1:])
 
 
 @dataclass

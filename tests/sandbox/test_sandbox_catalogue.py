@@ -6,7 +6,7 @@ import pytest
 
 from connectors.sandbox.data.catalogue import Catalogue
 from connectors.sandbox.settings import FIRST_DAY, SandboxSettings
-from tests.odd_api.api import truth
+from tests.api.server import truth
 
 Items = dict[tuple[str, str, str], dict[str, Any]]
 DEFAULT = SandboxSettings()

@@ -41,7 +41,7 @@ def url() -> Iterator[str]:
 def test_requests_that_are_not_read_get_a_response(url: str, head: bytes, status: int, code: bytes) -> None:
     parts = urlsplit(url)
     answer = b""
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=240) as connection:
         connection.sendall(head + b"\r\nHost: x\r\nConnection: close\r\n\r\n")
         while chunk := connection.recv(65_536):
             answer += chunk
@@ -70,7 +70,7 @@ def test_the_command_prints_its_settings_and_a_signal_ends_it(number: signal.Sig
         newest = datetime.fromisoformat(httpx.get(media, headers=AUTHORIZED).json()["items"][0]["timestamp"])
         assert 0 < (datetime.now(UTC) - newest).total_seconds() < 8 * 86_400
         process.send_signal(number)
-        output, errors = process.communicate(timeout=10)
+        output, errors = process.communicate(timeout=240)
     finally:
         process.kill()
     assert (process.returncode, output, "Traceback" in errors) == (0, "", False)

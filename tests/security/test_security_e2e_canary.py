@@ -1,23 +1,30 @@
 """An API that echoes the key in every response, and runs that fail in every way: the key is never written."""
 
+import base64
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from connectors.sandbox.http.replies import Receive, Scope, Send
 from flows.orchestration.processes import free_port, prefect
+from tests.api.asked import Asked
+from tests.api.listed import account
+from tests.api.server import Api, OddReply
 from tests.e2e.processes import COMMAND_LINE, TIMEOUT, Operator, OperatorHere
 from tests.prefect_api import ask
 from tests.security.canary import holding, tells
-from tests.security.echoing import WAYS, Service, echoing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -46,6 +53,85 @@ run()
 KINDS = ("flow_runs", "task_runs", "logs", "artifacts", "block_documents", "deployments", "variables", "automations")
 
 
+# The fault of each account's media, by its number.
+WAYS = (
+    "forbidden", "missing", "later", "busy", "invalid", "html", "redirect", "cut", "malformed", "long cursor",
+    "odd cursor", "reason", "headers", "no http", "empty",
+)  # fmt: skip
+
+
+_TRACES = count(1)
+
+
+def _http(key: str, status: int, body: str, *headers: str, reason: str = "X", length: int | None = None) -> bytes:
+    """Return a response that repeats the key in its headers."""
+    size = len(body.encode()) if length is None else length
+    echoing = (f"X-Echo: {key}", f"Set-Cookie: key={key}", f'ETag: "{key}"', f"Content-Length: {size}")
+    return "\r\n".join((f"HTTP/1.1 {status} {reason}", *echoing, *headers, "", body)).encode()
+
+
+def _error(code: str, message: str, **more: object) -> str:
+    return json.dumps({"error": {"code": code, "message": message, **more}})
+
+
+def _page(items: object, cursor: object = None) -> str:
+    return json.dumps({"items": items, "next_cursor": cursor})
+
+
+def _answers(key: str, path: str) -> dict[str, bytes]:
+    """Return what the API answers, by the way in which it goes wrong."""
+    encoded = f"{base64.b64encode(key.encode()).decode()} {key.encode().hex()}"
+    echo = f"you sent Authorization: {key} ({encoded}) to {path}"
+    http, forbidden = partial(_http, key), _error("api_forbidden", echo)
+    traced, later = f"X-Correlation-ID: {next(_TRACES):026}", "Retry-After: 7200"
+    issues = {"issues": [{"code": key, "path": [1]}]}
+    return {
+        "key": http(401, _error("api_unauthorized", echo, correlation_id=key), traced, f"WWW-Authenticate: {key}"),
+        "scope": http(403, _error("api_scope_denied", echo), traced),
+        "forbidden": http(403, forbidden, traced),
+        "missing": http(404, _error(key, echo), traced),
+        "later": http(500, _error("api_internal_error", echo), traced, later),
+        "busy": http(429, _error("rate_limited", echo), traced, later),
+        "invalid": http(422, _error("api_validation_error", echo, details=issues), traced),
+        "html": http(418, f"<script>'{key}'</script>", traced, f"Content-Type: text/html; key={key}"),
+        "redirect": http(307, "", traced, f"Location: http://127.0.0.1:9/stolen?key={key}"),
+        "reason": http(410, echo, traced, reason=echo),
+        "no http": f"HTTP/1.1 200 OK\r\nBad Header {key}: {key}\r\n\r\n".encode(),
+        "cut": http(200, _page([{"id": "1", "caption": echo}]), traced, length=9999),
+        "malformed": http(200, f'{{"items": [{{"{key}": {echo}', traced),
+        "long cursor": http(200, _page([], key * 99), traced),
+        "odd cursor": http(200, _page([], {key: [key]}), traced),
+        "headers": http(403, forbidden, f"X-Correlation-ID: {key}", f"Date: {key}", f"Retry-After: {key}"),
+        "empty": http(204, "", traced),
+        "data": http(200, _page([{"id": "1", "caption": f"my key is {key}", f"field {key}": 1}]), traced),
+        "accounts": http(200, _page([account(number) for number in range(len(WAYS))]), traced),
+        "odd accounts": http(200, _page([account(1), account(0, status=key)], f"after {key}"), traced),
+        "last account": http(200, _page([account(2)]), traced),
+    }
+
+
+def _way(mode: str, asked: Asked) -> str:
+    if asked.number is None:
+        odd = "last account" if asked.cursor else "odd accounts"
+        return {"401": "key", "500": "later", "data": odd}.get(mode, "accounts")
+    return {"401": "key", "403": "scope", "data": "data"}.get(mode, WAYS[asked.number % len(WAYS)])
+
+
+class Echoing(Api):
+    """An API that repeats the key in whatever it answers; `done` is how often it went wrong in which way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: Counter[str] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer in the way that the end of the key, and the account, choose."""
+        key = dict(scope["headers"])[b"authorization"].decode()
+        way = _way(key.rpartition("-")[2], Asked.read(scope["path"], scope["query_string"]))
+        self.done[way] += 1
+        await OddReply(200, _answers(key, scope["path"])[way], ending="wire").send("", receive, send)
+
+
 @dataclass
 class Rig:
     """An operator's folder, the output of their commands, and what could be seen of their processes meanwhile."""
@@ -65,7 +151,7 @@ class Rig:
             self.seen |= set(_titles())
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.5)
-        out, err = process.communicate(timeout=1)
+        out, err = process.communicate(timeout=TIMEOUT)
         self.output.append(out + err)
         assert process.returncode == expected, out + err
         return out + err
@@ -102,12 +188,12 @@ def _records(api: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[Service]:
-    with echoing() as served:
+def service() -> Iterator[Echoing]:
+    with Echoing().serve() as served:
         yield served
 
 
-def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, service: Service) -> None:
+def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, service: Echoing) -> None:
     rig = Rig(tmp_path / "rig", service.url)
     key_file = tmp_path / "key"
     key_file.write_text(f"{CANARY}-all\n")
@@ -122,7 +208,7 @@ def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, serv
 
 # tests/e2e/prefect finds no key in Prefect's files after runs that fail in other ways, and is quicker.
 @pytest.mark.long
-def test_prefect_stores_the_key_nowhere_though_everything_fails(tmp_path: Path, service: Service) -> None:
+def test_prefect_stores_the_key_nowhere_though_everything_fails(tmp_path: Path, service: Echoing) -> None:
     rig = Rig(tmp_path / "rig", service.url)
     home = tmp_path / "prefect"
     port = free_port()
@@ -205,7 +291,7 @@ def _check(rig: Rig) -> None:
     assert {path.suffix for path in rig.folder.rglob("*") if path.is_file()} >= {".duckdb", ".parquet", ".lock"}
 
 
-def test_a_key_in_the_data_of_the_api_is_stored_only_as_data(tmp_path: Path, service: Service) -> None:
+def test_a_key_in_the_data_of_the_api_is_stored_only_as_data(tmp_path: Path, service: Echoing) -> None:
     rig = Rig(tmp_path / "rig", service.url)
     output = rig.run("data", "sync", "-v", expected=0, GRAMHOUSE_API_KEY=f"{CANARY}-data")
     rig.run_here("data", "status")
@@ -221,7 +307,7 @@ def test_a_key_in_the_data_of_the_api_is_stored_only_as_data(tmp_path: Path, ser
     }
 
 
-def test_a_signal_during_a_request_does_not_reveal_the_key(tmp_path: Path, service: Service) -> None:
+def test_a_signal_during_a_request_does_not_reveal_the_key(tmp_path: Path, service: Echoing) -> None:
     rig = Rig(tmp_path / "rig", service.url)
     process = rig.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
     until = time.monotonic() + TIMEOUT

@@ -17,14 +17,16 @@ from uuid import UUID
 import duckdb
 import pytest
 
-from connectors.warehouse.ingest.landing.batches import read_merged
-from connectors.warehouse.ingest.landing.segments import Segments
+from connectors.state.database import State, open_state, open_state_read_only, state_path
+from connectors.state.inbox import Inbox
+from connectors.state.operations import read_operations
+from connectors.state.runs import begin_run
 from connectors.warehouse.maintenance import traces
-from connectors.warehouse.maintenance.pending import pending_path
 from connectors.warehouse.raw.compaction import compact_parts
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.storage.connection import Connection, begin_session, connect, writer
+from connectors.warehouse.storage.connection import Connection, connect
 from connectors.warehouse.storage.durable import is_duckdb
+from connectors.warehouse.storage.holder import hold
 from flows.config.settings import load
 from flows.engine.forgetting import forget_now
 from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
@@ -32,7 +34,7 @@ from models.partition import CATALOGUE, media
 from models.runs import Outcome, OutcomeKind, RunWarning
 from tests.cli_runner import Cli
 from tests.security.canary import everything, tells
-from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Scan, account, at
+from tests.warehouse.rig import BEN, POSTS, STORIES, Rig, Scan, account, at, give_state
 
 # The account that is forgotten, as the API spells it; its stored id is in lower case.
 ID = "0B6F7C1E-52A4-4D1B-9A53-2F1D3F0C8E11"
@@ -80,12 +82,9 @@ def _fill(folder: Path) -> None:
         )
         rig.scan(other, "o-1", 2, [{"id": "9", "caption": "of another account", "tags": []}])
         rig.scan(POSTS, "p-2", 26, [_item(1, like_count=2, children={"data": children}, caption=f"{CAPTION}, twice")])
-        with connection.begin():
-            begin_session(connection, "before compaction")
         compact_parts(connection, now=at(27))
         rig.scan(POSTS, "p-3", 28, [_item(3, tags=[{"name": NAME}]), {"id": None, "caption": CAPTION}], last=False)
         rig.land(
-            PageCommit(cooldown=ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29))),
             PageCommit(outcomes=(Outcome(POSTS, "run-1", OutcomeKind.FAILED, at(28), at(29), detail=f"No {ID}."),)),
             Scan(CATALOGUE, "c-3", at(30)).page(
                 [bad, {"ig_username": NAME}],
@@ -101,17 +100,21 @@ def _fill(folder: Path) -> None:
         )
         rig.merge()
         with connection.begin():
-            ledger.begin(
-                connection, "run-1", "backfill", now=at(28), within=timedelta(), version="1",
-                selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.",
-            )  # fmt: skip
             warning = RunWarning("a_code", 1, f"Account {ID} is odd.", f"Ask {NAME}.", makes_partial=False)
             ledger.warn(connection, "run-1", warning)
-            begin_session(connection, "killed")
-            last = read_merged(connection).seq
-        segments = Segments(folder / "w.duckdb", "killed", last)
-        segments.append([Scan(STORIES, "s-1", at(31)).page([_item(4)], at(31))])
-        segments.close()
+        give_state(connection)
+    with open_state(state_path(folder / "w.duckdb")) as state:
+        state.write(
+            begin_run, "run-1", "backfill", pid=1, now=at(28), within=timedelta(), version="1",
+            selection=f"{NAME} (posts)", reason=f"{NAME.upper()}, and ben, asked for {EARLIER}.",
+        )  # fmt: skip
+        Inbox(state).land(
+            [
+                PageCommit(cooldown=ScopeCooldown(f"selected_account:{ID.lower()}", at(90), at(29))),
+                Scan(POSTS, "p-4", at(31)).page([], at(31)),
+                Scan(STORIES, "s-1", at(31)).page([_item(4)], at(31)),
+            ]
+        )
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +131,7 @@ def folder(filled: Path, run_cli: Cli, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
     (tmp_path / "report.html").write_text(f"<!doctype html>\n<!-- gramhouse report -->\n<td>{NAME}</td>")
-    for name in (".report.html.next", ".s.duckdb.next", ".s.duckdb.download", "w.duckdb.status.json"):
+    for name in (".report.html.next", ".s.duckdb.next", ".s.duckdb.download"):
         (tmp_path / name).write_text(f'{{"detail": "{NAME}"}}')
     (tmp_path / "w.duckdb.tmp").mkdir()
     (tmp_path / "w.duckdb.tmp" / "duckdb_temp_storage-0.tmp").write_text(CAPTION)
@@ -138,6 +141,11 @@ def folder(filled: Path, run_cli: Cli, tmp_path: Path, monkeypatch: pytest.Monke
 def _stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
     with duckdb.connect(str(folder / "w.duckdb"), read_only=True) as db:
         return db.execute(query).fetchall()
+
+
+def _is_pending(folder: Path) -> bool:
+    with open_state_read_only(state_path(folder / "w.duckdb")) as state:
+        return state is not None and bool(state.read(read_operations))
 
 
 def _items(folder: Path) -> int:
@@ -195,7 +203,11 @@ def _killed_at(nth: int, work: Callable[[], object]) -> bool:
 
     in_transaction = Connection.begin
     try:
-        with patch.object(Connection, "begin", begin), patch.object(os, "fsync", counted(os.fsync)):
+        with (
+            patch.object(Connection, "begin", begin),
+            patch.object(os, "fsync", counted(os.fsync)),
+            patch.object(State, "write", counted(State.write)),
+        ):
             for name in ("rename", "replace", "unlink"):
                 setattr(Path, name, counted(getattr(Path, name)))
             work()
@@ -216,7 +228,7 @@ def test_an_erasure_that_is_killed_at_each_step_is_completed(folder: Path, run_c
         step += stride
     assert step > 60
     assert left_in(folder) == set()
-    assert not pending_path(folder / "w.duckdb").exists()
+    assert not _is_pending(folder)
     assert "is not the id of a forgotten account" in run_cli("forget", NAME, "--undo")[2]
     assert run_cli("forget", ID, "--undo")[0] == 0
 
@@ -262,13 +274,14 @@ def test_wrong_accounts_and_held_warehouses_are_refused(folder: Path, run_cli: C
     for unknown in ("nobody", "99999999-9999-4999-8999-999999999999"):
         code, _, err = run_cli("forget", unknown, "--yes")
         assert (code, f"There is no account '{unknown}'" in err) == (2, True)
-    with writer(folder / "w.duckdb", "gramhouse sync", since="then", pause=lambda _: None) as connection:
+    file = folder / "w.duckdb"
+    with hold(file, "gramhouse sync", since="then", pause=lambda _: None), connect(file) as connection:
         code, _, err = run_cli("forget", NAME, "--yes")
         assert (code, "is held by gramhouse sync" in err, "not completely erased" in err) == (4, True, False)
         connection.db.execute("UPDATE core.accounts SET ig_username = 'both'")
     code, _, err = run_cli("forget", "both", "--yes")
     assert (code, "More than one account is named 'both'" in err, BEN in err) == (2, True, True)
-    assert not pending_path(folder / "w.duckdb").exists()
+    assert not _is_pending(folder)
 
 
 def test_what_is_left_in_data_of_other_accounts_is_named(folder: Path, run_cli: Cli) -> None:
@@ -305,7 +318,7 @@ def test_a_file_that_cannot_be_read_does_not_stop_it(
     code, out, _ = run_cli("forget", NAME, "--yes", "--json")
     found = {Path(path).name: places for path, places in json.loads(out)["found"].items()}
     assert (code, found) == (3, {"of-another-user": {"not searched: Permission denied": 1}})
-    assert not pending_path(folder / "w.duckdb").exists()
+    assert not _is_pending(folder)
 
 
 def test_the_surfaces_of_syncs_are_kept_if_the_account_is_called_like_one(
@@ -316,6 +329,7 @@ def test_the_surfaces_of_syncs_are_kept_if_the_account_is_called_like_one(
         rig.catalogue("c-1", 0, [account(ID, name="stories")])
         rig.run("run-1", 1, selection="stories")
         rig.run("run-2", 2, kind="backfill", selection="stories (posts)")
+        give_state(connection)
     monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
     assert run_cli("forget", "stories", "--yes")[0] == 0
@@ -330,6 +344,7 @@ def test_fields_that_are_called_like_the_account_are_named(
         rig = Rig(connection)
         rig.catalogue("c-1", 0, [account(ID, name=NAME)])
         rig.scan(POSTS, "p-1", 1, [_item(1, tagged={NAME: {"x": 0.5}, f"{NAME}.too": {"x": 0.5}})])
+        give_state(connection)
     monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", "w.duckdb")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", "s.duckdb")
     code, out, _ = run_cli("forget", NAME, "--yes")

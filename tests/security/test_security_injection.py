@@ -12,18 +12,19 @@ import anyio
 import duckdb
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.warehouse import open_warehouse
+from flows.engine.warehouse import open_warehouse
 from flows.pipeline import run_sync
 from flows.reporting.for_prefect import events, markdown
 from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from tests import raw
+from tests.api.faults import refuse
+from tests.api.listed import ListedApi, uuid
 from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.flows.fake_api import FakeApi, Refusal, request, resources_with, uuid
+from tests.runs import request, resources_with
 
 ODD = (
     "'; DROP TABLE core.media; --",
@@ -74,9 +75,9 @@ def item(number: int) -> dict[str, Any]:
     }
 
 
-def hostile() -> FakeApi:
+def hostile() -> ListedApi:
     """An API with one account; every text, name, id and error it sends is unusual."""
-    return FakeApi(
+    return ListedApi(
         accounts=1,
         change_accounts=lambda good: [
             *good, *({**good[0], "id": uuid(9), "ig_username": text, "public_id": text} for text in ODD)
@@ -94,15 +95,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def _two_days(folder: Path) -> None:
-    def refuse(request: ApiRequest) -> Refusal | None:
-        return Refusal(403, ODD[9]) if request.operation == "accounts.media.list" else None
-
     service = hostile()
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START, new_id=lambda: "w") as warehouse:
         resources = resources_with(service, warehouse)
         asked = replace(request(folder), page_size=50)
         await run_sync(asked, resources)
-        service.failure = refuse
+        service.fault = lambda asked: refuse(ODD[9], status=403) if asked.account_id else None
         service.clock.passed += 3600
         await run_sync(asked, resources)
 
@@ -191,7 +189,7 @@ def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_pat
     assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_/=.-") for path in paths)
     assert not any(".." in path for path in paths)
     assert {path.name for path in folder.iterdir()} == {
-        "warehouse.duckdb", "warehouse.duckdb.lock", "analytics.duckdb", "analytics.duckdb.status.json", "raw",
+        "warehouse.duckdb", "warehouse.duckdb.lock", "warehouse.duckdb.state.sqlite", "analytics.duckdb", "raw",
     }  # fmt: skip
     [media] = (tmp_path / "out" / "media").glob("surface=posts/*.parquet")
     with duckdb.connect() as db:

@@ -10,13 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
+
 from flows.cli.__main__ import prepare_process
 from flows.config.options import SyncOptions
 from flows.config.settings import load
 from flows.engine.resources import build_request, open_resources
 from flows.pipeline import run_sync
 from models.runs import RunState
-from tests.e2e.processes import KEY, TIMEOUT, SandboxProcess
+from tests.e2e.processes import COMMAND_LINE, KEY, TIMEOUT
 from tests.soak.growth import Limits, Sample, complaints, measured, slope, warm
 
 _ROOT = Path(__file__).parents[2]
@@ -42,27 +44,27 @@ def _line(one: Sample, seconds: float) -> str:
 
 
 @contextmanager
-def _served() -> Iterator[SandboxProcess]:
-    """Serve the API in a separate process during the block: this one's memory is measured."""
-    command = [sys.executable, "-m", "tests.odd_api", *_WORLD]
+def _served() -> Iterator[str]:
+    """Serve the API in a separate process during the block, and yield its URL: this one's memory is measured."""
+    command = [sys.executable, *COMMAND_LINE, "sandbox", "--port", "0", *_WORLD]
     process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield SandboxProcess(process.stdout.readline().strip())
+        yield process.stdout.readline().split("GRAMHOUSE_BASE_URL=")[1].split()[0]
     finally:
         process.terminate()
         process.communicate(timeout=TIMEOUT)
 
 
-async def _soak(folder: Path, service: SandboxProcess, *, runs: int, every: int) -> list[Sample]:
+async def _soak(folder: Path, url: str, *, runs: int, every: int) -> list[Sample]:
     """Sync `runs` times and measure after every `every` runs."""
     warehouse, snapshot = folder / "warehouse.duckdb", folder / "analytics.duckdb"
-    settings = load(base_url=service.url, api_key=KEY, warehouse=warehouse, snapshot=snapshot)
+    settings = load(base_url=url, api_key=KEY, warehouse=warehouse, snapshot=snapshot)
     samples: list[Sample] = []
     for run in range(1, runs + 1):
         # Every second run finds changes.
-        service.day(run // 2)
-        service.forget()
+        async with httpx.AsyncClient() as control:
+            (await control.post(f"{url}/_sandbox/day", json={"day": run // 2})).raise_for_status()
         began = time.perf_counter()
         async with open_resources(settings, "a soak") as resources:
             report = await run_sync(build_request(settings, _OPTIONS), resources)
@@ -81,9 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # As in a process of gramhouse: other allocators keep memory that this one returns.
     prepare_process()
     limits = Limits(warm_up=runs // 4)
-    with _served() as service, tempfile.TemporaryDirectory() as folder:
+    with _served() as url, tempfile.TemporaryDirectory() as folder:
         _say(f"{runs} runs:\n{_HEAD}")
-        samples = asyncio.run(_soak(Path(folder), service, runs=runs, every=max(1, runs // 50)))
+        samples = asyncio.run(_soak(Path(folder), url, runs=runs, every=max(1, runs // 50)))
     found = list(complaints(samples, limits))
     per_run = slope([(one.run, one.resident) for one in warm(samples, limits)])
     _say(f"After run {limits.warm_up}: memory {per_run:+.2f} KB per run.\n")

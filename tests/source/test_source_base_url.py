@@ -28,7 +28,7 @@ def test_good_addresses(given: str, used: str) -> None:
         ("", "must begin with https"),
         ("api.example", "must begin with https"),
         ("ftp://api.example", "must begin with https"),
-        ("localhost:8801/api", "must begin with http://"),
+        ("localhost:8801/api", "for this machine with http://"),
         ("https://api.example/api/v1/accounts", "continues after /api/v1; remove /accounts"),
         ("https://api.example/x/api/v1/accounts/7/media/", "remove /accounts/7/media"),
         ("http://api.example", "for this machine only; use https"),

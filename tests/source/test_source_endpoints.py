@@ -15,7 +15,7 @@ from connectors.source.endpoints import (
     read_response,
     read_retry_after,
 )
-from connectors.source.errors import ApiError
+from connectors.source.errors import ApiError, Disposition
 from models.feeds import FEEDS
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -92,20 +92,39 @@ def test_the_error_of_a_malformed_page_describes_the_response() -> None:
 
 def test_unknown_codes_and_messages_are_sanitized_and_issues_listed() -> None:
     issues = [{"code": "too_small", "path": [0, 1]}, {"code": "odd", "path": []}]
-    failure = refused(418, envelope(code="new\n" + "x" * 100, message="a\x1b[2Jb", details={"issues": issues})).failure
+    own = envelope(code="new\n" + "x" * 100, message="a\x1b[2Jb", details={"issues": issues})
+    failure = refused(418, own, x_correlation_id=TRACE).failure
     assert failure.code == "new " + "x" * 59 + "…"
     assert failure.message == "a [2Jb [too_small at 0.1, odd at ]"
 
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [(100, "unexpected_status"), (204, "unexpected_status"), (404, "http_404"), (502, "http_502")],
+    [(100, "unexpected_status"), (204, "unexpected_status"), (401, "http_401"), (404, "http_404"), (502, "http_502")],
 )
-def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) -> None:
-    failure = refused(status, b"<html>bad\ngateway</html>", content_type="text/html\x07").failure
-    assert failure.code == code
-    assert failure.message == f"the response is not an API error: status {status}, text/html"
+def test_what_the_service_did_not_say_is_the_word_of_a_gateway(status: int, code: str) -> None:
+    for body in (b"<html>bad\ngateway</html>", b'{"message":"Forbidden"}', envelope(code="access_denied"), b""):
+        failure = refused(status, body, content_type="text/html\x07", server="nginx", via="1.1 x").failure
+        assert (failure.code, failure.disposition, failure.outcome) == (code, Disposition.RETRY, "failed")
+        assert failure.message.startswith("a proxy or gateway (nginx), not the service, answered")
+        assert failure.message.endswith(f" with status {status}, text/html")
     assert refused(status).failure.message.endswith("no stated type")
+
+
+def test_an_error_is_the_services_if_its_code_is_documented_or_it_is_traced() -> None:
+    for body, headers in (
+        (envelope(code="api_forbidden"), {}),
+        (envelope(), {"x_correlation_id": TRACE}),
+        (envelope(correlation_id=TRACE), {}),
+    ):
+        assert refused(403, body, **headers).failure.disposition is Disposition.SKIP
+
+
+@pytest.mark.parametrize(("age", "is_cached"), [(None, False), ("0", False), ("1", True), ("x", True)])
+def test_an_age_says_that_a_cache_answered(age: str | None, *, is_cached: bool) -> None:
+    headers = {} if age is None else {"age": age}
+    response = read_response(CATALOGUE, 200, headers, b'{"items":[],"next_cursor":null}', now=NOW)
+    assert response.is_cached is is_cached
 
 
 @pytest.mark.parametrize(
@@ -120,8 +139,10 @@ def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) 
 def test_the_error_of_a_redirect_names_only_the_host(location: str, host: str) -> None:
     failure = refused(302, location=location).failure
     assert failure.code == "redirect"
-    assert failure.message == f"the response redirects to {host}, which is not followed"
-    assert failure.hint == "set GRAMHOUSE_BASE_URL to the correct address"
+    who = "a proxy or gateway, not the service,"
+    assert failure.message == f"{who} redirects to {host}, which is not followed"
+    assert "captive portal" in failure.hint
+    assert "GRAMHOUSE_BASE_URL" in failure.hint
 
 
 @pytest.mark.parametrize(

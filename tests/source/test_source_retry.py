@@ -1,14 +1,17 @@
-from collections import Counter
+"""One page: what is tried again, when, with which limit, and what holds the whole scope; on a virtual clock."""
+
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, feed_request
-from connectors.source.errors import ApiError, Deferred, client_error
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure, client_error
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.retry import TRIES, fetch_with_retry
+from connectors.source.retry import Attempts, Verdict, decide, fetch_with_retry
 from models.api import MediaPage
 from models.feeds import FEEDS
 from tests.source.test_source_endpoints import refused as refusal
@@ -17,10 +20,48 @@ pytestmark = pytest.mark.anyio
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REQUEST = accounts_request(None, 50)
 PAGE = Response(ACCOUNTS, MediaPage(1, None, frozenset(), ""), None)
+TIMEOUT = client_error(ACCOUNTS, "timeout", "")
+
+
+def error(disposition: Disposition, retry_after: float | None = None) -> ApiError:
+    failure = Failure(operation=ACCOUNTS, code="x", disposition=disposition, outcome="failed", message="", hint="")
+    return ApiError(failure, retry_after)
+
+
+def delays(disposition: Disposition, attempts: tuple[int, ...], share: float) -> list[float]:
+    waits = disposition is Disposition.WAIT
+    verdicts = [decide(error(disposition), attempt, lambda: share, waits=waits) for attempt in attempts]
+    assert {(verdict.retries, verdict.whole_scope) for verdict in verdicts} == {(True, waits)}
+    return [verdict.delay for verdict in verdicts]
+
+
+def test_delays_grow_and_are_capped() -> None:
+    assert delays(Disposition.RETRY, (1, 2, 3, 4, 5), 1.0) == [0.5, 1, 2, 4, 8]
+    assert delays(Disposition.RETRY, (3,), 0.0) == [0.0]
+    assert delays(Disposition.WAIT, (0, 1, 2, 3, 7, 9999), 0.0) == [1, 1, 2, 4, 60, 60]
+
+
+def test_tries_are_all_attempts_and_permanent_errors_are_not_retried() -> None:
+    for disposition in (Disposition.SKIP, Disposition.RESTART, Disposition.STOP):
+        assert decide(error(disposition, 5), 1, lambda: 0.5, waits=False) == Verdict(retries=False)
+    assert decide(error(Disposition.RETRY), 6, lambda: 0.5, waits=False) == Verdict(retries=False)
+    # The Retry-After of the last failure applies to the scope's other requests.
+    last = decide(error(Disposition.RETRY, 100), 6, lambda: 0.5, waits=False)
+    assert last == Verdict(retries=False, delay=102.5, whole_scope=True)
+    assert decide(error(Disposition.WAIT, 3), 10**6, lambda: 0.5, waits=True).retries
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.booleans(), st.floats(0, 1e9), st.floats(0, 1, exclude_max=True))
+def test_an_announced_wait_is_never_shortened_and_holds_the_scope(waits: bool, wait: float, share: float) -> None:  # noqa: FBT001
+    verdict = decide(error(Disposition.RETRY, wait), 1, lambda: share, waits=waits)
+    assert (verdict.retries, verdict.whole_scope) == (True, True)
+    least = max(1.0, wait)
+    assert least <= verdict.delay <= least + min(least / 10, 5) + 1e-6
 
 
 class World:
-    """A virtual clock, a scripted API, and a log of what happened when."""
+    """A virtual clock, a scripted API, and a log of what happened when; `limits` are those of the requests."""
 
     def __init__(self, *script: ApiError | Response, share: float = 0.0, request: ApiRequest = REQUEST) -> None:
         self.script: Iterator[ApiError | Response] = iter(script)
@@ -29,7 +70,9 @@ class World:
         self.elapsed = 0.0
         self.in_slot = False
         self.book: list[tuple[str, float]] = []
+        self.limits: list[int] = []
         self.cooldowns: list[tuple[str, datetime]] = []
+        self.attempts = Attempts(50)
 
     def now(self) -> datetime:
         return START + timedelta(seconds=self.elapsed)
@@ -60,30 +103,30 @@ class World:
             raise message
         return message
 
+    def make_request(self, limit: int) -> ApiRequest:
+        self.limits.append(limit)
+        return self.request
+
     async def on_wait(self, scope: str, resume_after: datetime) -> None:
         self.book.append(("hold", self.elapsed))
         self.cooldowns.append((scope, resume_after))
 
     async def fetch_with_retry(
-        self,
-        wait: RateLimitBudget | None = None,
-        tries: int = TRIES,
-        uses_try: Callable[[ApiError], bool] = lambda _: True,
+        self, wait: RateLimitBudget | None = None, is_limit_of_key: Callable[[ApiError], bool] = lambda _: False
     ) -> Response:
         return await fetch_with_retry(
             self.send,
-            self.request,
+            self.make_request,
+            self.attempts,
             wait or RateLimitBudget(self.request.scope, max_wait=300),
             clock=self,
             random=lambda: self.share,
-            failures=Counter(),
             slot=self.slot,
             sleep=self.sleep,
             on_wait=self.on_wait,
-            uses_try=uses_try,
+            is_limit_of_key=is_limit_of_key,
             about={},
             host="api.example:8443",
-            tries=tries,
         )
 
     def sent_at(self) -> list[float]:
@@ -148,19 +191,48 @@ async def test_a_retry_releases_its_slot_and_does_not_hold_the_scope() -> None:
 
 
 async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_counts() -> None:
-    world = World(*[refusal(503, retry_after="7")] * 3)
+    world = World(*[refusal(500, retry_after="7")] * 6)
     with pytest.raises(ApiError):
-        await world.fetch_with_retry(tries=3)
-    assert world.sent_at() == [0.0, 7.25, 14.5]
+        await world.fetch_with_retry()
+    assert world.sent_at() == [0.0, 7.25, 14.5, 21.75, 29.0, 36.25]
     # The last cooldown applies to the scope's other requests.
-    assert len(world.cooldowns) == 3
+    assert len(world.cooldowns) == 6
 
 
-async def test_refusals_that_use_up_no_try_are_waited_for_in_full_and_do_not_lengthen_waits() -> None:
-    world = World(*[refusal(503, retry_after="7")] * 8, *[refusal(429)] * 3, PAGE)
-    assert await world.fetch_with_retry(tries=3, uses_try=lambda error: not error.is_limit) is PAGE
+async def test_refusals_by_a_limit_of_the_key_are_waited_for_and_are_no_tries() -> None:
+    world = World(*[refusal(503, retry_after="7")] * 8, *[refusal(429), refusal(503), refusal(529)], PAGE)
+    assert await world.fetch_with_retry(is_limit_of_key=lambda error: error.is_limit) is PAGE
     assert [seconds for what, seconds in world.book if what == "sleep"] == [7.0] * 8 + [1.0] * 3
-    assert not refusal(503).is_limit
+    assert set(world.limits) == {50}
+    # Its waits are limited, as those of any limit.
+    with pytest.raises(Deferred):
+        await World(*[refusal(503)] * 400).fetch_with_retry(is_limit_of_key=lambda error: error.is_limit)
+
+
+@pytest.mark.parametrize(
+    ("failures", "begun", "limits"),
+    [
+        ([refusal(500)] * 6, 50, [50, 50, 25, 12, 6, 5]),
+        ([refusal(504), TIMEOUT, TIMEOUT, PAGE, refusal(500), PAGE], 50, [50, 50, 25, 12, 12, 12]),
+        ([client_error(ACCOUNTS, "body_too_large_response", "", status=200)] * 6, 20, [20, 20, 10, 5, 5, 5]),
+        ([TIMEOUT] * 6, 3, [3, 3, 3, 3, 3, 3]),
+        # It was not the size of the page.
+        ([client_error(ACCOUNTS, "connection_failed", "")] * 6, 50, [50] * 6),
+        ([refusal(401), refusal(403), refusal(503), refusal(302), refusal(404), PAGE], 50, [50] * 6),
+    ],
+)
+async def test_less_is_asked_for_before_giving_up(
+    failures: list[ApiError | Response], begun: int, limits: list[int]
+) -> None:
+    world = World(*failures)
+    world.attempts.limit = begun
+    for _ in range(failures.count(PAGE)):
+        await world.fetch_with_retry()
+    if PAGE not in failures:
+        with pytest.raises(ApiError):
+            await world.fetch_with_retry()
+    assert world.limits == limits
+    assert (world.attempts.reduced_by is None) == (limits == [begun] * 6)
 
 
 async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCaptureFixture) -> None:

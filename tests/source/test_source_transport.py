@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,7 @@ from connectors.source.transport import transport
 from models.api import MediaPage
 from tests.clocks import WakefulClock
 from tests.servers import listening
-from tests.source.test_source_client import KEY, REQUEST, Stage, http
+from tests.source.test_source_client import KEY, REQUEST, Stage, http, saying
 
 OTHER = b'{"items":[{"id":"1"},{"id":"2"}],"next_cursor":null}'
 
@@ -40,27 +41,70 @@ def test_a_server_needs_a_trusted_certificate_of_its_name(*, secure: bool) -> No
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("reset", [False, True])
-async def test_a_broken_keep_alive_connection_is_not_retried_silently(*, reset: bool) -> None:
-    """aiohttp would repeat a GET immediately, without a delay and uncounted."""
+@pytest.mark.parametrize("then", ["reset", "close"])
+async def test_requests_on_kept_connections_that_broke_are_repeated_on_new_ones(then: str) -> None:
+    """A restart of the service breaks all of them at once: none is a failure."""
+    answered = asyncio.Event()
+
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(stage.heads) <= 8:
+            if len(stage.heads) == 8:
+                answered.set()
+            await answered.wait()
+            writer.write(http())
+        elif writer.get_extra_info("peername") in met:
+            await saying(then=then)(reader, writer)
+        else:
+            writer.write(http())
+        met.add(writer.get_extra_info("peername"))
+
+    met: set[object] = set()
+    async with (
+        Stage(play).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=8) as client,
+    ):
+        await asyncio.gather(*[client.send(REQUEST) for _ in range(8)])
+        await asyncio.gather(*[client.send(REQUEST) for _ in range(8)])
+    assert len(met) == 16
+
+
+@pytest.mark.anyio
+async def test_a_request_that_is_lost_on_a_new_connection_is_not_repeated_silently() -> None:
+    async with (
+        Stage(saying(then="reset")).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=1) as client,
+    ):
+        with pytest.raises(ApiError) as caught:
+            await client.send(REQUEST)
+    assert (caught.value.failure.code, len(stage.heads)) == ("connection_reset", 1)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("answer", "is_kept"),
+    [
+        (http("401 X", b"<html>", content_type="text/html"), False),
+        (http("302 X", b"", location="/login"), False),
+        (http(body=b"<html>", content_type="text/html"), False),
+        (http("500 X", b'{"error":{}}', content_type="application/json"), True),
+        (http(), True),
+    ],
+)
+async def test_a_connection_on_which_a_gateway_answered_is_not_used_again(answer: bytes, *, is_kept: bool) -> None:
+    peers: list[object] = []
 
     async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(stage.heads) == 1:
-            writer.write(http())
-        elif reset:
-            writer.transport.abort()
-        else:
-            writer.close()
+        peers.append(writer.get_extra_info("peername"))
+        writer.write(answer)
 
     async with (
         Stage(play).open() as stage,
         ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=1) as client,
     ):
-        await client.send(REQUEST)
-        with pytest.raises(ApiError) as caught:
-            await client.send(REQUEST)
-    assert (caught.value.failure.code, len(stage.heads)) == ("connection_reset", 2)
-    assert "closed the connection before it answered" in caught.value.failure.message
+        for _ in range(2):
+            with suppress(ApiError):
+                await client.send(REQUEST)
+    assert (len(peers), peers[0] == peers[1]) == (2, is_kept)
 
 
 @pytest.mark.anyio

@@ -11,8 +11,9 @@ import pytest
 
 from connectors.store.publish.publish import Publication, StateRows, publish
 from connectors.store.storage.errors import WarehouseUnusable
+from models.partition import CATALOGUE
 from models.views import views
-from tests.store.rig import CATALOGUE, STORIES, Rig, account, item, opened
+from tests.store.rig import STORIES, Rig, account, item, opened
 
 _TIME = pa.timestamp("us", tz="UTC")
 _RUNS = pa.schema(

@@ -1,9 +1,8 @@
 """A warehouse under test, and scans that land pages in it like the flows."""
 
 import json
-import tarfile
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -12,26 +11,30 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pytest
+from sqlalchemy import insert
 
-from connectors.warehouse.ingest.landing.frames import as_bytes, frame, frames_of
+from connectors.state.database import SqlConnection, open_state, state_path
+from connectors.state.inbox import count_landings
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.merge.batches import read_merged
 from connectors.warehouse.merge.landed import merge_landed
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.runs import ledger
+from connectors.warehouse.runs.copied import copy_open_scans
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection, connect
-from connectors.warehouse.storage.declared import create_table
+from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models import mapping as mappings
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.mapping import BUILT_IN
-from models.page_commit import PageCommit, ReceivedPage, RejectedRecord
+from models.page_commit import Landing, PageCommit, ReceivedPage, RejectedRecord, landing
 from models.partition import CATALOGUE, Partition, media
-from models.runs import Outcome, OutcomeKind, RunState
-from models.tables import METADATA, core_children, core_media, core_superseded, ops_warehouse
+from models.runs import Outcome, OutcomeKind, Run, RunState, resumed_runs
+from models.tables import runs
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
@@ -133,12 +136,28 @@ class Rig:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.seq = 0
-        self.segment = b""
+        self.inbox: list[Landing] = []
+        self.began: dict[str, int] = {}
+        self.checkpoints: dict[tuple[Partition, str], Checkpoint] = {}
 
     def land(self, *landings: PageCommit) -> None:
         """Land commits."""
-        self.segment += b"".join(as_bytes(frame(seq, one)) for seq, one in enumerate(landings, self.seq + 1))
+        for seq, one in enumerate(landings, self.seq + 1):
+            commit = one
+            if (checkpoint := one.checkpoint) is not None:
+                began_seq = self.began.setdefault(checkpoint.scan_id, seq)
+                commit = replace(one, checkpoint=replace(checkpoint, began_seq=began_seq))
+                self.checkpoints[checkpoint.partition, checkpoint.run_kind] = replace(checkpoint, began_seq=began_seq)
+            self.inbox.append(landing(seq, commit))
         self.seq += len(landings)
+
+    def take(self, count: int) -> int:
+        """Take this many landing numbers; return the one before them."""
+        self.seq += count
+        return self.seq - count
+
+    def _after(self, seq: int) -> Generator[Landing]:
+        yield from (one for one in self.inbox if one.seq > seq)
 
     def record(self, *landings: PageCommit) -> None:
         """Land commits and merge them."""
@@ -146,8 +165,9 @@ class Rig:
         self.merge()
 
     def merge(self) -> MergeStats:
-        _, counts = merge_landed(self.connection, lambda: (one for one, _ in frames_of(self.segment, 0, summed=True)))
-        self.segment = b""
+        last = self.inbox[-1].seq if self.inbox else 0
+        counts = merge_landed(self.connection, self._after, lambda _: None, last)
+        self.inbox.clear()
         return counts
 
     def scan(
@@ -174,7 +194,12 @@ class Rig:
         self.call(rebuild_stored, mapping)
 
     def publish(self, snapshot: Path, hour: float = 500, **more: Any) -> int:  # noqa: ANN401 - as publish has them
+        self.copy_open_scans()
         return publish(self.connection, snapshot, at=at(hour), version="1", **more)
+
+    def copy_open_scans(self) -> None:
+        known = (one for one in self.checkpoints.values() if one.partition.surface)
+        self.call(copy_open_scans, [one for one in known if one.state in (ScanState.SCANNING, ScanState.ABANDONED)])
 
     def run(
         self,
@@ -188,14 +213,11 @@ class Rig:
         published: bool = True,
     ) -> None:
         """Record a run of one hour with these outcomes; one without a state is still running."""
-        more: dict[str, Any] = {"within": timedelta(hours=12), "version": "1", "selection": selection}
-        self.call(ledger.begin, run_id, kind, now=at(hour), **more)
+        self.call(_add_run, run_id, kind, RunState.RUNNING if state is None else state, at(hour), selection)
         ended = (Outcome(of, run_id, how, at(hour), at(hour + 1)) for of, how in (outcomes or {}).items())
         self.record(PageCommit(outcomes=tuple(ended)))
-        if state is not None:
-            self.call(ledger.end, run_id, state, now=at(hour + 1))
         if published:
-            self.call(ledger.mark_published, now=at(hour + 1))
+            self.do(f"UPDATE core.runs SET published_at = '{at(hour + 1)}' WHERE published_at IS NULL")
 
     def catalogue(self, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> MergeStats:
         return self.scan(CATALOGUE, scan_id, hour, *pages, last=last)
@@ -234,6 +256,35 @@ class Rig:
             self.connection.db.execute(statement)
 
 
+def _add_run(
+    connection: Connection, run_id: str, kind: str, state: RunState, began: datetime, selection: str | None
+) -> None:
+    db = connection.db
+    db.execute("UPDATE core.runs SET state = 'interrupted' WHERE state = 'running'")
+    [(seq,)] = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM core.runs").fetchall()
+    query = """
+    SELECT run_id, kind, started_at, state, resumes, published_at IS NOT NULL FROM core.runs
+    WHERE kind = ? AND selection IS NOT DISTINCT FROM ? ORDER BY seq DESC
+    """
+    earlier = [
+        Run(earlier_id, its_kind, at_, RunState(its_state), resumes, published=published)
+        for earlier_id, its_kind, at_, its_state, resumes, published in db.execute(query, [kind, selection]).fetchall()
+    ]
+    chain = resumed_runs(earlier, now=began, within=timedelta(hours=12))
+    row: Item = {
+        "run_id": run_id,
+        "seq": seq,
+        "kind": kind,
+        "selection": selection,
+        "state": state,
+        "started_at": began,
+    }
+    ended = None if state is RunState.RUNNING else began + timedelta(hours=1)
+    append(
+        connection, "core.runs", [{**row, "ended_at": ended, "resumes": chain[0] if chain else None, "version": "1"}]
+    )
+
+
 def ask(snapshot: Path, query: str, **how: bool) -> list[Row]:
     """Query a snapshot."""
     with open_snapshot(snapshot, **how) as opened:
@@ -246,16 +297,6 @@ def refusal(work: Callable[[], object], kind: type[Exception] = WarehouseUnusabl
         work()
     assert "\n" not in str(raised.value)
     return str(raised.value)
-
-
-def unpack(folder: Path) -> Path:
-    """Unpack what 0.2.0 left after a kill: its warehouse, raw store, segment and snapshot; return the warehouse.
-
-    It was written with the code of that release by fixtures/write.py, which the history has (8a25073).
-    """
-    with tarfile.open(Path(__file__).parent / "fixtures" / "warehouse_0.2.0.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder / "warehouse.duckdb"
 
 
 @contextmanager
@@ -275,7 +316,7 @@ def emptied(connection: Connection) -> Rig:
             name
             for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()
         }
-        added = found - {table.name for table in METADATA.tables.values()}
+        added = found - {name.partition(".")[2] for name in TABLES}
         db.execute("".join(f'DROP TABLE core."{name}";' for name in added) + _as_new())
     return Rig(connection)
 
@@ -283,9 +324,24 @@ def emptied(connection: Connection) -> Rig:
 @cache
 def _as_new() -> str:
     """Return one SQL script that removes all rows and recreates the tables that get columns for discovered fields."""
-    made = (core_media, core_superseded, core_children)
-    kept = (*made, ops_warehouse)
-    texts = [f"DROP TABLE {table.fullname}; {create_table(table)}" for table in made]
-    texts += [f"DELETE FROM {table.fullname}" for table in METADATA.tables.values() if table not in kept]
-    texts.append(f"UPDATE {ops_warehouse.fullname} SET merged_seq = 0, merged_ahead = []")
+    made = ("core.media", "core.media_superseded", "core.media_children")
+    texts = [f"DROP TABLE {name}; {TABLES[name].create}" for name in made]
+    texts += [f"DELETE FROM {name}" for name in TABLES if name not in (*made, "ops.warehouse")]
+    texts.append("UPDATE ops.warehouse SET merged_seq = 0")
     return ";".join(texts)
+
+
+def give_state(connection: Connection) -> None:
+    """Write the state of a warehouse that was filled without one: its runs, and the last landing number."""
+    names = "run_id", "seq", "kind", "selection", "reason", "state", "started_at", "ended_at", "published_at"
+    with connection.begin():
+        rows = connection.db.execute(f"SELECT {', '.join(names)} FROM core.runs").fetchall()
+        merged = read_merged(connection)
+
+    def write(state: SqlConnection) -> None:
+        count_landings(state, merged)
+        for row in rows:
+            state.execute(insert(runs).values(pid=1, version="1", **dict(zip(names, row, strict=True))))
+
+    with open_state(state_path(connection.path)) as opened:
+        opened.write(write)

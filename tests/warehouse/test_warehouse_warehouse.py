@@ -1,5 +1,4 @@
 import asyncio
-import errno
 import subprocess
 import sys
 import threading
@@ -12,24 +11,21 @@ from unittest.mock import Mock
 import duckdb
 import pytest
 
-from connectors.warehouse import warehouse as writing
-from connectors.warehouse.ingest.landing import segments
-from connectors.warehouse.ingest.landing.frames import Frame
-from connectors.warehouse.maintenance.forget import find
+from connectors.state import database
+from connectors.state.inbox import Inbox
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import Connection, connect, value
-from connectors.warehouse.storage.durable import write
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import holder
-from connectors.warehouse.warehouse import Warehouse, open_warehouse
-from models.mapping import BUILT_IN
-from models.page_commit import PageCommit
+from flows.engine import warehouse as writing
+from flows.engine.warehouse import Warehouse, open_warehouse
+from models.page_commit import Landing, PageCommit
 from models.partition import media
 from tests.landed import unmerged
-from tests.warehouse.rig import ANNA, T0, Scan, at, refusal
+from tests.warehouse.rig import T0, Scan, at, refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -50,18 +46,13 @@ def page(number: int) -> PageCommit:
 
 def unwritable() -> PageCommit:
     """Return a landing that does not fit on the small disk."""
-    return Scan(media("account-0", "posts"), "w0", T0).page([{"id": "unwritable"}], at(1), last=True)
+    item = {"id": "unwritable", "caption": "x" * 2_000_000}
+    return Scan(media("account-0", "posts"), "w0", T0).page([item], at(1), last=True)
 
 
 @pytest.fixture
 def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write_some(handle: int, data: bytes) -> None:
-        if b"unwritable" in data:
-            write(handle, data[:-1])
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(handle, data)
-
-    monkeypatch.setattr(segments, "write", write_some)
+    monkeypatch.setattr(database, "_PRAGMAS", (*database._PRAGMAS, "max_page_count = 60"))  # noqa: SLF001
 
 
 class Gate:
@@ -88,12 +79,12 @@ async def turn() -> None:
 async def test_many_land_at_once_and_each_is_durable_and_numbered(path: Path) -> None:
     async with opened(path) as warehouse:
         await asyncio.gather(*(warehouse.land(page(n)) for n in range(600)))
-        assert sorted(frame.seq for frame in await warehouse.read(unmerged)) == list(range(1, 601))
+        assert sorted(one.seq for one in await warehouse.read(unmerged)) == list(range(1, 601))
     async with opened(path) as warehouse:
         assert warehouse.recovered_runs == ("run-1",)
-        assert await warehouse.read(ask("SELECT max(seq) FROM ops.checkpoints")) == 600
+        assert await warehouse.read(ask("SELECT merged_seq FROM ops.warehouse")) == 600
         await warehouse.land(page(600))
-        assert [frame.seq for frame in await warehouse.read(unmerged)] == [601]
+        assert [one.seq for one in await warehouse.read(unmerged)] == [601]
 
 
 @pytest.mark.usefixtures("small_disk")
@@ -124,13 +115,11 @@ async def test_a_cancelled_waiter_does_not_affect_others(path: Path) -> None:
 async def test_work_is_finished_if_its_caller_is_cancelled(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
-        task = asyncio.create_task(
-            warehouse.write(ask("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')"))
-        )
+        task = asyncio.create_task(warehouse.write(ask("INSERT INTO ops.hide_salt VALUES ('s')")))
         await turn()
         task.cancel()
         await gate.open()
-        assert await warehouse.write(ask("SELECT count(*) FROM ops.cooldowns")) == 1
+        assert await warehouse.write(ask("SELECT count(*) FROM ops.hide_salt")) == 1
 
 
 class HeldMerge:
@@ -141,9 +130,9 @@ class HeldMerge:
         self._begun = threading.Event()
         patch.setattr(merge_module, "merge", self._merge)
 
-    def _merge(self, connection: Connection, frames: Sequence[Frame]) -> MergeStats:
+    def _merge(self, connection: Connection, batch: list[Landing]) -> MergeStats:
         self._begun.set()
-        counts = merge(connection, frames)
+        counts = merge(connection, batch)
         assert self._open.wait(timeout=30)
         return counts
 
@@ -163,13 +152,10 @@ async def test_pages_that_land_during_a_merge_are_durable_and_wait_for_the_next_
         merging = asyncio.create_task(warehouse.merge())
         await held.has_begun()
         await warehouse.land(page(2))
-        assert sorted(segment.name for segment in path.parent.glob("*.segment-*")) == [
-            f"{path.name}.segment-000001",
-            f"{path.name}.segment-000002",
-        ]
+        assert [one.seq for one in await warehouse.read(unmerged)] == [1, 2]
         held.open()
         assert await merging == MergeStats(added=1)
-        assert [frame.seq for frame in await warehouse.read(unmerged)] == [2]
+        assert [one.seq for one in await warehouse.read(unmerged)] == [2]
 
 
 async def test_checkpoints_can_be_read_at_any_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,8 +260,6 @@ def test_an_error_of_the_merge_of_an_opening_is_one_line(
     asyncio.run(opening(page(1)))
     monkeypatch.setattr(merge_module, "merge", Mock(side_effect=error))
     assert reason in refusal(lambda: asyncio.run(opening()))
-    forgetting = partial(find, path, ANNA, now=T0, pause=lambda _: None, raw=None, mapping=BUILT_IN)
-    assert reason in refusal(forgetting)
     monkeypatch.undo()
     asyncio.run(opening())
     with connect(path) as connection:
@@ -287,8 +271,8 @@ async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(
 ) -> None:
     limits: list[str] = []
 
-    def starved(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
-        counts = merge(connection, frames)
+    def starved(connection: Connection, batch: list[Landing]) -> MergeStats:
+        counts = merge(connection, batch)
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"
@@ -301,28 +285,27 @@ async def test_a_merge_that_runs_out_of_memory_is_repeated_with_more_memory(
         assert await warehouse.merge() == MergeStats(added=1)
         assert len(limits) == len(set(limits)) == 2
         assert await warehouse.write(ask("SELECT count(*) FROM core.media")) == 1
-    assert list(path.parent.glob("*.segment-*")) == []
 
 
 async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    real = segments.Segments.append
+    real = Inbox.land
 
-    def held(self: segments.Segments, commits: Sequence[PageCommit]) -> int:
+    def held(self: Inbox, commits: Sequence[PageCommit]) -> int:
         begun.set()
         assert go_on.wait(timeout=30)
         return real(self, commits)
 
-    monkeypatch.setattr(segments.Segments, "append", held)
+    monkeypatch.setattr(Inbox, "land", held)
     async with opened(path, merge_bytes=1) as warehouse:
         landing = asyncio.create_task(warehouse.land(page(1)))
         assert await asyncio.to_thread(begun.wait, 30)
         landing.cancel()
         asyncio.get_running_loop().call_soon(go_on.set)
-    assert list(path.parent.glob("*.segment-*")) == []
     async with opened(path) as warehouse:
+        assert warehouse.recovered_runs == ()
         assert await warehouse.write(ask("SELECT count(*) FROM core.media")) == 1
 
 
@@ -355,7 +338,7 @@ async def test_a_killed_first_run_loses_nothing_if_the_path_is_a_link_to_a_new_f
 
 async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path: Path) -> None:
     def spoil(connection: Connection) -> None:
-        connection.db.execute("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', now())")
+        connection.db.execute("INSERT INTO ops.hide_salt VALUES ('s')")
         connection.db.execute("SELECT nothing\nFROM nowhere")
 
     async with opened(path) as warehouse:
@@ -363,7 +346,7 @@ async def test_a_failed_transaction_is_rolled_back_and_reported_in_one_line(path
             await warehouse.write(spoil)
         assert "\n" not in str(raised.value)
         assert "Traceback" not in str(raised.value)
-        assert await warehouse.write(ask("SELECT count(*) FROM ops.cooldowns")) == 0
+        assert await warehouse.write(ask("SELECT count(*) FROM ops.hide_salt")) == 0
 
 
 async def test_cancelled_while_it_closes_it_still_closes(path: Path) -> None:

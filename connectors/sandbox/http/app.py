@@ -22,9 +22,6 @@ from connectors.sandbox.http.limits import RateLimiter
 from connectors.sandbox.http.replies import PageRequest, Receive, Refused, Reply, Resource, Scope, Send
 from connectors.sandbox.settings import SandboxSettings
 
-# About 64 MB of pages with 50 posts.
-_CACHED_PAGES = 2048
-
 
 def _correlation_ids(seed: int, started: float) -> Iterator[str]:
     head = blake2b(f"{seed} {started}".encode(), digest_size=9).hexdigest().upper()
@@ -39,6 +36,9 @@ class Sandbox:
 
     The attribute ``day`` may be set at any time, even during a scan. A subclass can override ``answer``.
     """
+
+    # About 64 MB of pages with 50 posts.
+    cached_pages = 2048
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Sandbox:
         self.faults: list[Fault] = []
         limits = {CATALOG_SCOPE: self.settings.account_catalog, ACCOUNT_SCOPE: self.settings.selected_account}
         self.limiter = RateLimiter(limits, clock)
-        self.page = lru_cache(_CACHED_PAGES)(self._render)
+        self.page = lru_cache(self.cached_pages)(self.render)
         self.sleep = sleep
-        self._ids = _correlation_ids(self.settings.seed, clock())
+        self.correlation_ids = _correlation_ids(self.settings.seed, clock())
         self.control = Control(self).app()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,7 +85,7 @@ class Sandbox:
 
     def refuse(self, error: Error) -> tuple[Reply, str]:
         """Return the reply to a request that could not be parsed, and its correlation id."""
-        correlation_id = next(self._ids)
+        correlation_id = next(self.correlation_ids)
         return Refused(error).reply(correlation_id), correlation_id
 
     async def answer(self, request: PageRequest) -> Reply:
@@ -98,7 +98,7 @@ class Sandbox:
         return Reply(200, self.page(request))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        correlation_id = next(self._ids)
+        correlation_id = next(self.correlation_ids)
         try:
             reply = await self.answer(await self._check(scope, receive))
         except Refused as refused:
@@ -112,7 +112,7 @@ class Sandbox:
         credential = self.keyring.find(headers.get(b"authorization"))
         if credential is None:
             raise Refused(Error.UNAUTHORIZED)
-        account = None if account_id is None else self._granted(credential, account_id)
+        account = None if account_id is None else self.granted(credential, account_id)
         kind, position = (CATALOG_SCOPE, -1) if account is None else (ACCOUNT_SCOPE, account.position)
         wait = self.limiter.admit(kind, credential.name, position)
         if wait is not None:
@@ -129,7 +129,8 @@ class Sandbox:
         grant = credential.positions if account is None else None
         return PageRequest(resource, account, cursor, anchor, limit, grant, self.day)
 
-    def _granted(self, credential: Credential, account_id: str) -> Account:
+    def granted(self, credential: Credential, account_id: str) -> Account:
+        """Return an account that a key has access to. Raises Refused."""
         if MEDIA_KEY_SCOPE not in credential.scopes:
             raise Refused(Error.SCOPE_DENIED)
         if UUID.fullmatch(account_id) is None:
@@ -143,7 +144,8 @@ class Sandbox:
             raise Refused(Error.AUTOMATION_MEDIA_NOT_FOUND)
         return account
 
-    def _render(self, request: PageRequest) -> bytes:
+    def render(self, request: PageRequest) -> bytes:
+        """Return the body of a page."""
         account, day, limit = request.account, request.day, request.limit
         rows = (
             ((one.position, one.json()) for one in self.catalogue.accounts(day, request.grant, request.anchor))

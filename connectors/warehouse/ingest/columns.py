@@ -77,14 +77,6 @@ def columns_select(schema: TableSchema, cells: Mapping[str, "Cell"]) -> str:
     return "".join(f", {_column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)
 
 
-def media_id_of(paths: Sequence[str], cells: Mapping[str, "Cell"]) -> str:
-    """Return the expression of an item's id, as `id_in` finds it: the first of these paths with a valid id."""
-    texts = [text_of(cells[path].name, cells[path].type) for path in paths if path in cells]
-    # Objects, lists and empty text are not valid ids.
-    found = [f"CASE WHEN left({text}, 1) NOT IN ('', '{{', '[') THEN {text} END" for text in texts]
-    return f"coalesce({', '.join([*found, 'NULL::VARCHAR'])})"
-
-
 def count_of(column: str, sql_type: str) -> str:
     """Return the expression of a column's value as a count; NULL if the value is not a count."""
     if sql_type == "TIMESTAMP WITH TIME ZONE":

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from models.mapping import READING_TYPES, ColumnMapping, Reading
 from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
+from models.pointer import Keys, to_keys
 from models.schema.fields import AND_MORE, MOST_COLUMNS, Field, Registry
-from models.schema.json_types import LISTS, JsonType, Keys, column_type
+from models.schema.json_types import LISTS, JsonType, column_type
 from models.schema.table_schemas import CHILDREN, child_lists
 
 SQL_TIME = READING_TYPES[Reading.TIMESTAMP]

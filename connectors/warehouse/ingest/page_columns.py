@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of, array_of_instants
-from connectors.warehouse.ingest.landing.frames import POSITION_BITS
-from models.page_commit import ReceivedPage
+from models.page_commit import POSITION_BITS, ReceivedPage
 
 
 def table_of_pages(pages: Sequence[tuple[int, ReceivedPage]]) -> Any:  # noqa: ANN401 - pyarrow has no types

@@ -9,7 +9,7 @@ import pyarrow as pa
 import xxhash
 
 from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.landing.frames import POSITION_BITS
+from models.page_commit import POSITION_BITS
 
 
 class _Body(msgspec.Struct):

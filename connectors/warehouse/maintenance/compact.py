@@ -3,29 +3,21 @@
 import logging
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.maintenance.future_times import check_clock
 from connectors.warehouse.maintenance.housekeeping import newest
-from connectors.warehouse.maintenance.opening import check_exists, opened_store
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
-from connectors.warehouse.storage.connection import Connection, attach_draft, connect, explain
+from connectors.warehouse.storage.connection import Connection, attach_draft, explain
+from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.durable import discard, is_duckdb, sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
-from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal, quoted
-from models.mapping import BUILT_IN, Mapping
-from models.tables import METADATA, core_children
-
-T = TypeVar("T")
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
@@ -38,15 +30,6 @@ _log = logging.getLogger(__name__)
 _SPILLED = "duckdb_temp_"
 
 _KEPT = "The warehouse is unchanged."
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The file's size in bytes before (including its WAL) and after, and the result for the raw store."""
-
-    before: int
-    after: int
-    raw: CompactedParts
 
 
 def _beside(path: Path, suffix: str) -> Path:
@@ -69,8 +52,8 @@ def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list
 
 def _order(schema: str, table: str, columns: set[object]) -> str:
     # Tables that are not declared are child tables, one for each list of objects in items, sorted like media_children.
-    keys = METADATA.tables.get(f"{schema}.{table}", core_children).info.get("order", ())
-    return "ORDER BY " + ", ".join(keys) if keys and all(key.split()[0] in columns for key in keys) else ""
+    order = TABLES.get(f"{schema}.{table}", TABLES["core.media_children"]).order
+    return f"ORDER BY {order}" if order and all(key.split()[0] in columns for key in order.split(", ")) else ""
 
 
 def _need_room(db: DuckDBPyConnection, path: Path) -> None:
@@ -176,75 +159,41 @@ def _rewrite(path: Path, draft: Path) -> None:
         _replace(path, draft)
 
 
-def rewrite(
-    warehouse: Path,
-    activity: str,
-    work: Callable[[Connection], T],
-    *,
-    now: datetime,
-    pause: Callable[[float], None],
-    raw: Path | None = None,
-    mapping: Mapping = BUILT_IN,
-) -> T:
-    """Do `work` on the open warehouse, whose landed pages are merged, then rewrite its file compactly and sorted.
+def rewrite_file(warehouse: Path) -> None:
+    """Rewrite the warehouse file compactly and sorted. The caller holds the lock, and has the file closed.
 
-    The warehouse's lock is held for `activity`. `raw` is the folder of raw stores; default: `raw` next to the file.
-    Pages that a killed process left are read with `mapping`, unless stored rows were read differently. If rewriting
-    fails or the process is killed, the file is as `work` left it. A file of an older version is upgraded, as whenever
-    it is opened.
-
-    Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when the file does not exist or
-    cannot be used, or when the disk has no space for a second copy.
+    If it fails or the process is killed, the file is as it was. Raises WarehouseBusy when another program holds the
+    file, and WarehouseUnusable when it cannot be used, or when the disk has no space for a second copy.
     """
-    check_exists(warehouse)
     # If the path is a symbolic link, its target is replaced.
     path = real(warehouse)
     draft = _draft_of(path)
-    with hold(warehouse, activity, since=now.isoformat(timespec="seconds"), pause=pause):
+    try:
+        _remove_spilled(_beside(path, ".tmp"))
+        _clear(draft)
         try:
-            # Upgrades the file, and merges the WAL and the segments next to it, whose contents belong in the file.
-            with (
-                connect(warehouse, raw) as connection,
-                opened_store(connection, activity, now=now, pause=pause, mapping=mapping),
-            ):
-                done = work(connection)
-            _remove_spilled(_beside(path, ".tmp"))
+            _rewrite(path, draft)
+        finally:
             _clear(draft)
-            try:
-                _rewrite(path, draft)
-            finally:
-                _clear(draft)
-        except OSError as error:
-            raise WarehouseUnusable(f"cannot compact {warehouse}: {error.strerror}. {_KEPT}") from error
-        except duckdb.Error as error:
-            if isinstance(explained := explain(warehouse, error), WarehouseBusy):
-                raise explained from error
-            raise WarehouseUnusable(f"cannot compact {warehouse}: {first_line(error)}. {_KEPT}") from error
-    return done
+    except OSError as error:
+        raise WarehouseUnusable(f"cannot compact {warehouse}: {error.strerror}. {_KEPT}") from error
+    except duckdb.Error as error:
+        if isinstance(explained := explain(warehouse, error), WarehouseBusy):
+            raise explained from error
+        raise WarehouseUnusable(f"cannot compact {warehouse}: {first_line(error)}. {_KEPT}") from error
 
 
-def compact(
-    warehouse: Path,
-    *,
-    now: datetime,
-    pause: Callable[[float], None],
-    raw: Path | None = None,
-    keep_raw: timedelta | None = None,
-    mapping: Mapping = BUILT_IN,
-) -> Compacted:
-    """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store; return the sizes.
+def compact_store(connection: Connection, *, now: datetime, keep: timedelta | None) -> CompactedParts:
+    """Combine small parts of the raw store; return their sizes before and after.
 
-    Raw rows older than `keep_raw` are deleted if a newer one of the same item and version exists; None keeps them. The
-    other arguments are those of `rewrite`, which also says what is raised; in addition WarehouseUnusable when the clock
-    is behind.
+    Raw rows older than `keep` are deleted if a newer one of the same item and version exists; None keeps them. The
+    connection must not be in a transaction. Raises WarehouseUnusable, also when the clock is behind.
     """
+    check_clock(connection.db, now)
+    return compact_parts(connection, now=now, before=None if keep is None else newest(connection, now=now) - keep)
+
+
+def size_of(warehouse: Path) -> int:
+    """Return the bytes of the warehouse file and its log."""
     files = (warehouse, _beside(real(warehouse), ".wal"))
-    before = sum(part.stat().st_size for part in files if part.exists())
-
-    def work(connection: Connection) -> CompactedParts:
-        check_clock(connection.db, now)
-        before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
-        return compact_parts(connection, now=now, before=before_that)
-
-    parts = rewrite(warehouse, "gramhouse compact", work, now=now, pause=pause, raw=raw, mapping=mapping)
-    return Compacted(before, warehouse.stat().st_size, parts)
+    return sum(part.stat().st_size for part in files if part.exists())

@@ -10,11 +10,11 @@ FROM core.accounts AS a
 WHERE $1 IN ({names})
 
 -- name: tables
--- The tables with rows of accounts, also those of feeds and of lists in items, and the cooldowns.
+-- The tables with rows of accounts, also those of feeds and of lists in items.
 SELECT DISTINCT schema_name, table_name
 FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (database_oid, table_oid)
 WHERE database_name = current_database() AND schema_name IN ('core', 'ops')
-  AND (column_name = 'account_id' OR (table_name = 'cooldowns' AND column_name = 'scope'))
+  AND column_name = 'account_id'
 ORDER BY ALL
 
 -- name: retire

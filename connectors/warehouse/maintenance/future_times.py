@@ -4,32 +4,30 @@ Sequence numbers define the order of runs and scans. Times are used only for age
 would make wrong.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.runs.ledger import warn
 from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import of_all_items
+from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES, of_all_items
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.clock import CLOCK_STEP
 from models.runs import RunWarning
-from models.tables import INSTANT, ITEM_TABLES, METADATA
 
 # Times of the service, and the ends of waits, which move with their beginnings.
 _NOT_OURS = {
     *(f"core.{table}{suffix}.published_at" for table in ITEM_TABLES for suffix in ("", "_superseded")),
     *("covered_from", "read_to", "resume_after"),
 }
-_WAITS = {"core.run_outcomes": "ended_at", "ops.cooldowns": "asked_at"}
 _OURS = {
     table: [
-        one.name
-        for one in declared.columns
-        if one.type is INSTANT and not {one.name, f"{table}.{one.name}"} & _NOT_OURS
+        name
+        for name, type_ in declared.types.items()
+        if type_ == "TIMESTAMPTZ" and not {name, f"{table}.{name}"} & _NOT_OURS
     ]
-    for table, declared in METADATA.tables.items()
+    for table, declared in TABLES.items()
 }
 _TIMES = " UNION ALL ".join(
     f"SELECT '{table}.{column}' AS name, {column} AS moment FROM {table}"  # noqa: S608 - declared names
@@ -53,11 +51,12 @@ _FIX = "set this machine's clock; if it is correct, run `gramhouse doctor --repa
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Stored times that are in the future: how many, the first and the last."""
+    """Stored times that are in the future: how many, the first and the last. `moved_to`: from when on they are now."""
 
     count: int
     first: datetime
     last: datetime
+    moved_to: datetime | None = None
 
     def after(self, now: datetime) -> str:
         """Return a sentence about them."""
@@ -103,7 +102,7 @@ def repair(connection: Connection, *, now: datetime) -> Ahead | None:
     """Move every time after `now` back, in the open transaction; return what they were, None if there were none.
 
     The moved times begin after the newest time before `now`, or two days ago, so nothing looks newer than it is. They
-    keep their order and, if there is enough room before `now`, their distances. Cooldowns begin now, with their full
+    keep their order and, if there is enough room before `now`, their distances. Waits begin now, with their full
     length, and so do the hours between two scans.
     """
     db = connection.db
@@ -122,34 +121,32 @@ def repair(connection: Connection, *, now: datetime) -> Ahead | None:
     db.execute(f"CREATE OR REPLACE TEMP MACRO moved(t) AS if(t > {present}, {target}, t)")
     db.execute(f"CREATE OR REPLACE TEMP MACRO begun(t) AS if(t > {present}, {present}, t)")
     for table, columns in _OURS.items():
-        changes = [
-            f"{name} = {'begun' if name in ('missing_since', 'asked_at') else 'moved'}({name})" for name in columns
-        ]
-        if begin := _WAITS.get(table):
-            changes.append(
-                f"resume_after = if({begin} > {present}, {present} + (resume_after - {begin}), resume_after)"
-            )
+        changes = [f"{name} = {'begun' if name == 'missing_since' else 'moved'}({name})" for name in columns]
+        if table == "core.run_outcomes":
+            waits = f"{present} + (resume_after - ended_at)"
+            changes.append(f"resume_after = if(ended_at > {present}, {waits}, resume_after)")
         if changes:
             db.execute(f"UPDATE {table} SET {', '.join(changes)} WHERE greatest({', '.join(columns)}) > {present}")  # noqa: S608
     # Each type of a field is stored with the time when it was found.
     kinds = "SELECT json_group_object(key, moved((value ->> '$')::TIMESTAMPTZ)) FROM json_each(json_types)"
     db.execute(f"UPDATE core.fields SET json_types = ({kinds}) WHERE json_types <> '{{}}'")  # noqa: S608
-    return found
+    return replace(found, moved_to=low)
 
 
-def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -> bool:
-    """Move times in the future back, and record a warning of the run; return whether any were moved.
+def repair_future_times(connection: Connection, run_id: str, *, now: datetime) -> Ahead | None:
+    """Move times in the future back, and record a warning of the run; return what they were if any were moved.
 
     If instead `now` is behind, as when the clock was set back during the run, only the warning is recorded.
     """
     found = find(connection.db, now)
     if not found or found.last - now <= CLOCK_STEP:
-        return False
-    if is_behind := _is_behind(connection.db, found, now):
+        return None
+    moved = None
+    if _is_behind(connection.db, found, now):
         done = "This machine's clock was set back during this run, and is probably behind."
         code, hint = "clock_behind", _FIX.capitalize()
     else:
-        repair(connection, now=now)
+        moved = repair(connection, now=now)
         code, hint, done = "times_in_future", "Check that this machine's clock is set by NTP.", MOVED
     warn(connection, run_id, RunWarning(code, found.count, f"{found.after(now)} {done}", hint, makes_partial=True))
-    return not is_behind
+    return moved

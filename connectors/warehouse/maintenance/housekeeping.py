@@ -63,20 +63,20 @@ def run_days(connection: Connection) -> list[date]:
     return [day for (day,) in rows]
 
 
-def delete_runs(connection: Connection, *, before: datetime) -> int:
+def delete_old_runs(connection: Connection, *, before: datetime) -> list[str]:
     """Delete runs that began before a time, with their outcomes and warnings, in the open transaction.
 
-    Returns the number of deleted runs.
+    Returns the ids of the deleted runs, which the caller must delete from the state too.
 
     Kept at any age: the running run, the last ended run of each kind and selection, runs that may still be resumed, and
     the last outcome of each partition together with its run. The counts of deleted runs are kept, combined in one row.
     """
     old = [run_id for (run_id,) in connection.db.execute(_SQL["old"], [before]).fetchall()]
     if not old:
-        return 0
+        return []
     ids = json.dumps(old)
     connection.db.execute(_DELETE_OUTCOMES, [ids])
-    gone = len(connection.db.execute(_DELETE_RUNS, [ids]).fetchall())
+    gone = [run_id for (run_id,) in connection.db.execute(_DELETE_RUNS, [ids]).fetchall()]
     connection.db.execute(_DELETE_WARNINGS)
     run_counts.forget(connection)
     return gone

@@ -1,17 +1,16 @@
-"""What is being erased, in a file next to the warehouse, so that an interrupted erasure can be completed."""
+"""What is being erased: a row in the state, so that an interrupted erasure can be completed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
-from connectors.warehouse.storage.durable import replace_file, sync
-from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.paths import real
 from connectors.warehouse.storage.quoting import literal
 
 ACTIVITY = "gramhouse forget"
+OPERATION = "forget"
+
+UNFINISHED = "An account is not completely erased. Fix: run the interrupted `gramhouse forget` again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +43,17 @@ class Erasure:
         """Return the ids as an SQL list."""
         return ", ".join(literal(account.account_id) for account in self.accounts)
 
-
-def pending_path(warehouse: Path) -> Path:
-    """Return the path of the file with what is being erased; it does not exist if nothing is."""
-    path = real(warehouse)
-    return path.with_name(f"{path.name}.forget.json")
-
-
-def unfinished(warehouse: Path) -> str | None:
-    """Return what a person should know about an erasure that was interrupted, or None."""
-    if not pending_path(warehouse).exists():
-        return None
-    return "An account is not completely erased. Fix: run the interrupted `gramhouse forget` again."
+    def with_removed(self, removed: Mapping[str, int]) -> "Erasure":
+        """Return the erasure with numbers of rows. After a kill some rows are deleted already: the most counts."""
+        found = {**self.removed, **{name: max(rows, self.removed.get(name, 0)) for name, rows in removed.items()}}
+        return Erasure(self.accounts, {name: rows for name, rows in found.items() if rows})
 
 
-def pending(warehouse: Path) -> Erasure:
-    """Return what an interrupted erasure has left to do. Raises WarehouseUnusable if its file cannot be read."""
-    path = pending_path(warehouse)
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Erasure)
-    except FileNotFoundError:
-        return Erasure()
-    except (OSError, msgspec.MsgspecError) as error:
-        raise WarehouseUnusable(
-            f"{path} cannot be read: {error}. Fix: remove it, and run `gramhouse forget` with the account's id."
-        ) from error
+def to_text(erasure: Erasure) -> str:
+    """Return an erasure as JSON."""
+    return msgspec.json.encode(erasure).decode()
 
 
-def finish(warehouse: Path) -> None:
-    """Remove the file with what was erased, durably. Raises OSError."""
-    path = pending_path(warehouse)
-    path.unlink(missing_ok=True)
-    sync(path.parent)
-
-
-def save(warehouse: Path, erasure: Erasure) -> None:
-    """Write what is being erased, durably. Raises OSError."""
-    replace_file(pending_path(warehouse), msgspec.json.encode(erasure))
+def from_text(text: str | None) -> Erasure:
+    """Return the erasure of a JSON text; None is that of nothing."""
+    return Erasure() if text is None else msgspec.json.decode(text, type=Erasure)

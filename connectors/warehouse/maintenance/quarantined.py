@@ -3,22 +3,20 @@
 Rejected accounts are not decoded again, because every sync lists all accounts.
 """
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from connectors.warehouse.ingest.landing.batches import read_merged, write_merged
-from connectors.warehouse.ingest.landing.frames import frame
+from connectors.warehouse.merge.batches import write_merged
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.statements import statements
-from models.page_commit import PageCommit, ReceivedPage
-from models.page_items import id_in
+from models.item import read_key
+from models.mapping import Mapping
+from models.page_commit import PageCommit, ReceivedPage, landing
 from models.partition import Partition
-from models.pointer import to_keys
-from models.schema.any_json import parse
+from models.record import RejectedItem
 
 # The most bytes of payloads in one batch.
 _BATCH_BYTES = 16 * 1024 * 1024
@@ -46,19 +44,26 @@ class Imported:
 
 
 def import_batch(
-    connection: Connection, table: str, *, after: datetime | None, batch_bytes: int = _BATCH_BYTES
+    connection: Connection,
+    table: str,
+    *,
+    after: datetime | None,
+    take: Callable[[int], int],
+    batch_bytes: int = _BATCH_BYTES,
 ) -> Imported | None:
     """Import a batch of a table's records received `after` that time, in the open transaction; None if none are left.
 
     Records that have an id leave the quarantine. Those that are older than the last sighting of their stored item are
-    deleted, all others are merged. Everything that landed must be merged before. Call `confirm_part` after the commit.
+    deleted, all others are merged. Before it, everything that landed must be merged, and the open scans copied. `take`
+    takes that many landing numbers, and returns the number before the first of them. Call `confirm_part` after the
+    commit.
     """
     run = connection.db.execute
     ((last,),) = run(_SQL["last"], {"resource": table, "after": after, "most": batch_bytes}).fetchall()
     if last is None:
         return None
-    paths = [to_keys(path) for path in read_mapping(connection).media_id]
-    found = [(record, _id_of(payload, paths)) for record, payload in run(_RECORDS, [table, after, last]).fetchall()]
+    mapping = read_mapping(connection)
+    found = [(record, _id_of(payload, mapping)) for record, payload in run(_RECORDS, [table, after, last]).fetchall()]
     ids = {record: media_id for record, media_id in found if media_id is not None}
     if not ids:
         return Imported(last, 0, 0)
@@ -69,10 +74,9 @@ def import_batch(
         partition, body = Partition(table, account_id, surface), f'{{"items":[{payload}]}}'
         commits.append(PageCommit(ReceivedPage(partition, run_id, "", page, seen_at, correlation_id, body)))
     run("DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM temp.identified)")
-    merged = read_merged(connection)
-    frames = [frame(seq, commit) for seq, commit in enumerate(commits, merged.seq + 1)]
-    rejected = merge(connection, frames).quarantined
-    write_merged(connection, merged.with_batch(frames, ()))
+    first = take(len(commits)) + 1
+    rejected = merge(connection, [landing(seq, commit) for seq, commit in enumerate(commits, first)]).quarantined
+    write_merged(connection, first + len(commits) - 1)
     run(_SQL["missing"].format(items=f"core.{table}"))
     run("DROP TABLE temp.identified")
     return Imported(last, len(commits) - rejected, len(ids) - len(commits))
@@ -83,11 +87,8 @@ def count_quarantined(connection: Connection) -> int:
     return int(value(connection.db, "SELECT count(*) FROM core.quarantine"))
 
 
-def _id_of(payload: str, paths: Sequence[Sequence[str]]) -> str | None:
+def _id_of(payload: str, mapping: Mapping) -> str | None:
     try:
-        item = parse(payload)
-        # Raises ValueError for an unpaired surrogate, which no row can contain.
-        json.dumps(item, ensure_ascii=False).encode()
-        return id_in(item, paths)
-    except (ValueError, RecursionError):
+        return read_key(payload.encode(), mapping).media_id
+    except RejectedItem:
         return None

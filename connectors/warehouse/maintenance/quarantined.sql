@@ -17,7 +17,7 @@ WITH ids AS (SELECT unnest($records) AS record, unnest($ids) AS media_id),
 records AS (SELECT ids.*, q.* FROM core.quarantine AS q JOIN ids ON ids.record = q.rowid),
 seen AS (
     SELECT s.account_id, s.surface, s.media_id, max(c.updated_at) AS updated_at
-    FROM ops.seen AS s JOIN ops.checkpoints AS c USING (scan_id) GROUP BY ALL
+    FROM ops.seen AS s JOIN ops.open_scans AS c USING (scan_id) GROUP BY ALL
 ),
 known AS (
     SELECT

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Table
-
 from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
 from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, present, superseded
@@ -18,7 +16,7 @@ from connectors.warehouse.schema.field_registry import (
     write_registry,
 )
 from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import create_table
+from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES, Table
 from connectors.warehouse.storage.limits import on_all_cores
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
@@ -27,7 +25,6 @@ from models.mapping import Mapping
 from models.schema.fields import Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.table_schemas import ColumnSchema, TableSchema, history, table_schemas
-from models.tables import ITEM_TABLES, METADATA
 
 _SQL = statements(__name__)
 
@@ -73,12 +70,12 @@ def _renamed(registry: Registry, own: OwnNames) -> Registry:
 def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
     """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
     before = f"{table.name}_before"
-    connection.db.execute(f"ALTER TABLE {table.fullname} RENAME TO {before}")
-    connection.db.execute(create_table(table))
+    connection.db.execute(f"ALTER TABLE {table.name} RENAME TO {before.removeprefix('core.')}")
+    connection.db.execute(table.create)
     for column in schema.columns:
-        if column.name not in table.c:
-            connection.db.execute(f"ALTER TABLE {table.fullname} ADD COLUMN {quoted(column.name)} {column.type}")
-    return f"{table.schema}.{before}"
+        if column.name not in table.types:
+            connection.db.execute(f"ALTER TABLE {table.name} ADD COLUMN {quoted(column.name)} {column.type}")
+    return before
 
 
 def _decode_again(
@@ -97,7 +94,7 @@ def _decode_again(
     rows, and the registry `known` with all fields and types of the payloads. If it has one that `registry` lacks, the
     table is left as it was, and its children are incomplete.
     """
-    table = METADATA.tables[stored.table]
+    table = TABLES[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
     for batch in decode_stored(connection, replace(stored, table=before), mapping, known, own_names(mapping)):
@@ -108,7 +105,7 @@ def _decode_again(
         columns = columns_select(schema, cells.layout.media.cells)
         ((written,),) = connection.db.execute(
             f"""
-INSERT INTO {table.fullname} BY NAME
+INSERT INTO {table.name} BY NAME
 SELECT {kept}, c.* EXCLUDE (_order_key)
 FROM (SELECT order_key AS _order_key, overflow{columns} FROM {cells.media}) AS c
 JOIN {before} AS m ON m.rowid = c._order_key JOIN {batch.hashes} AS h ON h.order_key = c._order_key
@@ -120,8 +117,8 @@ ORDER BY c._order_key
     if _types(known) == _types(registry):
         connection.db.execute(f"DROP TABLE {before}")
     else:
-        connection.db.execute(f"DROP TABLE {table.fullname}")
-        connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name}")
+        connection.db.execute(f"DROP TABLE {table.name}")
+        connection.db.execute(f"ALTER TABLE {before} RENAME TO {table.name.removeprefix('core.')}")
     return rows, known
 
 

@@ -23,8 +23,8 @@ class ChildTable:
     is_compared: bool
 
 
-def of_media(media: TableSchema, mapping: MediaMapping, cells: Mapping[str, Cell], media_id: str) -> Mapping[str, str]:
-    """Return the lists for the steps that read or write items; `media_id` is the expression of an item's id."""
+def of_media(media: TableSchema, mapping: MediaMapping, cells: Mapping[str, Cell]) -> Mapping[str, str]:
+    """Return the lists for the steps that read or write items."""
     names = [column.name for column in media.columns]
     kept = [column.name for column in history(media, mapping).columns]
     return {
@@ -32,7 +32,6 @@ def of_media(media: TableSchema, mapping: MediaMapping, cells: Mapping[str, Cell
         "decoded": "decoded",
         "same": "m.rowid = r.stored",
         "differing": _differing([*names, "overflow", "payload_hash"]),
-        "media_id": media_id,
         "decoded_columns": columns_select(media, cells),
         "media_columns": _of_row(names),
         "history_columns": _of_row([*kept, "overflow"]),

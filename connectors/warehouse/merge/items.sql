@@ -4,13 +4,12 @@
 
 DELETE FROM sightings WHERE order_key IN (SELECT order_key FROM media_cells);
 
--- `media_id` is NULL if an item has no valid id, or could not be decoded: then it is not readable.
+-- `media_id` is NULL if an item has no valid id, or could not be decoded.
 INSERT INTO sightings BY NAME
 SELECT
-    i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, c.media_id, s.stored, false AS is_known,
-    c.order_key IS NOT NULL AS is_readable
+    i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, c.media_id, s.stored, false AS is_known
 FROM (FROM arrived_items ANTI JOIN sightings USING (order_key)) AS i
-LEFT JOIN (SELECT order_key, {media_id} AS media_id FROM media_cells) AS c USING (order_key)
+LEFT JOIN (SELECT order_key, media_id FROM media_cells) AS c USING (order_key)
 LEFT JOIN stored_items AS s USING (account_id, surface, media_id);
 
 -- Items that may be unchanged: stored ones, and those observed more than once. The others are new.

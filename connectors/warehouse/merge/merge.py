@@ -1,4 +1,4 @@
-"""Merges a batch of landed frames into rows in one transaction; rows are never Python objects.
+"""Merges a batch of what landed into rows in one transaction; rows are never Python objects.
 
 `_merge_pages` has the steps in their order, and under which condition each is run. A step is a .sql file of this
 folder, whose first lines say what it writes. A statement costs a millisecond, so steps without work are left out.
@@ -11,35 +11,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.landing.batches import items_table
-from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.ingest.page_columns import by_account
 from connectors.warehouse.ingest.records import AccountRow, FieldRow, RejectedRow, table_of
 from connectors.warehouse.ingest.split import Items
 from connectors.warehouse.merge.account_removal import mark_accounts_removed
+from connectors.warehouse.merge.batches import items_table
 from connectors.warehouse.merge.column_lists import ChildTable
 from connectors.warehouse.merge.comparing import digest_of
-from connectors.warehouse.merge.prepare import Landed, prepare, read_frames
+from connectors.warehouse.merge.prepare import Landed, prepare, read_landings
 from connectors.warehouse.merge.run_counts import MergeStats, count_changes
 from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.runs.closed_scans import NEWEST_FIRST
-from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
-from connectors.warehouse.storage.appending import append, as_json, row_types, rows_sql
+from connectors.warehouse.storage.appending import as_json, row_types, rows_sql
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.declared import ITEM_TABLES
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from models.checkpoint import ScanState
+from models.item import read_item
 from models.mapping import Mapping as MediaMapping
-from models.tables import ITEM_TABLES, core_outcomes, ops_checkpoints, ops_cooldowns
+from models.page_commit import Landing
+from models.record import REASONS, RejectedItem
 
-_OUTCOMES = rows_sql(row_types(core_outcomes, outcome="kind"))
+_OUTCOMES = rows_sql(row_types("core.run_outcomes", outcome="kind"))
 
-_LANDED = {"seq": "BIGINT", "began_seq": "BIGINT"}
-_CHECKPOINT = {name: type_ for name, type_ in row_types(ops_checkpoints).items() if name not in _LANDED}
-_CHECKPOINTS = rows_sql({**_LANDED, "checkpoint": _CHECKPOINT})
+_CHECKPOINTS = rows_sql(
+    {
+        "seq": "BIGINT",
+        "checkpoint": {
+            **row_types("ops.open_scans"),
+            "run_kind": "VARCHAR",
+            "items": "BIGINT",
+            "order_broken_by": "VARCHAR",
+            "full_share": "DOUBLE",
+        },
+    }
+)
 
 _FACTS = "SELECT EXISTS (FROM stored_items WHERE removed_at IS NOT NULL), EXISTS (FROM ops.missing)"
 _UNIDENTIFIED = "SELECT order_key FROM sightings WHERE media_id IS NULL"
@@ -47,35 +57,34 @@ _RUN_SEQS = "SELECT run_id, seq FROM core.runs WHERE run_id IN ({}) UNION ALL SE
 _HAS_NO_DIGEST = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
 
 
-def merge(connection: Connection, frames: Sequence[Frame]) -> MergeStats:
-    """Merge a batch of frames (see `batches_of`) in the open transaction; return the counts of changes.
+def merge(connection: Connection, batch: list[Landing]) -> MergeStats:
+    """Merge a batch (see `next_batch`) in the open transaction; return the counts of changes.
 
-    The resulting rows do not depend on how the frames are divided into batches. Raises WarehouseUnusable if the table
+    The resulting rows do not depend on how landings are divided into batches. Raises WarehouseUnusable if the table
     of the items is not declared.
     """
-    table = items_table(frames)
+    table = items_table(batch)
     if table not in ITEM_TABLES:
         raise WarehouseUnusable(
-            f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in models/tables.py."
+            f"pages of a feed landed, and its table {table} is not declared. Fix: declare it in tables.sql."
         )
-    landed = read_frames(frames, _run_seqs(connection, frames))
-    # Frees the segments, of which the bodies are views, once the media are decoded.
-    del frames
+    landed = read_landings(batch, _run_seqs(connection, batch))
+    # Frees the bodies, once the media are decoded.
+    del batch
     steps = Steps(connection.db, table)
     if landed.outcomes:
         steps.run("outcomes", as_json(landed.outcomes), rows=_OUTCOMES)
-    append(connection, ops_cooldowns, landed.cooldowns)
     if landed.checkpoints:
         steps.run("last_checkpoints", as_json(landed.checkpoints), rows=_CHECKPOINTS)
     counts = _merge_pages(connection, steps, landed) if landed.pages.num_rows else MergeStats()
     if landed.checkpoints:
-        steps.run("checkpoints")
+        steps.run("ended_scans")
     steps.drop()
     return counts
 
 
-def _run_seqs(connection: Connection, frames: Sequence[Frame]) -> Mapping[str, int]:
-    runs = {frame.commit.page.run_id for frame in frames if frame.commit.page is not None}
+def _run_seqs(connection: Connection, batch: Sequence[Landing]) -> Mapping[str, int]:
+    runs = {one.commit.page.run_id for one in batch if one.commit.page is not None}
     return dict(connection.db.execute(_RUN_SEQS.format(", ".join(map(literal, runs)))).fetchall()) if runs else {}
 
 
@@ -83,7 +92,6 @@ def _merge_pages(connection: Connection, steps: Steps, landed: Landed) -> MergeS
     closed = {one.checkpoint.partition.resource for one in landed.checkpoints if one.checkpoint.is_closed}
     steps.copy("pages", landed.pages)
     steps.run("pages")
-    bind_new_warehouse(connection.db)
     mapping = read_mapping(connection)
 
     # Items are decoded and compared first: this may alter tables, which DuckDB allows only before the transaction
@@ -140,7 +148,7 @@ class _Items:
     """The numbers of items that are to be written, and the lists of columns in the steps that write them.
 
     `respelled` items did not change, but their bytes did; `new_versions` are changes of content. `unidentified` has the
-    texts of items without a valid id, by order key.
+    texts of items without a valid id, by order key, and the reason.
     """
 
     unidentified: pa.Table
@@ -162,7 +170,7 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     if len(known) == len(landed.items.order_keys):
         landed.items.raw.clear()
         steps.arrow.clear()
-        return _Items(Items([], [], []).texts())
+        return _Items(_with_reasons(Items([], [], []).texts(), of_media))
     mapping, registry = of_media.of(steps.resource), read_registry(connection)
     prepared = prepare(steps, landed, known, registry, mapping)
     # Frees the bodies, of which the items are views.
@@ -187,6 +195,7 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     without_id = steps.db.execute(_UNIDENTIFIED).fetchall() if unidentified else []
     wanted = array_of([order_key for (order_key,) in without_id], pa.int64())
     rejected = prepared.payloads.filter(pc.is_in(prepared.payloads["order_key"], wanted))
+    rejected = _with_reasons(rejected, of_media)
     if new or changed:
         write_part(connection, steps.text("raw", **lists))
     # Frees the cells of children, which are rows of tables by now, and the texts.
@@ -194,6 +203,20 @@ def _read_items(connection: Connection, steps: Steps, landed: Landed, of_media: 
     if new:
         steps.arrow.put("cells_by_account", by_account(prepared.cells))
     return _Items(rejected, new, changed, respelled, new_versions, lists, prepared.children)
+
+
+def _with_reasons(rejected: pa.Table, mapping: MediaMapping) -> pa.Table:
+    reasons = [_why_rejected(payload, mapping) for payload in rejected["payload"].to_pylist()]
+    return rejected.append_column("reason", array_of(reasons, pa.string()))
+
+
+def _why_rejected(payload: str, mapping: MediaMapping) -> str:
+    try:
+        read_item(payload.encode(), mapping)
+    except RejectedItem as rejected:
+        return str(rejected)
+    # The decoder of columns counts a level more.
+    return REASONS["too_deep"]
 
 
 def _write_items(steps: Steps, items: _Items) -> None:

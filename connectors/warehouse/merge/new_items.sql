@@ -2,7 +2,7 @@
 --
 -- Reads cells_by_account: the decoded items, sorted by account.
 CREATE OR REPLACE TEMP VIEW new_items AS
-FROM (SELECT *, {media_id} AS media_id FROM cells_by_account)
+FROM cells_by_account
 WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM compared);
 
 INSERT INTO {items} BY NAME

@@ -8,10 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.warehouse.ingest.arrays import array_of, instants_of
-from connectors.warehouse.ingest.cells import RegisteredCells, observations, register_cells
-from connectors.warehouse.ingest.columns import media_id_of
+from connectors.warehouse.ingest.cells import observations, register_cells
 from connectors.warehouse.ingest.decode import Decoder
-from connectors.warehouse.ingest.landing.frames import POSITION_BITS, Frame
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages, table_of_pages
 from connectors.warehouse.ingest.records import Records, read_records
 from connectors.warehouse.ingest.split import Items, Page, split
@@ -20,7 +18,8 @@ from connectors.warehouse.merge.steps import Steps
 from connectors.warehouse.schema.field_registry import own_names
 from models.checkpoint import Checkpoint
 from models.mapping import Mapping as MediaMapping
-from models.page_commit import ScopeCooldown
+from models.page_commit import POSITION_BITS, Landing
+from models.page_items import read_ids
 from models.runs import Outcome
 from models.schema.fields import Registry, register
 from models.schema.table_schemas import TableSchema, table_schemas
@@ -33,10 +32,9 @@ _RECEIVED = "SELECT order_key, received_at FROM arrived_items"
 
 @dataclass(frozen=True, slots=True)
 class LastCheckpoint:
-    """A checkpoint with its landing number, and that of its scan's first page, if that is in the batch."""
+    """A checkpoint with its landing number."""
 
     seq: int
-    began_seq: int | None
     checkpoint: Checkpoint
 
 
@@ -50,7 +48,6 @@ class Landed:
     """
 
     outcomes: Sequence[Outcome]
-    cooldowns: Sequence[ScopeCooldown]
     checkpoints: Sequence[LastCheckpoint]
     pages: pa.Table
     media_pages: pa.Table
@@ -75,22 +72,21 @@ class Prepared:
     children: tuple[ChildTable, ...]
 
 
-def read_frames(frames: Sequence[Frame], run_seqs: Mapping[str, int]) -> Landed:
-    """Split the pages of frames into records and items.
+def read_landings(batch: Sequence[Landing], run_seqs: Mapping[str, int]) -> Landed:
+    """Split the pages of a batch into records and items.
 
     `run_seqs` has the number of each run; "" is the last one, to which items that a rebuild imports are attributed.
     """
-    pages = [(seq, commit.page) for seq, commit, _ in frames if commit.page is not None]
+    pages = [(seq, commit.page) for seq, commit, _ in batch if commit.page is not None]
     media: list[Page] = []
     accounts: list[Page] = []
-    for seq, commit, body in frames:
+    for seq, commit, body in batch:
         if commit.page is None or not body:
             continue
         if commit.page.partition.surface:
             media.append((seq, body))
         else:
-            # A view would keep the whole segment in memory until the end of the merge.
-            accounts.append((seq, bytes(body)))
+            accounts.append((seq, body))
     items, unreadable_media = split(media)
     records = read_records(pages, accounts, unreadable_media)
     numbers = Counter(order_key >> POSITION_BITS for order_key in items.order_keys)
@@ -105,9 +101,8 @@ def read_frames(frames: Sequence[Frame], run_seqs: Mapping[str, int]) -> Landed:
     arrived = of_pages(array_of(items.order_keys, pa.int64()), media_pages)
     arrived = arrived.append_column("payload_hash", array_of(items.hashes, pa.binary()))
     return Landed(
-        [outcome for frame in frames for outcome in frame.commit.outcomes],
-        [frame.commit.cooldown for frame in frames if frame.commit.cooldown is not None],
-        _last_checkpoints(frames),
+        [outcome for one in batch for outcome in one.commit.outcomes],
+        _last_checkpoints(batch),
         table,
         media_pages,
         records,
@@ -116,16 +111,13 @@ def read_frames(frames: Sequence[Frame], run_seqs: Mapping[str, int]) -> Landed:
     )
 
 
-def _last_checkpoints(frames: Sequence[Frame]) -> list[LastCheckpoint]:
+def _last_checkpoints(batch: Sequence[Landing]) -> list[LastCheckpoint]:
     """Return the last checkpoint of each partition and run kind."""
-    began: dict[str, int] = {}
-    last: dict[object, tuple[int, Checkpoint]] = {}
-    for seq, commit, _ in frames:
+    last: dict[object, LastCheckpoint] = {}
+    for seq, commit, _ in batch:
         if (checkpoint := commit.checkpoint) is not None:
-            if checkpoint.pages <= 1:
-                began.setdefault(checkpoint.scan_id, seq)
-            last[checkpoint.partition, checkpoint.run_kind] = seq, checkpoint
-    return [LastCheckpoint(seq, began.get(checkpoint.scan_id), checkpoint) for seq, checkpoint in last.values()]
+            last[checkpoint.partition, checkpoint.run_kind] = LastCheckpoint(seq, checkpoint)
+    return list(last.values())
 
 
 def prepare(
@@ -138,27 +130,29 @@ def prepare(
     decoder = Decoder(mapping, registry, own, lambda order_key: received[order_key >> POSITION_BITS])
     items = landed.items.selected([order_key not in known for order_key in landed.items.order_keys])
     decoder.add(items.order_keys, items.raw)
-    payloads = items.texts()
+    payloads, identified = items.texts(), _identified(items, mapping)
     decoded = decoder.finish()
     cells = register_cells(steps.arrow, decoded)
     if known:
-        found = steps.run("listed_again", media_id=_media_id(mapping, cells), cells=cells.media).fetchall()
+        steps.arrow.put("identified", identified)
+        found = steps.run("listed_again").fetchall()
         if found:
             again = {order_key for (order_key,) in found}
-            items = landed.items.selected([order_key in again for order_key in landed.items.order_keys])
-            decoder.add(items.order_keys, items.raw)
-            payloads = pa.concat_tables([payloads, items.texts()])
+            more = landed.items.selected([order_key in again for order_key in landed.items.order_keys])
+            decoder.add(more.order_keys, more.raw)
+            payloads = pa.concat_tables([payloads, more.texts()])
+            identified = pa.concat_tables([identified, _identified(more, mapping)])
             decoded = decoder.finish()
             cells = register_cells(steps.arrow, decoded)
     seen = observations(steps.db, cells, mapping, _RECEIVED) if decoded.media.num_rows else ()
     registry = register(decoded.registry, seen, own)
     media, *children = table_schemas(mapping, registry)
     return Prepared(
-        _with_pages(decoded.media, landed, payloads),
+        _with_pages(decoded.media, landed, payloads, identified),
         payloads,
         registry,
         (media, *children),
-        of_media(media, mapping, cells.layout.media.cells, _media_id(mapping, cells)),
+        of_media(media, mapping, cells.layout.media.cells),
         tuple(
             of_children(number, schema, mapping, cells.children_query(schema))
             for number, schema in enumerate(children)
@@ -167,15 +161,17 @@ def prepare(
     )
 
 
-def _media_id(mapping: MediaMapping, cells: RegisteredCells) -> str:
-    return media_id_of(mapping.media_id, cells.layout.media.cells)
+def _identified(items: Items, mapping: MediaMapping) -> pa.Table:
+    order_keys, media_ids = array_of(items.order_keys, pa.int64()), array_of(read_ids(items.raw, mapping), pa.string())
+    return pa.table({"order_key": order_keys, "media_id": media_ids})
 
 
-def _with_pages(cells: pa.Table, landed: Landed, payloads: pa.Table) -> pa.Table:
+def _with_pages(cells: pa.Table, landed: Landed, payloads: pa.Table, identified: pa.Table) -> pa.Table:
     order_keys = cells["order_key"].combine_chunks()
     of_page = of_pages(order_keys, landed.media_pages)
     found = {
         **{name: of_page[name] for name in of_page.column_names if name != "order_key"},
+        "media_id": by_order_key(identified, "media_id", order_keys),
         "payload": by_order_key(payloads, "payload", order_keys),
         "payload_hash": by_order_key(landed.arrived, "payload_hash", order_keys),
     }

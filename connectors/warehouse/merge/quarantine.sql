@@ -1,6 +1,6 @@
 -- Stores the rejected records of the batch: one row for each, however often it is received. Writes core.quarantine.
 --
--- Reads rejected_records, also whole pages, and unidentified_items, the texts of items without a valid id.
+-- Reads rejected_records, also whole pages, and unidentified_items, which could not become rows, with the reason.
 --
 -- Records are the same if their account, surface, reason and content are equal; the position on the page does not
 -- matter. The content does not include counts and the queries of signed URLs, because with these an item without an id
@@ -10,14 +10,8 @@ CREATE OR REPLACE TEMP TABLE quarantined AS
 WITH received AS (
     SELECT r.reason, r.resource, r.seq, r.position, r.payload FROM rejected_records AS r
     UNION ALL
-    SELECT
-        -- Any other object can be decoded.
-        if(
-            s.is_readable OR NOT starts_with(i.payload, '{{'),
-            'The item has no id that gramhouse knows.', 'The item is nested deeper than 200 levels.'
-        ),
-        '{resource}', s.seq, s.position, i.payload
-    FROM (SELECT order_key, seq, order_key & ((1 << {position_bits}) - 1) AS position, is_readable FROM sightings) AS s
+    SELECT i.reason, '{resource}', s.seq, s.position, i.payload
+    FROM (SELECT order_key, seq, order_key & ((1 << {position_bits}) - 1) AS position FROM sightings) AS s
     JOIN unidentified_items AS i USING (order_key)
     WHERE (s.seq, s.position) NOT IN (SELECT (seq, position) FROM rejected_records WHERE position IS NOT NULL)
 ),

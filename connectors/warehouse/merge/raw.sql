@@ -2,5 +2,5 @@
 -- landing already, and sorting would copy all payloads twice.
 SELECT
     account_id, surface, media_id, received_at AS seen_at, run_id, correlation_id, order_key AS landed, payload
-FROM (SELECT *, {media_id} AS media_id FROM media_cells)
+FROM media_cells
 WHERE media_id IS NOT NULL AND order_key NOT IN (SELECT order_key FROM unchanged)

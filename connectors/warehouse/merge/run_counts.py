@@ -43,7 +43,7 @@ class RunCounts:
     media: MergeStats
 
 
-# The columns of `core.run_counts`. From the classes, because readers of the snapshot use these without SQLAlchemy.
+# The columns of `core.run_counts`.
 NAMES = ("pages", "items", "accounts_removed", *(one.name for one in fields(MergeStats)))
 _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 

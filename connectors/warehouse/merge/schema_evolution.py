@@ -13,12 +13,12 @@ from connectors.warehouse.merge.comparing import is_compared
 from connectors.warehouse.merge.stored_items import StoredItems, decode_stored, present, superseded
 from connectors.warehouse.schema.field_registry import own_names
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.declared import TABLES
 from connectors.warehouse.storage.quoting import quoted
 from models.mapping import Mapping as MediaMapping
 from models.schema.fields import Field, Registry
 from models.schema.json_types import JsonType
 from models.schema.table_schemas import ColumnSchema, TableSchema, history
-from models.tables import METADATA
 
 _COLUMNS = """
 SELECT table_name, column_name, data_type FROM duckdb_columns()
@@ -141,7 +141,7 @@ def alter(
     versions = history(items, mapping)
     of_items = _alter_columns(connection, items, tables[items.table], known)
     of_versions = _alter_columns(connection, versions, tables[versions.table], known)
-    content = {*METADATA.tables[f"core.{versions.table}"].c.keys(), *(column.name for column in versions.columns)}
+    content = {*TABLES[f"core.{versions.table}"].types, *(column.name for column in versions.columns)}
     # Columns that are no longer content, for example because of media URLs.
     for name in tables[versions.table].keys() - content:
         connection.db.execute(f"ALTER TABLE core.{versions.table} DROP COLUMN {quoted(name)}")

@@ -7,10 +7,10 @@ from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 from connectors.warehouse.ingest.registered import ArrowTables
 from models import incremental, removal
 from models.feeds import LIFETIMES
+from models.page_commit import POSITION_BITS
 
 # A map in SQL: NULL for feeds whose items do not expire.
 _LIFETIMES = ", ".join(f"'{name}': to_seconds({lifetime.total_seconds()})" for name, lifetime in LIFETIMES.items())

@@ -10,8 +10,7 @@ SEMI JOIN (
 -- Each time that an item was listed, `sightings`. First those whose bytes are stored, which need not be decoded.
 CREATE OR REPLACE TEMP TABLE sightings AS
 SELECT
-    i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, s.media_id, s.stored, true AS is_known,
-    true AS is_readable
+    i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, s.media_id, s.stored, true AS is_known
 FROM arrived_items AS i JOIN stored_items AS s USING (account_id, surface, payload_hash);
 
 SELECT order_key FROM sightings;

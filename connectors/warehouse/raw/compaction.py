@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from uuid import uuid4
 
 from connectors.warehouse.raw.parts import Part, check_parts, confirm_part, live_parts, sources, write_part
-from connectors.warehouse.storage.connection import Connection, begin_session, value
+from connectors.warehouse.storage.connection import Connection, value
 from connectors.warehouse.storage.declared import of_all_items
 from connectors.warehouse.storage.quoting import literal
 
@@ -87,9 +86,7 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
         # The others as well: damage is best found while a backup still has the file.
         check_parts(connection, parts)
         outdated = {} if before is None else _outdated(connection, parts, before)
-        if to_write := groups(parts, outdated):
-            begin_session(connection, uuid4().hex)
-    for group in to_write:
+    for group in groups(parts, outdated):
         with connection.begin():
             query = f"SELECT r.* FROM {sources(connection, group)} AS r"  # noqa: S608
             if before is not None:

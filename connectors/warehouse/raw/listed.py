@@ -22,12 +22,12 @@ _MENTIONED = re.compile(r"\braw_media\b", re.IGNORECASE)
 
 
 class ListedPart(NamedTuple):
-    """A part of the raw store: its file, rows, size in bytes, and checksum (None if 0.2.0 wrote it)."""
+    """A part of the raw store: its file, rows, size in bytes, and checksum."""
 
     path: Path
     rows: int
     bytes: int
-    checksum: str | None
+    checksum: str
 
 
 def list_statement(folder: Path) -> str:

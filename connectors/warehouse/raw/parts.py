@@ -1,4 +1,4 @@
-"""The warehouse's list of raw store parts. A merge, compaction or upgrade adds a part in its own transaction."""
+"""The warehouse's list of raw store parts. A merge or compaction adds a part in its own transaction."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
@@ -11,7 +11,6 @@ from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
-from models.tables import ops_raw_parts
 
 # Small row groups, so that reading a few thousand landing numbers does not decompress many other rows.
 _ROW_GROUP = 20_480
@@ -30,14 +29,14 @@ class Part:
     first_landed: int
     last_landed: int
     oldest_seen_at: datetime
+    checksum: str
     retired_at: datetime | None = None
     unlisted_at: datetime | None = None
-    checksum: str | None = None
 
 
 _PARTS = f"SELECT {', '.join(field.name for field in fields(Part))} FROM ops.raw_parts ORDER BY number"  # noqa: S608
 
-_LAST_PART = "SELECT warehouse_id, raw_parts, coalesce(session, 'none') FROM ops.warehouse"
+_LAST_PART = "SELECT warehouse_id, raw_parts, token FROM ops.warehouse"
 
 
 def store_of(connection: Connection) -> RawStore:
@@ -46,13 +45,13 @@ def store_of(connection: Connection) -> RawStore:
 
 
 def last_part(connection: Connection) -> tuple[RawStore, int, str]:
-    """Return the raw store, the number of the last committed part, or 0, and the id of the process that writes.
+    """Return the raw store, the number of the last committed part, or 0, and the token of the process that writes.
 
     Numbers of committed parts are never reused.
     """
     # One statement, because each merge needs it twice.
-    [(warehouse, number, session)] = connection.db.execute(_LAST_PART).fetchall()
-    return RawStore(connection.raw_folder / warehouse / "media"), number, session
+    [(warehouse, number, token)] = connection.db.execute(_LAST_PART).fetchall()
+    return RawStore(connection.raw_folder / warehouse / "media"), number, token
 
 
 def all_parts(connection: Connection) -> list[Part]:
@@ -99,9 +98,9 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     Returns None, and leaves no file, if the query has no rows. Raises WarehouseUnusable when the folder cannot be
     written.
     """
-    store, last, session = last_part(connection)
+    store, last, token = last_part(connection)
     number = last + 1
-    draft = store.draft(number, session)
+    draft = store.draft(number, token)
     # DuckDB's own temporary file would only add a rename. Its statistics save another evaluation of the query.
     copy = (
         f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
@@ -122,8 +121,8 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
         raise _refused(store, first_line(error)) from error
     [(*_, statistics, _)] = copied
     landed, oldest = statistics['"landed"'], datetime.fromisoformat(statistics['"seen_at"']["min"])
-    part = Part(number, rows, size, int(landed["min"]), int(landed["max"]), oldest, checksum=checksum)
-    append(connection, ops_raw_parts, [part])
+    part = Part(number, rows, size, int(landed["min"]), int(landed["max"]), oldest, checksum)
+    append(connection, "ops.raw_parts", [part])
     connection.db.execute("UPDATE ops.warehouse SET raw_parts = ?", [number])
     return part
 
@@ -134,8 +133,8 @@ def confirm_part(connection: Connection) -> None:
     The connection must not be in a transaction. Raises WarehouseUnusable.
     """
     with connection.begin():
-        store, number, session = last_part(connection)
-    draft = store.draft(number, session)
+        store, number, token = last_part(connection)
+    draft = store.draft(number, token)
     try:
         if draft.exists():
             store.keep(draft, number)

@@ -7,7 +7,7 @@ from functools import partial
 
 from connectors.warehouse.raw.parts import Part, all_parts, confirm_part, last_part, live_parts, store_of
 from connectors.warehouse.raw.store import RawStore, check_part, part_name
-from connectors.warehouse.storage.connection import Connection, session_id
+from connectors.warehouse.storage.connection import Connection, read_identity
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, hint_for
 from connectors.warehouse.storage.holder import Held, lock
 
@@ -47,13 +47,13 @@ def recover_parts(connection: Connection, *, now: datetime) -> None:
     """
     confirm_part(connection)
     with connection.begin():
-        store, parts, session = store_of(connection), all_parts(connection), session_id(connection)
+        store, parts, token = store_of(connection), all_parts(connection), read_identity(connection).token
     with _usable(store):
         if (problem := _problem(store, parts, store.sizes())) is not None:
             raise WarehouseUnusable(problem)
-        # Drafts of this warehouse's last session: their rows are still in the segments or in older parts. Any other
+        # Drafts of this warehouse's last process: their rows are still in the inbox or in older parts. Any other
         # draft was written with another copy of the warehouse.
-        store.remove_drafts(session)
+        store.remove_drafts(token)
     remove_retired(connection, now=now)
 
 
@@ -62,9 +62,9 @@ def check_store(connection: Connection) -> Iterator[Callable[[], None]]:
 
     Nothing is changed. Both raise WarehouseUnusable.
     """
-    store, last, session = last_part(connection)
+    store, last, token = last_part(connection)
     # A killed process may have committed a part that does not have its final name yet.
-    draft = store.draft(last, session)
+    draft = store.draft(last, token)
     with _usable(store):
         unnamed = {last: draft} if draft.exists() else {}
         found = {**store.sizes(), **{number: path.stat().st_size for number, path in unnamed.items()}}

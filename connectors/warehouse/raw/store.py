@@ -55,17 +55,17 @@ def checksum_of(file: Path) -> str:
     return str(digest.hexdigest())
 
 
-def check_part(path: Path, size: int, checksum: str | None, *, copy: Path | None = None) -> None:
+def check_part(path: Path, size: int, checksum: str, *, copy: Path | None = None) -> None:
     """Raise WarehouseUnusable if a part, or its copy, is not the file that was written, or cannot be read.
 
-    `size` is in bytes. `checksum` is None if 0.2.0 wrote the part; then only its size is compared.
+    `size` is in bytes.
     """
     file = copy or path
     try:
         found = file.stat().st_size
         if found != size:
             why = f"it has {found:,} bytes and should have {size:,}"
-        elif checksum is not None and checksum_of(file) != checksum:
+        elif checksum_of(file) != checksum:
             why = "its contents have changed since it was written"
         else:
             return
@@ -84,9 +84,9 @@ class RawStore:
         """Return the path of a part, whether or not it exists."""
         return self.folder / part_name(number)
 
-    def draft(self, number: int, session: str) -> Path:
-        """Return the path of a part that a session has written, until it is committed."""
-        return self.folder / f".{part_name(number)}.{session}"
+    def draft(self, number: int, token: str) -> Path:
+        """Return the path of a part that a process has written, until it is committed."""
+        return self.folder / f".{part_name(number)}.{token}"
 
     @contextmanager
     def writing(self, draft: Path) -> Iterator[None]:
@@ -126,10 +126,10 @@ class RawStore:
             self.path(number).unlink(missing_ok=True)
             sync(self.folder)
 
-    def remove_drafts(self, session: str) -> None:
-        """Remove the drafts of a session."""
+    def remove_drafts(self, token: str) -> None:
+        """Remove the drafts of a process."""
         if self.folder.is_dir():
-            for draft in self.folder.glob(f".part-*.parquet.{session}"):
+            for draft in self.folder.glob(f".part-*.parquet.{token}"):
                 draft.unlink()
 
 

@@ -74,8 +74,3 @@ def forget_order(connection: Connection) -> None:
         "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - constants
         f" order_proofs = greatest(order_proofs, {PROOFS})"
     )
-    # Only scans of feeds that may be in order read down to known items, or to a time.
-    db.execute(
-        "UPDATE ops.checkpoints SET order_broken_by = '', known_seq = NULL"
-        " WHERE known_seq IS NOT NULL OR read_to IS NOT NULL"
-    )

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from connectors.warehouse.storage.appending import append
 from connectors.warehouse.storage.connection import Connection
+from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES
 from models.mapping import BUILT_IN, READING_TYPES, Mapping
 from models.schema.fields import AND_MORE, Field, OwnNames, Registry
 from models.schema.json_types import JsonType
 from models.schema.table_schemas import CHILDREN, child_table
-from models.tables import ITEM_TABLES, METADATA, core_fields, ops_mapping
 from models.views import own_columns, views
 
 
@@ -23,16 +23,16 @@ def read_mapping(connection: Connection) -> Mapping:
 def write_mapping(connection: Connection, mapping: Mapping) -> None:
     """Store the mapping with which the rows of media are decoded from now on."""
     connection.db.execute("DELETE FROM ops.mapping")
-    append(connection, ops_mapping, [{"mapping": json.loads(mapping.to_json())}])
+    append(connection, "ops.mapping", [{"mapping": json.loads(mapping.to_json())}])
     # The digest of a record's content depends on the mapping.
     connection.db.execute("UPDATE core.quarantine SET digest = NULL")
 
 
 def own_names(mapping: Mapping) -> OwnNames:
     """Return the reserved names, which no inferred field of the mapping's table, or of its children, may have."""
-    names = {table.name for table in METADATA.tables.values()} | views().keys()
+    names = {name.partition(".")[2] for name in TABLES} | views().keys()
     items, children = own_columns(mapping.table), own_columns(CHILDREN)
-    items.update(METADATA.tables[f"core.{mapping.table}"].c.keys(), (column.column for column in mapping.columns))
+    items.update(TABLES[f"core.{mapping.table}"].types, (column.column for column in mapping.columns))
     children.update(column.column for column in mapping.child_columns)
     return OwnNames({mapping.table: items, CHILDREN: children}, names, mapping.children)
 
@@ -59,7 +59,7 @@ def read_registry(connection: Connection) -> Registry:
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
     """Store the field registry of all items and their children; `mapping` is that of media."""
     connection.db.execute("DELETE FROM core.fields WHERE ordinal IS NOT NULL")
-    append(connection, core_fields, list(_rows(registry, mapping)))
+    append(connection, "core.fields", list(_rows(registry, mapping)))
 
 
 # JSON types that never fill a mapped column; the fields of an object have their own columns.

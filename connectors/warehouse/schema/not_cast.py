@@ -4,11 +4,11 @@ from collections import Counter
 
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.storage.connection import Connection, value
+from connectors.warehouse.storage.declared import ITEM_TABLES
 from connectors.warehouse.storage.quoting import quoted
 from models.runs import RunWarning
 from models.schema.json_types import LISTS, JsonType
 from models.schema.table_schemas import has_own_column
-from models.tables import ITEM_TABLES
 
 CODE = "values_not_cast"
 

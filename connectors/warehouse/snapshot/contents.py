@@ -7,7 +7,7 @@ from dataclasses import replace
 from connectors.warehouse.merge.comparing import changed_columns
 from connectors.warehouse.schema.field_registry import read_mapping, read_registry
 from connectors.warehouse.storage.connection import Connection, value
-from connectors.warehouse.storage.declared import of_all_items
+from connectors.warehouse.storage.declared import ITEM_TABLES, of_all_items
 from connectors.warehouse.storage.quoting import literal, quoted
 from connectors.warehouse.storage.statements import statements
 from models.feeds import FEEDS
@@ -16,7 +16,6 @@ from models.mapping import Mapping as MediaMapping
 from models.schema.fields import MEDIA, Registry
 from models.schema.kinds import kind, type_columns
 from models.schema.table_schemas import CHILDREN, ColumnSchema, TableSchema, history, table_schemas
-from models.tables import ITEM_TABLES
 from models.views import View, views
 
 _PUBLISHED = ("snapshot_at", "version", "stale_after", "warehouse_id", "full_refresh_every", "hidden")

@@ -22,8 +22,8 @@ FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (accoun
 -- scan has read what an older one left out.) The reason is from the last run that scanned the partition.
 WITH open_scans AS (
     SELECT c.*, w.seq AS closed_seq
-    FROM ops.checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
-    WHERE c.surface <> '' AND c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)
+    FROM ops.open_scans AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
+    WHERE coalesce(c.began_seq > w.seq, true)
     QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY c.began_seq DESC) = 1
 ),
 last_outcomes AS (

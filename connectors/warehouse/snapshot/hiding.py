@@ -20,14 +20,13 @@ from connectors.warehouse.snapshot.contents import lookups
 from connectors.warehouse.snapshot.ownership import Refusal
 from connectors.warehouse.snapshot.stored_views import creating
 from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.declared import types_of
+from connectors.warehouse.storage.declared import ITEM_TABLES, TABLES
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.fields import safe_name
 from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
-from models.schema.json_types import JsonType, Keys
+from models.pointer import Keys, to_keys
+from models.schema.json_types import JsonType
 from models.schema.table_schemas import ColumnSchema, TableSchema, table_schemas
-from models.tables import ITEM_TABLES, core_accounts
 from models.views import View, views
 
 _HASH = ":hash"
@@ -36,7 +35,7 @@ _HASH = ":hash"
 _KEPT = """
 account_id listed_as status status_since unknown_status first_seen_at last_seen_at removed_at scan_id seen_seq run_seq
 """
-_OF_ACCOUNTS = {name: type_ for name, type_ in types_of(core_accounts).items() if name not in _KEPT.split()}
+_OF_ACCOUNTS = {name: type_ for name, type_ in TABLES["core.accounts"].types.items() if name not in _KEPT.split()}
 
 # Columns of media that gramhouse derives.
 _DERIVED = ("kind",)

@@ -12,8 +12,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.raw.listed import list_statement
-from connectors.warehouse.raw.parts import mark_unlisted, store_of
-from connectors.warehouse.runs.ledger import mark_published
+from connectors.warehouse.raw.parts import store_of
 from connectors.warehouse.snapshot.contents import lookups, snapshot_views
 from connectors.warehouse.snapshot.file_copy import copy_file
 from connectors.warehouse.snapshot.hiding import Hiding, core_tables, find_hidden, hide_refusal, statements
@@ -180,8 +179,8 @@ def publish(
 ) -> int:
     """Replace the snapshot with a copy of the warehouse file that has views for analysts; return its size in bytes.
 
-    With columns to `hide` (see `find_hidden`) it is a new file with the other columns. The caller records this with
-    `save_published`, after uploading the snapshot if there is a bucket.
+    With columns to `hide` (see `find_hidden`) it is a new file with the other columns. The caller records this after
+    uploading the snapshot if there is a bucket.
 
     Readers that have the old snapshot open keep it until they open the file again. The connection must not be in a
     transaction, and no other connection may write.
@@ -238,9 +237,3 @@ def publish(
     except duckdb.Error as error:
         raise explain(snapshot, error) from error
     return size
-
-
-def save_published(connection: Connection, *, at: datetime) -> None:
-    """Record that the snapshot of this time is published: a run before it is not resumed any more."""
-    mark_published(connection, now=at)
-    mark_unlisted(connection, at=at)

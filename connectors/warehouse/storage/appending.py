@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import msgspec
-from sqlalchemy import Table
 
 from connectors.warehouse.storage.connection import Connection
-from connectors.warehouse.storage.declared import types_of
+from connectors.warehouse.storage.declared import TABLES
 
 _encode = msgspec.json.Encoder().encode
 
@@ -20,12 +19,12 @@ def as_json(values: Sequence[object]) -> str:
     return _encode(values).decode()
 
 
-def row_types(table: Table, **names: str) -> Mapping[str, object]:
+def row_types(table: str, **names: str) -> Mapping[str, object]:
     """Return the types of objects with a `partition` whose other fields are columns of a table, as `rows_sql` expects.
 
     `names` has the names of fields that differ from their column's.
     """
-    types: dict[str, object] = {names.get(name, name): type_ for name, type_ in types_of(table).items()}
+    types: dict[str, object] = {names.get(name, name): type_ for name, type_ in TABLES[table].types.items()}
     return {"partition": {name: types.pop(name) for name in _PARTITION}, **types}
 
 
@@ -39,11 +38,11 @@ def rows_sql(types: Mapping[str, object]) -> str:
 
 
 @cache
-def _append_sql(table: Table) -> str:
-    return f"INSERT INTO {table.fullname} BY NAME {rows_sql(types_of(table))}"
+def _append_sql(table: str) -> str:
+    return f"INSERT INTO {table} BY NAME {rows_sql(TABLES[table].types)}"
 
 
-def append(connection: Connection, table: Table, rows: Sequence[object]) -> None:
-    """Append rows: objects, or mappings, whose names are those of columns."""
+def append(connection: Connection, table: str, rows: Sequence[object]) -> None:
+    """Append rows to a table of `tables.sql`: objects, or mappings, whose names are those of columns."""
     if rows:
         connection.db.execute(_append_sql(table), [as_json(rows)])

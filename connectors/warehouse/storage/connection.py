@@ -14,9 +14,10 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.storage import limits
 from connectors.warehouse.storage.durable import logs
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line, hint_for
-from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.paths import database, real
 from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.schema_number import pending_scripts, read_schema_number
+from models.identity import Identity
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -99,21 +100,18 @@ class Connection:
 def connect(
     path: Path, raw: Path | None = None, *, new_id: Callable[[], str] = lambda: uuid4().hex
 ) -> Iterator[Connection]:
-    """Open the warehouse file for writing; create a new file with all tables, and upgrade an older one.
+    """Open the warehouse file for writing; create a new file with all tables, and change those of an older schema.
 
     `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
 
     Raises WarehouseBusy when another program holds the file. Raises WarehouseUnusable when DuckDB cannot use the file,
-    when it is not a warehouse or was written by a newer gramhouse, or when it cannot be upgraded; it is then unchanged.
+    when it is not a warehouse of this gramhouse's or an older schema, or when its tables cannot be changed.
     """
     try:
         # DuckDB names the WAL of a new file after a symbolic link to it, and that of an existing file after the file.
         target = database(real(database(path)))
     except ValueError as error:
         raise WarehouseUnusable(f"{path} cannot be used: {error}.") from None
-    # Imported here, because readers of the snapshot import this module, but do not need SQLAlchemy.
-    from connectors.warehouse.storage.tables import prepare_tables  # noqa: PLC0415
-
     with ExitStack() as last, ExitStack() as stack:
         try:
             db = stack.enter_context(duckdb.connect(str(target), config={"storage_compatibility_version": _STORAGE}))
@@ -122,10 +120,23 @@ def connect(
             # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
             file = last.enter_context(target.open("rb"))
             connection = Connection(db, target, target.parent / "raw" if raw is None else raw, file)
-            prepare_tables(connection, new_id)
+            _prepare_tables(connection, new_id)
         except (duckdb.Error, OSError) as error:
             raise explain(path, error) from error
         yield connection
+
+
+def _prepare_tables(connection: Connection, new_id: Callable[[], str]) -> None:
+    number = read_schema_number(connection.db, connection.path)
+    for after, script in pending_scripts(number, new_id).items():
+        try:
+            with connection.begin():
+                connection.db.execute(script)
+        except duckdb.Error as error:
+            raise WarehouseUnusable(
+                f"{connection.path}: its tables cannot be changed to schema {after}, and nothing of this change was"
+                f" done: {first_line(error)}. {hint_for(error, _HINT)}"
+            ) from error
 
 
 def _set(db: DuckDBPyConnection) -> None:
@@ -158,14 +169,15 @@ def warehouse_id(connection: Connection) -> str:
     return str(value(connection.db, "SELECT warehouse_id FROM ops.warehouse"))
 
 
-def begin_session(connection: Connection, session: str) -> None:
-    """Record the id of a process that writes; the segments of the one before it must be deleted."""
-    connection.db.execute("UPDATE ops.warehouse SET session = ?", [session])
+def read_identity(connection: Connection) -> Identity:
+    """Return what the state's file is compared with."""
+    [row] = connection.db.execute("SELECT token, merged_seq, token_before FROM ops.warehouse").fetchall()
+    return Identity(*row)
 
 
-def session_id(connection: Connection) -> str:
-    """Return the id of the process that writes, or wrote last."""
-    return str(value(connection.db, "SELECT coalesce(session, 'none') FROM ops.warehouse"))
+def write_token(connection: Connection, token: str, *, before: str | None) -> None:
+    """Store the token of this opening, and the one before while the state may still have it."""
+    connection.db.execute("UPDATE ops.warehouse SET token = ?, token_before = ?", [token, before])
 
 
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
@@ -180,18 +192,3 @@ def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
 def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - a value of any type
     """Return the first value of a query's first row."""
     return db.execute(query).fetchall()[0][0]
-
-
-@contextmanager
-def writer(
-    path: Path,
-    activity: str,
-    *,
-    since: str,
-    pause: Callable[[float], None],
-    raw: Path | None = None,
-    new_id: Callable[[], str] = lambda: uuid4().hex,
-) -> Iterator[Connection]:
-    """Lock the warehouse, so that no other gramhouse can write, then open it as `connect` does."""
-    with hold(path, activity, since=since, pause=pause), connect(path, raw, new_id=new_id) as connection:
-        yield connection

@@ -1,55 +1,53 @@
-"""SQL of the declared tables, compiled by SQLAlchemy's dialect for DuckDB.
+"""The tables of the warehouse as `tables.sql` declares them: names, types, descriptions."""
 
-Statements run on DuckDB's connection: SQLAlchemy never begins or ends a transaction, and errors are DuckDB's.
-"""
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
 
-from collections.abc import Collection, Mapping
-from typing import Any
+_SQL = files(__package__).joinpath("tables.sql").read_text(encoding="utf-8")
 
-from duckdb import DuckDBPyConnection
-from duckdb_sqlalchemy import Dialect
-from sqlalchemy import ARRAY, VARCHAR, ColumnElement, SelectBase, Table, UpdateBase, cast, func, select
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.schema import CreateColumn, CreateTable
-from sqlalchemy.sql.compiler import DDLCompiler
-
-from connectors.warehouse.storage.connection import Connection
-from models.tables import ITEM_TABLES
-
-_DIALECT = Dialect(paramstyle="numeric_dollar")
+_TABLE = re.compile(
+    r"(?P<comment>(?:-- .+\n)+?)(?:-- order: (?P<order>.+)\n)?"
+    r"(?P<create>CREATE TABLE (?P<name>[\w.]+) \(\n(?: {4}.+\n)+\));"
+)
+_COLUMN = re.compile(r"^    (?P<name>\w+) (?P<type>[\w\[\]]+).*?  -- (?P<comment>.+(?:\n {5,}-- .+)*)$", re.MULTILINE)
 
 
-@compiles(CreateColumn, "duckdb")
-def _with_compression(create: CreateColumn, compiler: DDLCompiler, **options: Any) -> str:  # noqa: ANN401 - passed on
-    column: str = compiler.visit_create_column(create, **options)  # type: ignore[no-untyped-call]
-    compression = create.element.info.get("compression")
-    return column if compression is None else f"{column} USING COMPRESSION {compression}"
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A declared table: its name with the schema, its description, and the statement that creates it.
+
+    `types` and `comments` have DuckDB's type and the description of each column. `order` is the order of its rows in a
+    compacted file, empty if any will do.
+    """
+
+    name: str
+    comment: str
+    order: str
+    types: Mapping[str, str]
+    comments: Mapping[str, str]
+    create: str
 
 
-def create_table(table: Table) -> str:
-    """Return the statement that creates a table, without comments, which only the snapshot's views have."""
-    return str(CreateTable(table).compile(dialect=_DIALECT))
+def _plain(comment: str) -> str:
+    return re.sub(r"\s*-- ", " ", comment).strip()
 
 
-def types_of(table: Table) -> Mapping[str, str]:
-    """Return DuckDB's name for the type of each column."""
-    return {column.name: column.type.compile(dialect=_DIALECT) for column in table.columns}
+def _table(found: re.Match[str]) -> Table:
+    columns = list(_COLUMN.finditer(found["create"]))
+    types = {column["name"]: column["type"] for column in columns}
+    comments = {column["name"]: _plain(column["comment"]) for column in columns}
+    return Table(found["name"], _plain(found["comment"]), found["order"] or "", types, comments, found["create"])
+
+
+TABLES: Mapping[str, Table] = {found["name"]: _table(found) for found in _TABLE.finditer(_SQL)}
+"""All declared tables by their names with the schema."""
+
+ITEM_TABLES = tuple(name.removeprefix("core.") for name in TABLES if f"{name}_superseded" in TABLES)
+"""The tables of feeds' items; each has one with earlier versions (`_superseded`) and one with counts (`_metrics`)."""
 
 
 def of_all_items(columns: str, suffix: str = "") -> str:
     """Return the query for columns of the items of all feeds, or with `_superseded` of the earlier versions."""
     return " UNION ALL ".join(f"SELECT {columns} FROM core.{table}{suffix}" for table in ITEM_TABLES)  # noqa: S608
-
-
-def among(column: ColumnElement[str], values: Collection[str]) -> ColumnElement[bool]:
-    """Return the condition that a column has one of these values.
-
-    All values are one parameter, because each parameter is slow in DuckDB's client (docs/decisions/duckdb.md).
-    """
-    return column.in_(select(func.unnest(cast(list(values), ARRAY(VARCHAR)))))
-
-
-def run(connection: Connection, statement: SelectBase | UpdateBase) -> DuckDBPyConnection:
-    """Run a statement on declared tables; return its result. Raises duckdb.Error."""
-    compiled = statement.compile(dialect=_DIALECT)
-    return connection.db.execute(str(compiled), [compiled.params[name] for name in compiled.positiontup or ()])

@@ -5,14 +5,10 @@ WarehouseError
 ├── WarehouseUnusable  the file cannot be opened, read or written
 ├── OtherService       the file was filled from another service address
 ├── SnapshotMissing    no snapshot has been published yet
-├── SnapshotUnreadable the snapshot lacks what this version reads
-└── StatusUnreadable   the status file next to the snapshot is damaged
+└── SnapshotUnreadable the snapshot lacks what this version reads
 
 QueryError is separate, because it concerns a user's query, not a file.
 """
-
-import re
-from pathlib import Path
 
 _HINTS = {
     "No space left on device": "The disk is full. Fix: free space and retry; landed pages are kept.",
@@ -23,13 +19,9 @@ _HINTS = {
 
 
 def first_line(error: Exception | str) -> str:
-    """Return the first line of an error's text without its final full stop, or the error's type if there is no text.
-
-    The class name in parentheses with which SQLAlchemy begins the text of DuckDB's errors is removed.
-    """
+    """Return the first line of an error's text without its final full stop, or the error's type if there is no text."""
     text = str(error).strip()
-    first = text.splitlines()[0] if text else type(error).__name__
-    return re.sub(r"^\(\S+\) ", "", first).rstrip(".!")
+    return (text.splitlines()[0] if text else type(error).__name__).rstrip(".!")
 
 
 def hint_for(error: Exception, otherwise: str) -> str:
@@ -63,14 +55,6 @@ class SnapshotUnreadable(WarehouseError):  # noqa: N818
     def __init__(self, why: Exception | str) -> None:
         what = "This version of gramhouse cannot read the snapshot. DuckDB says"
         super().__init__(f"{what}: {first_line(why)}. Fix: publish a new one with `gramhouse publish`.")
-
-
-class StatusUnreadable(WarehouseError):  # noqa: N818
-    """The status file cannot be read."""
-
-    def __init__(self, path: Path, why: str) -> None:
-        fix = "Fix: `gramhouse publish`, or the next run, replaces it"
-        super().__init__(f"{path} cannot be read: {why}. Interrupted runs cannot be shown. {fix}.")
 
 
 class QueryError(Exception):

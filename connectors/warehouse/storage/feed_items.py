@@ -1,4 +1,4 @@
-"""The items of all feeds, in the warehouse and in the snapshot, without SQLAlchemy's declarations."""
+"""The items of all feeds, in the warehouse and in the snapshot."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ WHERE database_name = current_database() AND schema_name = 'core' AND list_conta
 def feed_items(ask: Ask, columns: str) -> str:
     """Return the query for these columns of the items of all feeds.
 
-    A snapshot that an earlier version published may lack tables, or have all in its schema `main`.
+    A snapshot that an earlier version published may lack tables; a copy of its views has all in its schema `main`.
     """
     tables = ask(_TABLES, [sorted({feed.table for feed in FEEDS.values()})]) or [("main.media",)]
     return " UNION ALL ".join(f"SELECT {columns} FROM {table}" for (table,) in tables)  # noqa: S608 - declared names

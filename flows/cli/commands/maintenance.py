@@ -46,24 +46,15 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
     """
-    import time
     from dataclasses import asdict
-    from datetime import timedelta
 
-    from connectors.warehouse.maintenance.compact import compact as rewrite
     from flows.clock import SystemClock
     from flows.engine.resources import wait_for_turn
+    from flows.engine.upkeep import compact_now
 
     settings = load(warehouse=warehouse)
     run_until_signalled(lambda _: wait_for_turn(settings, "gramhouse compact"))
-    sizes = rewrite(
-        settings.warehouse,
-        now=SystemClock().now(),
-        pause=time.sleep,
-        raw=settings.raw,
-        keep_raw=None if settings.keep_raw is None else timedelta(days=settings.keep_raw),
-        mapping=settings.media_mapping(),
-    )
+    sizes = compact_now(settings, now=SystemClock().now())
     before, after, raw = naturalsize(sizes.before), naturalsize(sizes.after), sizes.raw
     lines = [f"Compacted {clean(settings.warehouse)}: {before} before, {after} now."]
     if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):

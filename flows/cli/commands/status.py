@@ -1,4 +1,4 @@
-"""`gramhouse status`: the state of data and runs, read from the snapshot and the status file next to it.
+"""`gramhouse status`: the state of data and runs, read from the snapshot and the state beside the warehouse.
 
 It does not open the warehouse, so it never waits for a writer.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from connectors.buckets.address import BucketError
-from connectors.warehouse.maintenance.pending import unfinished
+from connectors.warehouse.maintenance.pending import UNFINISHED
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import SnapshotMissing, SnapshotUnreadable, WarehouseError, WarehouseUnusable
@@ -63,7 +63,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]
 
 
 def _is_unpublished(last: Mapping[str, Any] | None) -> bool:
-    """Return whether the last run has ended and should be in the snapshot, but is only in the status file."""
+    """Return whether the last run has ended and should be in the snapshot, but is only in the state."""
     if last is None or last["run_id"] is None or last.get("seq") is not None:
         return False
     return last["state"] in {RunState.COMPLETE, RunState.PARTIAL}
@@ -74,11 +74,11 @@ def attention(found: Mapping[str, Any], state: Current) -> dict[str, bool]:
     last = found["last_run"]
     ends = {run["state"] for run in (*filter(None, [last]), *found["unresolved"])}
     codes = {finding.code for finding in found["findings"]}
-    other = state.other()
+    other = state.other() or {"state": None}
     return {
-        "interrupted": "interrupted" in ends or (other is not None and other.state is RunState.INTERRUPTED),
+        "interrupted": "interrupted" in ends or other["state"] == RunState.INTERRUPTED,
         "unpublished": _is_unpublished(last) and found.get("snapshot_problem") is None,
-        "failed": "failed" in ends or bool(codes & set(LOST)) or (other is not None and other.state is RunState.FAILED),
+        "failed": "failed" in ends or bool(codes & set(LOST)) or other["state"] == RunState.FAILED,
         "warning": any(each["makes_partial"] for each in found["warnings"]),
         **{name: name in codes for name in ("stale", "removals_undecided", "long_cooldown", "full_overdue")},
         "status_file": state.is_damaged,
@@ -148,10 +148,10 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
         out.print(f"{WARN} {clean(writing)} is running; {what}.")
     if state.problem:
         out.print(f"{FAIL if state.is_damaged else WARN} {clean(state.problem)}", soft_wrap=True)
-    if state.status and state.status.state is RunState.RUNNING and writing is None:
-        out.print(f"{WARN} Cannot check on this machine whether process {state.status.pid} is still running.")
+    if state.last and state.last["state"] == RunState.RUNNING and writing is None:
+        out.print(f"{WARN} Cannot check on this machine whether process {state.last['pid']} is still running.")
     if (other := state.other()) is not None:
-        out.print(_run((state.as_run() or {}) | {"kind": other.kind}, "Last command"))
+        out.print(_run(other, "Last command"))
     for name in ("snapshot_problem", "unfinished_erasure"):
         if found[name]:
             out.print(f"{FAIL} {clean(found[name])}", soft_wrap=True)
@@ -177,16 +177,16 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metri
                 found = _gather(opened, now, state)
     except (WarehouseUnusable, SnapshotUnreadable):
         # The snapshot's path may be the cause of the failure.
-        if state.status is None or not state.status.failed_to_start:
+        if not state.failed_to_start:
             raise
     except SnapshotMissing:
-        if writing is None and state.status is None:
+        if writing is None and state.last is None:
             raise
-        if state.status is not None and state.status.has_published:
+        if state.last is not None and state.last["published_at"] is not None:
             raise SnapshotMissing(
                 f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
             ) from None
-    found |= {"snapshot_problem": problem, "unfinished_erasure": unfinished(settings.warehouse)}
+    found |= {"snapshot_problem": problem, "unfinished_erasure": UNFINISHED if state.has_unfinished_erasure else None}
     reasons = attention(found, state)
     if as_json:
         given = [reason for reason, holds in reasons.items() if holds]
@@ -223,7 +223,7 @@ def status(
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something requires action: stale,
     failed or interrupted scans, a run that was not published, a warning, removals that are undecided for too long, an
-    overdue full scan, a cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged status file or
+    overdue full scan, a cooldown of more than a day, an interrupted `gramhouse forget`, or a damaged state or
     snapshot.
     """
     as_metrics = form == "openmetrics"

@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.e2e.cluster.dask_cluster import Cluster
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit, start_sandboxes, wait_until
+from tests.harness.against_api import assert_matches_api
 
 SIZE = {"accounts": 300, "posts": 120, "seed": 5}
 REQUESTS_BEFORE_THE_KILL = 400
@@ -32,17 +32,17 @@ def main() -> int:
         _print("$ gramhouse sync --engine dask")
         with killed_on_exit(operator.start("sync")) as process:
             wait_until(
-                lambda: service.stats()["total"] >= REQUESTS_BEFORE_THE_KILL, "the workers to be in the middle of it"
+                lambda: len(service.requests) >= REQUESTS_BEFORE_THE_KILL, "the workers to be in the middle of it"
             )
             first.kill()
-            _print(f"After {service.stats()['total']:,} requests: kill -9 of one worker.")
+            _print(f"After {len(service.requests):,} requests: kill -9 of one worker.")
             out, err = process.communicate(timeout=TIMEOUT)
         if process.returncode != 0:
             _print(out + err)
             return process.returncode
         _print(out.rstrip())
-        requests = [(one["account_id"], one["surface"], one["cursor"]) for one in service.requests()]
-        assert_matches_api(operator, service)
+        requests = [(one.account_id, one.surface, one.cursor) for one in service.requests]
+        assert_matches_api(operator.ask, service)
         ((items,),) = operator.ask("SELECT count(*) FROM media")
         _print(f"The snapshot has all {items:,} items of the API server, each once and byte for byte.")
         _print(f"Requests: {len(requests):,}, of which {len(requests) - len(set(requests)):,} were repeated.")

@@ -11,19 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from connectors.sandbox.settings import RateLimit
+from tests.api.faults import Rule, refuse
+from tests.api.server import Api
 from tests.e2e.cluster.dask_cluster import Cluster
-from tests.e2e.expected import assert_matches_api
 from tests.e2e.processes import (
     KEY,
     ROOT,
     TIMEOUT,
     Operator,
     OperatorHere,
-    SandboxProcess,
     killed_on_exit,
     start_sandboxes,
     wait_until,
 )
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -33,22 +35,22 @@ _SMALL_RUN = ("-c", f"from flows.cli.__main__ import prepare_process, run; prepa
 
 
 @pytest.fixture(scope="module")
-def seventy() -> Iterator[SandboxProcess]:
+def seventy() -> Iterator[Api]:
     """A sandbox with accounts for many tasks."""
     with start_sandboxes() as begin:
         yield begin(accounts=70, posts=40, seed=5)
 
 
 @pytest.fixture
-def many(seventy: SandboxProcess) -> Iterator[SandboxProcess]:
-    seventy.forget()
+def many(seventy: Api) -> Iterator[Api]:
+    seventy.requests.clear()
     yield seventy
-    seventy.faults()
-    seventy.limits(selected_account=None)
+    seventy.script.replace()
+    seventy.limiter.configure({"selected_account": None})
 
 
 @pytest.fixture
-def there(tmp_path: Path, many: SandboxProcess) -> Operator:
+def there(tmp_path: Path, many: Api) -> Operator:
     folder = tmp_path / "warehouse"
     folder.mkdir()
     environment = {"GRAMHOUSE_BASE_URL": many.url, "GRAMHOUSE_API_KEY": KEY, "GRAMHOUSE_ENGINE": "dask"}
@@ -64,67 +66,63 @@ def cluster(there: Operator) -> Iterator[Cluster]:
         yield found
 
 
-def _during_a_run(
-    there: Operator, many: SandboxProcess, fault: Callable[[subprocess.Popen[str]], None]
-) -> tuple[int, str]:
+def _during_a_run(there: Operator, many: Api, fault: Callable[[subprocess.Popen[str]], None]) -> tuple[int, str]:
     """Run a sync, and cause a fault in the middle of it; return the exit code and the output."""
     with killed_on_exit(there.start_python(*_SMALL_RUN, "sync", env={})) as process:
-        wait_until(lambda: many.stats()["total"] >= 120 or process.poll() is not None, "the middle of the run")
+        wait_until(lambda: len(many.requests) >= 120 or process.poll() is not None, "the middle of the run")
         fault(process)
         out, err = process.communicate(timeout=TIMEOUT)
     assert "Traceback" not in out + err, err
     return process.returncode, out + err
 
 
-def _repeated(many: SandboxProcess) -> int:
-    answered = [one for one in many.requests() if one["status"] != 429]
-    asked = [(one["account_id"], one["surface"], one["cursor"]) for one in answered]
+def _repeated(many: Api) -> int:
+    answered = [one for one in many.requests if one.status != 429]
+    asked = [(one.account_id, one.surface, one.cursor) for one in answered]
     return len(asked) - len(set(asked))
 
 
 def test_a_killed_worker_is_replaced_and_no_clock_of_a_worker_is_read(
-    there: Operator, many: SandboxProcess, cluster: Cluster
+    there: Operator, many: Api, cluster: Cluster
 ) -> None:
     broken_clock = f"{_SMALL}; task.SystemClock.now = None"
     first, _ = cluster.start_worker(broken_clock), cluster.start_worker(broken_clock)
     # Accounts are limited, so that some wait, and the worker dies while others are limited.
-    many.limits(selected_account={"requests": 4, "seconds": 3})
+    many.limiter.configure({"selected_account": RateLimit(4, 3)})
     code, output = _during_a_run(there, many, lambda _: first.kill())
     assert code == 0, output
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     # At most a task: 30,000 bytes are about 8 pages, and those in flight.
     assert _repeated(many) <= 8 + 2 * 2
     # Only after a 429 whose report had not left the worker when it died, once for each of its accounts.
-    assert many.stats()["early_requests"] <= 8 * 2
+    assert many.early <= 8 * 2
     packed = [path for path in there.folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert packed == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", ["dask", "local"])
-def test_a_killed_run_is_resumed_by_the_next(
-    there: Operator, many: SandboxProcess, cluster: Cluster, engine: str
-) -> None:
+def test_a_killed_run_is_resumed_by_the_next(there: Operator, many: Api, cluster: Cluster, engine: str) -> None:
     cluster.start_worker(_SMALL)
     code, _ = _during_a_run(there, many, lambda process: process.kill())
     assert code == -signal.SIGKILL
-    before = many.stats()["total"]
+    before = len(many.requests)
     # The task that was under way ends, since nothing waits for its result.
     wait_until(lambda: _is_quiet(many), "the worker to stop")
-    assert many.stats()["total"] - before < 30
+    assert len(many.requests) - before < 30
     assert there.sync(GRAMHOUSE_ENGINE=engine)["state"] == "complete"
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     assert _repeated(many) <= 8 + 2 * 2 + 30
 
 
-def _is_quiet(many: SandboxProcess) -> bool:
-    before = many.stats()["total"]
+def _is_quiet(many: Api) -> bool:
+    before = len(many.requests)
     time.sleep(2)
-    return bool(many.stats()["total"] == before)
+    return bool(len(many.requests) == before)
 
 
 @pytest.mark.long
-def test_a_killed_scheduler_ends_the_run_with_one_line(there: Operator, many: SandboxProcess) -> None:
+def test_a_killed_scheduler_ends_the_run_with_one_line(there: Operator, many: Api) -> None:
     with ExitStack() as stack:
         cluster = Cluster(there, stack)
         there.env["GRAMHOUSE_SCHEDULER"] = cluster.scheduler
@@ -135,12 +133,12 @@ def test_a_killed_scheduler_ends_the_run_with_one_line(there: Operator, many: Sa
     [line] = [line for line in output.splitlines() if line.startswith("✖")]
     assert "the connection to the Dask scheduler was lost. Saved pages are kept. Fix: " in line
     assert there.sync(GRAMHOUSE_ENGINE="local")["state"] == "complete"
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
 
 
 @pytest.mark.long
 def test_without_workers_the_run_ends_with_one_line_and_what_landed_is_kept(
-    there: Operator, many: SandboxProcess, cluster: Cluster
+    there: Operator, many: Api, cluster: Cluster
 ) -> None:
     workers = [cluster.start_worker(_SMALL) for _ in range(2)]
 
@@ -156,21 +154,21 @@ def test_without_workers_the_run_ends_with_one_line_and_what_landed_is_kept(
     cluster.start_worker(_SMALL)
     report = there.sync()
     assert (report["state"], report["media"]["removed"]) == ("complete", 0)
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     assert landed
     assert _repeated(many) <= 2 * (8 + 2 * 2)
 
 
 @pytest.mark.long
-def test_a_worker_that_hangs_is_replaced(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
+def test_a_worker_that_hangs_is_replaced(there: Operator, many: Api, cluster: Cluster) -> None:
     first, _ = cluster.start_worker(_SMALL), cluster.start_worker(_SMALL)
     code, output = _during_a_run(there, many, lambda _: first.send_signal(signal.SIGSTOP))
     first.send_signal(signal.SIGCONT)
     assert code == 0, output
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
     wait_until(lambda: first.poll() is not None or _is_quiet(many), "the worker to stop")
     assert there.sync()["media"]["added"] == 0
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
 
 
 # Code that a worker runs first, its environment, and why the run refuses it.
@@ -196,7 +194,7 @@ REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("reason", REFUSED)
 def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
-    there: Operator, many: SandboxProcess, cluster: Cluster, reason: str
+    there: Operator, many: Api, cluster: Cluster, reason: str
 ) -> None:
     patch, env, why = REFUSED[reason]
     cluster.start_worker(patch, **env)
@@ -206,21 +204,21 @@ def test_a_worker_that_cannot_scan_for_the_run_is_refused_by_name(
     assert "tcp://127.0.0.1:" in line or "cannot run" in why
     assert "Fix: " in line
     assert "another-key" not in refused
-    assert {one["account_id"] for one in many.requests()} == {None}
+    assert {one.account_id for one in many.requests} == {None}
 
 
 @pytest.mark.long
-def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
+def test_a_key_that_is_revoked_ends_all_tasks(there: Operator, many: Api, cluster: Cluster) -> None:
     cluster.start_worker(_SMALL), cluster.start_worker(_SMALL)
-    revoked = {"action": {"kind": "error", "code": "api_unauthorized"}}
-    code, output = _during_a_run(there, many, lambda _: many.faults(revoked))
+    revoked = Rule(refuse("api_unauthorized"))
+    code, output = _during_a_run(there, many, lambda _: many.script.replace([revoked]))
     assert code == 1, output
     # Those in flight, and the first ones of the tasks that were next.
-    assert sum(one["status"] == 401 for one in many.requests()) <= 2 * 2 + 2 * 2
+    assert sum(one.status == 401 for one in many.requests) <= 2 * 2 + 2 * 2
     assert _is_quiet(many)
-    many.faults()
+    many.script.replace()
     assert there.sync()["state"] == "complete"
-    assert_matches_api(there, many)
+    assert_matches_api(there.ask, many)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +242,7 @@ def test_doctor_counts_the_workers(there: Operator, cluster: Cluster) -> None:
 
 
 @pytest.mark.long
-def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: SandboxProcess) -> None:
+def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: Api) -> None:
     # A terminal sends the signal to every process of the group.
     with subprocess.Popen(
         [sys.executable, *_SMALL_RUN, "sync"],
@@ -254,13 +252,13 @@ def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Op
         text=True,
         start_new_session=True,
     ) as process:
-        wait_until(lambda: many.stats()["total"] >= 100, "the workers to be in the middle of it")
+        wait_until(lambda: len(many.requests) >= 100, "the workers to be in the middle of it")
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signal.SIGINT
     assert "Traceback" not in err
     assert "run the same command to resume" in err
-    requests = many.stats()["total"]
+    requests = len(many.requests)
     assert there.sync()["state"] == "complete"
-    assert_matches_api(there, many)
-    assert many.stats()["total"] > requests
+    assert_matches_api(there.ask, many)
+    assert len(many.requests) > requests

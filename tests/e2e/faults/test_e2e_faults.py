@@ -2,23 +2,20 @@
 
 import pytest
 
-from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import Operator, SandboxProcess
+from tests.api.faults import Action, Rule, refuse
+from tests.api.server import Api
+from tests.e2e.processes import Operator
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
 
-def _now_and_then(chance: float, *kinds: dict[str, object]) -> list[dict[str, object]]:
-    return [{"action": kind, "probability": chance} for kind in kinds]
-
-
-def test_errors_resets_and_cut_bodies_end_complete_and_exact(operator: Operator, service: SandboxProcess) -> None:
-    service.faults(
-        *_now_and_then(0.03, {"kind": "error", "code": "api_internal_error"}, {"kind": "reset"}, {"kind": "cut"})
-    )
+def test_errors_resets_and_cut_bodies_end_complete_and_exact(operator: Operator, service: Api) -> None:
+    kinds = (refuse("api_internal_error"), Action("reset"), Action("cut"))
+    service.script.replace(Rule(kind, probability=0.03) for kind in kinds)
     report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
     assert report["state"] == "complete"
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> None:

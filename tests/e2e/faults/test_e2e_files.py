@@ -9,8 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import Operator, SandboxProcess
+from tests.api.server import Api
+from tests.e2e.processes import Operator
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -41,20 +42,20 @@ def test_a_truncated_warehouse_is_reported_and_the_snapshot_can_be_queried(opera
     assert operator.sync()["media"]["added"] == 0
 
 
-def test_a_removed_warehouse_is_created_again(operator: Operator, service: SandboxProcess) -> None:
+def test_a_removed_warehouse_is_created_again(operator: Operator, service: Api) -> None:
     operator.sync()
     operator.warehouse.unlink()
     report = operator.sync(code=3)
     assert [warning["code"] for warning in report["warnings"]] == ["snapshot_not_replaced"]
     operator.snapshot.rename(operator.folder / "moved.duckdb")
     assert operator.sync()["state"] == "complete"
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 @pytest.mark.parametrize("command", ["sync", pytest.param("publish", marks=pytest.mark.long)])
-def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service: SandboxProcess, command: str) -> None:
+def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service: Api, command: str) -> None:
     operator.sync()
-    service.forget()
+    service.requests.clear()
     for name, content in (("gramhouse.toml", b"page_size = 50\n"), ("notes.txt", b""), ("page.html", b"<html>")):
         file = operator.folder / name
         file.write_bytes(content)
@@ -62,7 +63,7 @@ def test_another_file_in_the_snapshots_place_is_kept(operator: Operator, service
         assert f"{file} is " in done.stderr
         assert "and is not replaced. Fix: check GRAMHOUSE_SNAPSHOT" in done.stderr
         assert file.read_bytes() == content
-    assert service.requests() == []
+    assert service.requests == []
     sales = operator.folder / "sales.duckdb"
     with duckdb.connect(sales) as db:
         db.execute("CREATE TABLE sales AS SELECT 1")
@@ -82,13 +83,13 @@ def _files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("newer", ["sync --accept-removals", pytest.param("compact", marks=pytest.mark.long)])
 def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
-    operator: Operator, service: SandboxProcess, newer: str
+    operator: Operator, service: Api, newer: str
 ) -> None:
     operator.sync()
-    service.day(1)
+    service.day = 1
     operator.sync()
     older = operator.warehouse.read_bytes()
-    service.day(2)
+    service.day = 2
     operator.run(*newer.split())
     newest, raw = operator.warehouse.read_bytes(), _files(operator.folder / "raw")
     operator.warehouse.write_bytes(older)
@@ -103,11 +104,11 @@ def test_a_restored_warehouse_that_is_older_than_its_raw_store_is_refused(
     operator.run("doctor")
     for _ in range(2):
         operator.run("sync", "--accept-removals")
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 @pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: SandboxProcess, *, cut: bool) -> None:
+def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Api, *, cut: bool) -> None:
     operator.sync()
     (part,) = operator.folder.glob("raw/*/media/*.parquet")
     whole = part.read_bytes()
@@ -126,7 +127,7 @@ def test_a_damaged_part_is_named_and_not_read(operator: Operator, service: Sandb
     part.write_bytes(whole)
     operator.run(*shlex.split(export))
     operator.run("rebuild")
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
 def test_a_file_in_place_of_a_folder_is_reported_in_one_line(operator: Operator) -> None:
@@ -152,7 +153,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
-    operator: Operator, service: SandboxProcess, small: Path
+    operator: Operator, service: Api, small: Path
 ) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
     message = _refused(operator)
@@ -160,4 +161,4 @@ def test_a_full_disk_is_reported_in_one_line_and_landed_pages_are_kept(
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     report = operator.sync()
     assert report["resumed_runs"]
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)

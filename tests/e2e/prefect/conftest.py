@@ -30,8 +30,15 @@ def api(home: Path) -> Iterator[str]:
         yield api
 
 
+@pytest.fixture
+def up(serving: Up) -> Up:
+    """`gramhouse up`, as `serving`, started again if an earlier test has ended it."""
+    serving.begin_again()
+    return serving
+
+
 @pytest.fixture(scope="session")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """`gramhouse up`, for all modules: its server takes 10 s of CPU to start. The UI is configured to be PUBLIC."""
     folder = tmp_path_factory.mktemp("up")
     with start_sandboxes() as begin:
@@ -48,7 +55,6 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         }
         made = Up(Operator(folder, env), service, free_port())
         try:
-            made.begin()
             yield made
         finally:
             made.kill()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import KEY, ROOT, TIMEOUT, Operator, SandboxProcess, killed_on_exit, wait_until
+from tests.api.server import Api
+from tests.e2e.processes import KEY, ROOT, TIMEOUT, Operator, killed_on_exit, wait_until
 from tests.http_server import http_server, send
 from tests.prefect_api import ask
 
@@ -29,7 +30,7 @@ asyncio.run(main())
 
 
 @pytest.fixture
-def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
+def service(serve: Callable[..., Api]) -> Api:
     return serve(accounts=60, posts=2, stories=1, seed=11)
 
 
@@ -67,7 +68,7 @@ def _names(api: str) -> list[str]:
 @pytest.mark.long
 def test_newly_expired_tokens_reach_a_webhook_by_name(
     operator: Operator,
-    service: SandboxProcess,
+    service: Api,
     api: str,
     python: Callable[..., str],
     hook: tuple[str, list[dict[str, str]]],
@@ -79,7 +80,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     lines = python("-c", MAKE_BLOCK_AND_APPLY, url).splitlines()
     assert sorted(lines) == [f"{name}: updated" for name in told_of]
 
-    expired = {each["ig_username"] for each in service.accounts() if each["status"] == "token_expired"}
+    expired = {each["ig_username"] for each in service.list_accounts() if each["status"] == "token_expired"}
     assert expired
     operator.run("sync")
     wait_until(lambda: bool(result), "the webhook")

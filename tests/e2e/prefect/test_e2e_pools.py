@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import KEY, TIMEOUT, Operator, SandboxProcess, killed_on_exit
+from tests.api.server import Api
+from tests.e2e.processes import KEY, TIMEOUT, Operator, killed_on_exit
+from tests.harness.against_api import assert_matches_api
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
@@ -46,7 +47,7 @@ def pool(api: str, home: Path, operator: Operator) -> Pool:
     return Pool(api, home, operator)
 
 
-def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: SandboxProcess) -> None:
+def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: Api) -> None:
     ask(pool.api, "work_pools/", {"name": "gramhouse", "type": "process"})
     pool.type("deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
 
@@ -69,7 +70,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
         assert one["job_variables"]["working_dir"] == str(pool.operator.folder)
 
     pool.operator.sync()
-    service.day(1)
+    service.day = 1
     # Both runs are due at the same time: one waits for the other's lock.
     asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run") for name in ("nightly", "publish")]
     log = pool.type("worker", "start", "--pool", "gramhouse", "--run-once")
@@ -77,7 +78,7 @@ def test_a_deployed_run_is_executed_by_the_pools_worker(pool: Pool, service: San
     runs = {one["id"]: one["state"] for one in pool.ask("flow_runs/filter")}
     for run in asked:
         assert runs[run["id"]]["type"] == "COMPLETED", f"{runs[run['id']]}\n{log}"
-    assert_matches_api(pool.operator, service)
+    assert_matches_api(pool.operator.ask, service)
     for path in [*pool.server.rglob("*"), *(pool.operator.folder / "prefect").rglob("*")]:
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     assert KEY not in log

@@ -13,12 +13,14 @@ from typing import Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
+from tests.api.faults import Action, Rule
+from tests.api.server import Api
 from tests.e2e import processes
-from tests.e2e.processes import TIMEOUT, Operator, SandboxProcess
+from tests.e2e.processes import TIMEOUT, Operator
 from tests.prefect_api import ask
 
 STOP = "Stop with Ctrl-C"
-SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
+SLOW = Rule(Action("delay", seconds=600), "media")
 
 # Scheduled runs would disturb the tests, so they are due at least six hours from now, not in an hour of a time change.
 ZONE = ZoneInfo("Europe/Berlin")
@@ -34,7 +36,7 @@ class Up:
     """An operator, their port, and the process of `gramhouse up` if it runs."""
 
     operator: Operator
-    service: SandboxProcess
+    service: Api
     port: int
     process: subprocess.Popen[str] | None = None
     shown: list[str] = field(default_factory=list)
@@ -61,6 +63,12 @@ class Up:
         wait_until(lambda: process.poll() is not None or STOP in self.log.read_text(), "gramhouse up")
         assert process.poll() is None, self.log.read_text()
         self.shown = self.log.read_text().partition(STOP)[0].splitlines()
+
+    def begin_again(self) -> None:
+        """Start it unless it runs, and let the service answer at once."""
+        self.service.script.replace()
+        if self.process is None or self.process.poll() is not None:
+            self.begin()
 
     def end(self, number: signal.Signals) -> int:
         assert self.process is not None
@@ -107,15 +115,21 @@ class Up:
     def under_way(self, deployment: str, **document: object) -> str:
         """Start a run and wait until it scans media, which takes long; return its id."""
         wait_until(lambda: not self.flow_runs(), "the last run's process to end")
-        self.service.faults(SLOW)
-        self.service.forget()
+        self.service.script.replace([SLOW])
+        self.service.requests.clear()
         run = self.trigger(deployment, **document)
-        wait_until(lambda: self.service.stats()["total"] > 1, "a media scan")
+        wait_until(lambda: len(self.service.requests) > 1, "a media scan")
         return run
 
     def runs_of(self, deployment: str) -> list[Any]:
         wanted = {"deployments": {"name": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
         return list(self.ask("/flow_runs/filter", wanted))
+
+    def page_of(self, run: str) -> Any:  # noqa: ANN401 - any JSON
+        """Return the page of a run, once it is there."""
+        wanted = {"artifacts": {"key": {"any_": ["gramhouse-run"]}}, "flow_runs": {"id": {"any_": [run]}}}
+        wait_until(lambda: len(self.ask("/artifacts/filter", wanted)) == 1, "a page")
+        return self.ask("/artifacts/filter", wanted)[0]
 
     def states(self, run: str) -> list[str]:
         """Return the names of a run's states, from the first one in which it was started."""

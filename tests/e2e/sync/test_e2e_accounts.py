@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.e2e.processes import Operator, SandboxProcess
+from tests.api.server import Api
+from tests.e2e.processes import Operator
 
 pytestmark = pytest.mark.e2e
 
@@ -13,7 +14,7 @@ NO_ACCOUNT = "sandbox-no-account-key"
 PRESENT = "SELECT count(*) FROM accounts WHERE removed_at IS NULL"
 
 
-def elsewhere(service: SandboxProcess) -> str:
+def elsewhere(service: Api) -> str:
     """The same server under another name."""
     return service.url.replace("127.0.0.1", "localhost")
 
@@ -39,15 +40,15 @@ def test_a_key_with_fewer_grants_removes_nothing_until_confirmed(operator: Opera
     assert (operator.ask(PRESENT), operator.ask(gaps)) == ([(8,)], [(7,)])
 
 
-def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator, service: SandboxProcess) -> None:
+def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator, service: Api) -> None:
     operator.run("sync", "--base-url", f"{service.url}/api/v1/")
     other = elsewhere(service)
     for command in (["sync"], ["backfill", "--all"]):
-        service.forget()
+        service.requests.clear()
         text = operator.run(*command, code=2, GRAMHOUSE_BASE_URL=other).stderr
         assert f"This warehouse was filled from {service.url}, but the configured address is {other}." in text
         assert "--rebind" in text
-        assert service.requests() == []
+        assert service.requests == []
     operator.run("sync", "--rebind", GRAMHOUSE_BASE_URL=other)
     assert operator.ask("SELECT base_url, state FROM runs ORDER BY seq") == [
         (service.url, "complete"),

@@ -4,25 +4,26 @@ import json
 
 import pytest
 
-from tests.e2e.processes import Operator, SandboxProcess
+from tests.api.server import Api
+from tests.e2e.processes import Operator
 
 pytestmark = pytest.mark.e2e
 
 
-def test_a_backfill_from_the_command_line(operator: Operator, service: SandboxProcess) -> None:
+def test_a_backfill_from_the_command_line(operator: Operator, service: Api) -> None:
     operator.sync()
-    names = sorted(a["ig_username"] for a in service.accounts() if a["status"] == "active")
+    names = sorted(a["ig_username"] for a in service.list_accounts() if a["status"] == "active")
     message = json.loads(operator.run("backfill", "--account", names[0], "--dry-run", "--json").stdout)
     assert [account["ig_username"] for account in message["accounts"]] == [names[0]]
-    service.forget()
+    service.requests.clear()
     shown = operator.run("backfill", "--account", names[0], "--surface", "posts", "--dry-run").stdout
     assert f"1 scan of 1 account would run, about {message['accounts'][0]['pages'] - 1} request" in shown
-    assert service.stats()["total"] == 0
+    assert len(service.requests) == 0
 
     typed = ("backfill", "--account", f"@{names[0].upper()}", "--surface", "posts", "--reason", "a test", "--json")
     report = json.loads(operator.run(*typed).stdout)
     assert (report["kind"], report["reason"], report["outcomes"]["complete"]) == ("backfill", "a test", 1)
-    assert {request["surface"] for request in service.requests()} == {"posts"}
+    assert {request.surface for request in service.requests} == {"posts"}
     assert operator.ask("SELECT kind, reason FROM runs ORDER BY started_at DESC LIMIT 1") == [("backfill", "a test")]
 
     refused = operator.run("backfill", "--account", "nobody", code=2)

@@ -3,49 +3,49 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
 
-from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import EIGHT_ACCOUNTS, Operator, SandboxProcess
+from connectors.sandbox.settings import RateLimit
+from tests.api.faults import Rule, refuse
+from tests.api.server import Api
+from tests.e2e.processes import EIGHT_ACCOUNTS, Operator
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
+def service(serve: Callable[..., Api]) -> Api:
     """A separate sandbox for each test, because cooldowns cannot be reset."""
     return serve(**EIGHT_ACCOUNTS)
 
 
-def test_no_request_is_sent_during_a_cooldown_while_others_continue(
-    operator: Operator, service: SandboxProcess
-) -> None:
-    service.limits(selected_account={"requests": 4, "seconds": 1})
+def test_no_request_is_sent_during_a_cooldown_while_others_continue(operator: Operator, service: Api) -> None:
+    service.limiter.configure({"selected_account": RateLimit(4, 1)})
     report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
     assert report["state"] == "complete"
-    assert_matches_api(operator, service)
-    stats = service.stats()
-    assert stats["counts"]["accounts.media.list"]["429"] > 0
-    assert stats["early_requests"] == 0
+    assert_matches_api(operator.ask, service)
+    assert [asked for asked in service.requests if asked.status == 429 and asked.account_id]
+    assert service.early == 0
 
 
-def test_the_catalogue_has_its_own_cooldown(operator: Operator, service: SandboxProcess) -> None:
-    service.limits(account_catalog={"requests": 3, "seconds": 1})
+def test_the_catalogue_has_its_own_cooldown(operator: Operator, service: Api) -> None:
+    service.limiter.configure({"account_catalog": RateLimit(3, 1)})
     operator.sync(GRAMHOUSE_PAGE_SIZE="2")
-    assert_matches_api(operator, service)
-    log = service.requests()
-    refused = next(index for index, entry in enumerate(log) if entry["status"] == 429)
-    after = [entry["operation"] for entry in log[refused + 1 :]]
+    assert_matches_api(operator.ask, service)
+    log = service.requests
+    refused = next(index for index, entry in enumerate(log) if entry.status == 429)
+    after = [entry.operation for entry in log[refused + 1 :]]
     # While the catalogue was waiting, the media of the accounts listed so far were scanned.
     assert after.index("accounts.list") > 0
-    assert service.stats()["early_requests"] == 0
+    assert service.early == 0
 
 
-def test_a_wait_over_the_budget_defers_the_scan_to_the_next_run(operator: Operator, service: SandboxProcess) -> None:
-    one = service.active()[0]
-    limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
-    service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})
+def test_a_wait_over_the_budget_defers_the_scan_to_the_next_run(operator: Operator, service: Api) -> None:
+    one = service.ids("active")[0]
+    service.script.replace([Rule(refuse("rate_limited", 3600), account_id=one, surface="posts", nth=3)])
     report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="10")
     assert report["state"] == "partial"
     assert report["outcomes"]["deferred"] == 1
@@ -57,27 +57,26 @@ def test_a_wait_over_the_budget_defers_the_scan_to_the_next_run(operator: Operat
     assert "deferred" in operator.run("status").stdout
 
     # The stored cooldown is still active, so the account is not requested.
-    service.forget()
-    service.faults()
+    service.requests.clear()
+    service.script.replace()
     operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="10")
-    assert not [entry for entry in service.requests() if entry["account_id"] == one]
+    assert not [entry for entry in service.requests if entry.account_id == one]
     assert json.loads(operator.run("status", "--json").stdout)["failures"][0]["outcome"] == "deferred"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("limited", ["accounts", "media"])
 def test_only_a_person_shortens_a_wait_of_more_than_a_day(
-    operator: Operator, service: SandboxProcess, limited: str
+    operator: Operator, service: Api, limited: Literal["accounts", "media"]
 ) -> None:
-    refusal = {"kind": "error", "code": "rate_limited", "retry_after": 1_767_323_045}
-    service.faults({"action": refusal, "operation": limited, "nth": 2})
+    service.script.replace([Rule(refuse("rate_limited", 1_767_323_045), limited, nth=2)])
     page = operator.folder / "report.html"
     report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_REPORT=str(page))
     hint = "`gramhouse doctor --repair`"
     assert [hint in group["hint"] for group in report["failure_groups"]] == [True]
     assert hint in page.read_text()
     assert "No action required" not in page.read_text()
-    service.faults()
+    service.script.replace()
 
     operator.sync(code=3)
     assert json.loads(operator.run("status", "--json", code=3).stdout)["attention"] == ["long_cooldown"]
@@ -86,4 +85,4 @@ def test_only_a_person_shortens_a_wait_of_more_than_a_day(
     operator.run("doctor", "--repair", "--yes")
     assert json.loads(operator.run("status", "--json").stdout)["attention"] == []
     operator.sync()
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)

@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import Operator, SandboxProcess
+from tests.api.server import Api
+from tests.e2e.processes import Operator
+from tests.harness.against_api import assert_matches_api
 from tests.private_network import BASE_URL, private_network
 
 pytestmark = [pytest.mark.e2e, pytest.mark.anyio]
@@ -22,9 +23,7 @@ def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-async def test_a_sync_through_a_proxy_trusts_a_private_authority(
-    shell: Operator, service: SandboxProcess, tmp_path: Path
-) -> None:
+async def test_a_sync_through_a_proxy_trusts_a_private_authority(shell: Operator, service: Api, tmp_path: Path) -> None:
     async with private_network(tmp_path, urlsplit(service.url).port or 0) as network:
         network.login = "Basic dXNlcjpodW50ZXIyMg=="
         proxy = {"GRAMHOUSE_BASE_URL": BASE_URL, "HTTPS_PROXY": f"http://user:{PASSWORD}@127.0.0.1:{network.port}"}
@@ -40,7 +39,7 @@ async def test_a_sync_through_a_proxy_trusts_a_private_authority(
         assert f"through the proxy 127.0.0.1:{network.port} (HTTPS_PROXY)" in checked
         assert "trusts the certificates of SSL_CERT_FILE" in checked
         await run("sync", "--verbose")
-        assert_matches_api(shell, service)
+        assert_matches_api(shell.ask, service)
     stored = b"".join(path.read_bytes() for path in shell.folder.rglob("*") if path.is_file())
     assert PASSWORD.encode() not in stored
 

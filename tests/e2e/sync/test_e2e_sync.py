@@ -7,8 +7,10 @@ import time
 
 import pytest
 
-from tests.e2e.expected import assert_matches_api
-from tests.e2e.processes import Operator, SandboxProcess, killed_on_exit, wait_until
+from tests.api.faults import Action, Rule
+from tests.api.server import Api
+from tests.e2e.processes import Operator, killed_on_exit, wait_until
+from tests.harness.against_api import assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -20,11 +22,11 @@ for line in sys.stdin:
 """
 
 
-def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, service: SandboxProcess) -> None:
+def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, service: Api) -> None:
     report = shell.sync()
     assert report["state"] == "complete"
-    assert_matches_api(shell, service)
-    accounts = len(service.accounts())
+    assert_matches_api(shell.ask, service)
+    accounts = len(service.list_accounts())
     assert sum(report["outcomes"].values()) == 1 + 2 * accounts
     rows = shell.ask("SELECT resource, account_id, surface, count(*) FROM run_outcomes GROUP BY ALL")
     assert len(rows) == 1 + 2 * accounts
@@ -35,39 +37,37 @@ def test_the_snapshot_matches_the_api(shell: Operator, operator: Operator, servi
     assert "PREFECT_API_URL is not set" in again.stderr
     assert "nothing changed" in again.stdout
     assert operator.sync()["media"] == dict.fromkeys(report["media"], 0)
-    assert_matches_api(shell, service)
+    assert_matches_api(shell.ask, service)
 
 
-def test_expired_accounts_are_flagged_skipped_and_resumed(operator: Operator, service: SandboxProcess) -> None:
-    day = next(day for day in range(60) if service.day(day).expired())
+def test_expired_accounts_are_flagged_skipped_and_resumed(operator: Operator, service: Api) -> None:
+    while not service.ids("token_expired"):
+        service.day += 1
     operator.sync()
     listed = json.loads(operator.run("accounts", "--expired", "--json").stdout)["accounts"]
-    assert {account["account_id"] for account in listed} == service.expired()
+    assert {account["account_id"] for account in listed} == set(service.ids("token_expired"))
     assert all(account["token_expired_since"] for account in listed)
     skipped = operator.ask(
         "SELECT DISTINCT account_id, outcome, error_code FROM run_outcomes WHERE outcome = 'skipped'"
     )
-    assert {row[0] for row in skipped} == service.expired()
-    one = next(iter(service.expired()))
-    while one in service.expired():
-        day += 1
-        service.day(day)
+    assert {row[0] for row in skipped} == set(service.ids("token_expired"))
+    one = service.ids("token_expired")[0]
+    while one in service.ids("token_expired"):
+        service.day += 1
     # Other accounts may have left the catalogue on these days.
     operator.run("sync", "--accept-removals")
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
     (count,) = operator.ask("SELECT count(*) FROM media WHERE account_id = ? AND removed_at IS NULL", [one])[0]
-    assert count > 0 or one not in {account["id"] for account in service.accounts()}
+    assert count > 0 or one not in {account["id"] for account in service.list_accounts()}
     periods = operator.ask(
         "SELECT status, valid_from, valid_to FROM account_status_history WHERE account_id = ? ORDER BY valid_from",
         [one],
     )
     assert periods[0][0] == "token_expired"
-    assert periods[0][2] is not None or one not in {account["id"] for account in service.accounts()}
+    assert periods[0][2] is not None or one not in {account["id"] for account in service.list_accounts()}
 
 
-def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(
-    operator: Operator, service: SandboxProcess
-) -> None:
+def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operator: Operator, service: Api) -> None:
     operator.sync()
     reader = subprocess.Popen(
         [
@@ -92,21 +92,21 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(
             return reader.stdout.readline()
 
         before = look()
-        service.day(1)
-        service.faults({"action": {"kind": "delay", "seconds": 0.02}})
+        service.day = 1
+        service.script.replace([Rule(Action("delay", seconds=0.02))])
         with killed_on_exit(operator.start("sync")) as writing:
             while writing.poll() is None:
                 assert look() == before
                 time.sleep(0.05)
             assert writing.returncode == 0
         assert look() == before
-    assert_matches_api(operator, service)
+    assert_matches_api(operator.ask, service)
 
 
-def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, service: SandboxProcess) -> None:
-    service.faults({"action": {"kind": "delay", "seconds": 30}})
+def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, service: Api) -> None:
+    service.script.replace([Rule(Action("delay", seconds=30))])
     with killed_on_exit(operator.start("sync")) as first:
-        wait_until(lambda: service.stats()["total"] > 0, "the first request")
+        wait_until(lambda: len(service.requests) > 0, "the first request")
         second = operator.run("sync", code=4)
         assert len(second.stderr.strip().splitlines()) == 2
         assert f"gramhouse sync (process {first.pid}" in second.stderr

@@ -19,13 +19,17 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY, NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
+from connectors.state.database import open_state, open_state_read_only, state_path
+from connectors.state.inbox import Inbox
+from connectors.state.progress import read_cooldowns
 from connectors.warehouse.storage.holder import hold
 from flows.cli import checks
 from flows.config.settings import Settings
+from models.page_commit import PageCommit, ScopeCooldown
+from tests.api.faults import Action, Rule
+from tests.api.server import Api
 from tests.cli_runner import Cli
 from tests.http_server import http_server, send
-from tests.odd_api.api import OddApi
-from tests.odd_api.faults import Action, Rule
 from tests.warehouse.rig import account
 
 
@@ -37,7 +41,7 @@ def served(
     **settings: Any,  # noqa: ANN401
 ) -> Iterator[Sandbox]:
     chosen = SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings))
-    sandbox = OddApi(chosen, rules) if rules else Sandbox(chosen)
+    sandbox = Api(chosen, rules) if rules else Sandbox(chosen)
     with in_thread(sandbox) as url:
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
         monkeypatch.setenv("GRAMHOUSE_API_KEY", key)
@@ -159,8 +163,8 @@ def test_a_scheduler_without_workers_is_a_mistake(run_cli: Cli, monkeypatch: pyt
 
 
 def _hold(scope: str, until: datetime) -> None:
-    with duckdb.connect("data/warehouse.duckdb") as db:
-        db.execute("INSERT INTO ops.cooldowns (scope, resume_after) VALUES (?, ?)", [scope, until])
+    with open_state(state_path(Path("data/warehouse.duckdb"))) as state:
+        Inbox(state).land([PageCommit(cooldown=ScopeCooldown(scope, until))])
 
 
 def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
@@ -210,11 +214,9 @@ def test_a_long_cooldown_is_lifted_when_a_person_agrees(
         assert code == (0 if lifted else 1)
         assert err.count("so that the next sync sends requests again? [y/N]") == (not arguments)
         assert ("cooldown" not in _found(run_cli, 0 if lifted else 1)) is lifted
-    with duckdb.connect("data/warehouse.duckdb") as db:
-        db.execute("SET TimeZone = 'UTC'")
-        assert ("selected_account:other", soon) in db.execute(
-            "SELECT scope, resume_after FROM ops.cooldowns"
-        ).fetchall()
+    with open_state_read_only(state_path(Path("data/warehouse.duckdb"))) as state:
+        assert state is not None
+        assert state.read(read_cooldowns, now=datetime.now(UTC))["selected_account:other"] == soon
 
 
 def test_the_address_that_a_warehouse_belongs_to_is_shown(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,13 +263,11 @@ UNWRITABLE: dict[str, tuple[Callable[[Path], object], dict[str, str], str, str]]
     ),
     "store of another warehouse": (_of_another_warehouse, {}, "warehouse", "lacks part-"),
     "another service": (bool, {"GRAMHOUSE_BASE_URL": "https://other.example.com"}, "warehouse", "was filled from"),
-    "segment of another warehouse": (
-        lambda _: Path("data/warehouse.duckdb.segment-000001").write_text(
-            "gramhouse segment 2 other\n", encoding="utf-8"
-        ),
+    "state gone": (
+        lambda _: Path("data/warehouse.duckdb.state.sqlite").unlink(),
         {},
         "warehouse",
-        "segment-000001 contains pages of another warehouse",
+        "warehouse.duckdb.state.sqlite is missing",
     ),
     "report a folder": (bool, {"GRAMHOUSE_REPORT": "data"}, "configuration", "GRAMHOUSE_REPORT: data is a folder"),
     "report another file": (bool, {"GRAMHOUSE_REPORT": "notes.txt"}, "configuration", "is not a gramhouse report"),

@@ -17,7 +17,7 @@ from models.mapping import BUILT_IN
 from models.partition import CATALOGUE
 from models.runs import RunState
 from tests.cli_runner import Cli
-from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, Scan, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Item, Rig, Scan, account, at, give_state
 
 Explain = Callable[..., list[dict[str, Any]]]
 
@@ -41,6 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rig.land(Scan(CATALOGUE, "c-2", at(25)).page([account(name="ann")], at(25), last=True))
         rig.land(Scan(CATALOGUE, "c-3", at(26)).page([account()], at(26), last=True))
         rig.scan(POSTS, "p-3", 48, [one | {"caption": LONG + "new", "like_count": 5}])
+        give_state(connection)
     return folder
 
 

@@ -192,7 +192,7 @@ def test_a_query_that_a_signal_ends_is_one_object_at_once(
         if not rows:
             process_state.wait_for_cpu_use(process.pid)
         process.send_signal(number)
-        out, err = process.communicate(timeout=5)
+        out, err = process.communicate(timeout=240)
     found = json.loads(begun + out)
     assert (process.returncode, found["exit_code"], found["state"]) == (code, code, "stopped")
     assert found.get("rows", [])[:rows] == [{"range": row} for row in range(rows)]

@@ -16,9 +16,9 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli.output.json_log import JsonLines
 from flows.cli.output.terminal import agreed
 from flows.reporting.progress import Progress
+from tests.api.faults import Action, Rule
+from tests.api.server import Api
 from tests.clocks import START
-from tests.odd_api.api import OddApi
-from tests.odd_api.faults import Action, Rule
 
 ROOT = Path(__file__).parents[3]
 FIELDS = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}
@@ -31,7 +31,7 @@ FAULTS = (
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with in_thread(OddApi(SandboxSettings(accounts=2, posts=60, seed=11), FAULTS)) as url:
+    with in_thread(Api(SandboxSettings(accounts=2, posts=60, seed=11), FAULTS)) as url:
         yield url
 
 

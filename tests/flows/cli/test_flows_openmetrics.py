@@ -1,27 +1,28 @@
 """`gramhouse status --format openmetrics`: valid for Prometheus' own parsers, with the same numbers as `--json`."""
 
 import os
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.runs.status_file import Status, write_status
+from connectors.state.database import State, open_state, state_path
+from connectors.state.runs import add_failed_start, begin_run, end_run
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import metrics
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from models.runs import RunState
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import ListedApi
 from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, synced
+from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
 
@@ -40,12 +41,12 @@ def parsed(text: str) -> Samples:
 
 
 async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def failure(request: ApiRequest) -> Refusal | None:
-        if is_posts(request, 2):
-            return Refusal(403, "api_forbidden")
-        return Refusal(429, "rate_limited", 9000) if account_of(request) == 3 else None
+    def failure(request: Asked) -> Action | None:
+        if request.is_posts(2):
+            return refuse("api_forbidden")
+        return refuse("rate_limited", 9000) if request.number == 3 else None
 
-    service = FakeApi(accounts=9, expired=frozenset({9}), failure=failure)
+    service = ListedApi(accounts=9, expired=frozenset({9}), fault=failure)
     await synced(tmp_path, service)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
     assert report(settings, START + timedelta(hours=48), as_metrics=True) == 3
@@ -78,17 +79,16 @@ async def test_a_run_without_an_end_does_not_interrupt_the_series_of_runs(
         found = parsed(capsys.readouterr().out)
         return {sample: value for sample, value in found.items() if sample[0].startswith("gramhouse_last_run")}
 
-    await synced(tmp_path, FakeApi())
+    await synced(tmp_path, ListedApi())
     expected = of_last_run()
     assert expected["gramhouse_last_run_ended_timestamp_seconds", ()] >= START.timestamp()
-    write_status(settings.snapshot_file(), Status("sync", RunState.RUNNING, os.getpid(), START, run_id="later"))
+    with open_state(state_path(settings.warehouse)) as state:
+        begin: dict[str, Any] = {"now": START, "within": timedelta(), "version": "1"}
+        state.write(begin_run, "later", "sync", pid=os.getpid(), **begin)
     with hold(settings.warehouse, "sync", since="noon", pause=lambda _: None):
         assert of_last_run() == expected
     # Without a process that holds the lock, it was killed.
     assert of_last_run() == expected
-    with duckdb.connect(settings.warehouse) as db:
-        killed = "'later' AS run_id, seq + 1 AS seq, 'interrupted' AS state, NULL AS ended_at"
-        db.execute(f"INSERT INTO core.runs BY NAME SELECT * REPLACE ({killed}) FROM core.runs")
     await publish_now(settings)
     assert of_last_run() == expected
 
@@ -97,10 +97,23 @@ async def test_an_ended_run_without_a_snapshot_has_its_metrics(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
-    failed = Status("sync", RunState.FAILED, 1, START, run_id="first", ended_at=START, pages=1)
-    running = replace(failed, state=RunState.RUNNING, ended_at=None)
-    for status, shown in ((failed, True), (running, False), (replace(failed, run_id=None), False)):
-        write_status(settings.snapshot_file(), status)
+    begin: dict[str, Any] = {"now": START, "within": timedelta(), "version": "1"}
+    path = state_path(settings.warehouse)
+
+    def failed(state: State) -> None:
+        state.write(begin_run, "first", "sync", pid=1, **begin)
+        state.write(end_run, "first", RunState.FAILED, now=START, pages=1)
+
+    def running(state: State) -> None:
+        state.write(begin_run, "first", "sync", pid=1, **begin)
+
+    def failed_to_start(state: State) -> None:
+        state.write(add_failed_start, "sync", pid=1, now=START, detail="x")
+
+    for record, shown in ((failed, True), (running, False), (failed_to_start, False)):
+        path.unlink(missing_ok=True)
+        with open_state(path) as opened:
+            record(opened)
         report(settings, START, as_metrics=True)
         found = parsed(capsys.readouterr().out)
         assert (("gramhouse_last_run_ended_timestamp_seconds", ()) in found) == shown

@@ -13,7 +13,7 @@ from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
 from tests.cli_runner import Cli
 from tests.warehouse.maintenance.test_warehouse_quarantined import NO_ID, post
-from tests.warehouse.rig import ANNA, POSTS, Rig, Scan, account, at
+from tests.warehouse.rig import ANNA, POSTS, Rig, Scan, account, at, give_state
 
 REASON = "status: Input should be 'active' or 'token_expired'"
 EVIL = "\x1b[31m[bold]\u202e\nx"
@@ -44,6 +44,7 @@ def rejected(warehouse: Path, run_cli: Cli) -> Path:
         aside = (RejectedRecord(1, REASON, json.dumps(broken)),)
         rig.land(scan.page([account(), broken], at(0), rejected=aside, last=True))
         rig.scan(POSTS, "p", 1, [{"id": "1"}], [post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}])
+        give_state(connection)
     assert run_cli("publish")[0] == 0
     return warehouse
 

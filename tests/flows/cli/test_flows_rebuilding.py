@@ -10,15 +10,15 @@ import pytest
 
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
+from tests.api.server import Api
 from tests.cli_runner import Cli
-from tests.odd_api.api import OddApi
 
 SNAPSHOT = Path("data/analytics.duckdb")
 
 
 @pytest.fixture
-def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[OddApi]:
-    sandbox = OddApi(SandboxSettings(accounts=6, posts=12, seed=11))
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    sandbox = Api(SandboxSettings(accounts=6, posts=12, seed=11))
     with in_thread(sandbox) as url:
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
         monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
@@ -37,17 +37,17 @@ def owners() -> tuple[int, int]:
         return int(items), int(of_somebody)
 
 
-def test_a_new_mapping_is_applied_without_asking_the_api(run_cli: Cli, sandbox: OddApi) -> None:
+def test_a_new_mapping_is_applied_without_asking_the_api(run_cli: Cli, sandbox: Api) -> None:
     assert not json.loads(run_cli("sync", "--json")[1])["mapping_pending"]
     Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
     sandbox.day = 1
     assert "Fix: `gramhouse rebuild` applies the current one." in run_cli("sync")[1]
-    asked = len(sandbox.log.entries)
+    asked = len(sandbox.requests)
     out = run_cli("rebuild")[1]
     items, of_somebody = owners()
     assert items == of_somebody > 50
     assert out.startswith(f"Decoded {items:,} items again into ")
-    assert len(sandbox.log.entries) == asked
+    assert len(sandbox.requests) == asked
     assert not json.loads(run_cli("sync", "--json")[1])["mapping_pending"]
 
     Path("gramhouse.toml").unlink()

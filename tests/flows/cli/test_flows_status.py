@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shutil
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.runs import ledger
-from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
+from connectors.sandbox.http.replies import PageRequest, Reply
+from connectors.state.database import open_state, state_path
+from connectors.state.runs import begin_run, end_run
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import hold
 from flows.cli.commands.status import report
@@ -24,10 +23,12 @@ from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
 from models.runs import RunState
 from models.selection import Selection
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import ListedApi, RejectedApi, daily, uuid
 from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.flows.fake_api import FakeApi, Refusal, RejectedApi, cursor_of, is_posts, synced, uuid
-from tests.flows.feeds import FakeFeedApi, daily
+from tests.runs import stored_state, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +54,7 @@ def _message(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta())
 async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await synced(tmp_path, FakeApi(accounts=9, expired=frozenset({9})))
+    await synced(tmp_path, ListedApi(accounts=9, expired=frozenset({9})))
     code, found = _looked(capsys, timedelta(hours=36))
     assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
     assert {each["stale_after"] for each in (*found["freshness"], found["totals"])} == {36 * 3600}
@@ -70,10 +71,10 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
 
 
 async def test_media_of_an_account_have_no_age_until_each_surface_was_scanned(tmp_path: Path, run_cli: Cli) -> None:
-    def failure(request: ApiRequest) -> Refusal | None:
-        return Refusal(403, "api_forbidden") if is_posts(request, 2) else None
+    def failure(request: Asked) -> Action | None:
+        return refuse("api_forbidden") if request.is_posts(2) else None
 
-    await synced(tmp_path, FakeApi(failure=failure))
+    await synced(tmp_path, ListedApi(fault=failure))
     found = json.loads(run_cli("accounts", "--json", *HERE[:2])[1])["accounts"]
     assert {each["ig_username"]: each["media_as_of"] is None for each in found} == {
         "user_1": False,
@@ -85,7 +86,7 @@ async def test_media_of_an_account_have_no_age_until_each_surface_was_scanned(tm
 async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await synced(tmp_path, FakeApi())
+    await synced(tmp_path, ListedApi())
     with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
         db.execute("UPDATE core.completed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
     await publish_now(_settings())
@@ -101,7 +102,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
 
 
 async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
-    await synced(tmp_path, FakeApi())
+    await synced(tmp_path, ListedApi())
     (tmp_path / SNAPSHOT).unlink()
     code, out, err = run_cli("status", *HERE)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
@@ -112,7 +113,7 @@ async def test_a_missing_snapshot_is_not_healthy(tmp_path: Path, run_cli: Cli) -
 async def test_a_log_of_another_program_is_reported_and_not_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
-    await synced(tmp_path, FakeApi())
+    await synced(tmp_path, ListedApi())
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
     code, found = _looked(capsys)
     assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
@@ -131,10 +132,10 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
 async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service = FakeApi(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
+    service = ListedApi(fault=lambda request: refuse("rate_limited", 9000) if request.is_posts(1) else None)
     await synced(tmp_path, service)
     assert _looked(capsys)[0] == 0
-    service.failure = lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
+    service.fault = lambda request: refuse("api_automation_media_not_found") if request.is_posts(1) else None
     service.clock.passed = 86_400
     await synced(tmp_path, service)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
@@ -143,7 +144,7 @@ async def test_failed_scans_are_unhealthy_and_deferred_ones_are_not(
 async def test_a_backfill_does_not_hide_that_accounts_are_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service = FakeApi(accounts=9)
+    service = ListedApi(accounts=9)
     await synced(tmp_path, service)
     service.accounts = 7
     service.clock.days(1)
@@ -154,12 +155,12 @@ async def test_a_backfill_does_not_hide_that_accounts_are_missing(
 
 
 async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service = FakeFeedApi(2, feeds={1: daily(200), 2: daily(200)})
-    denied = Refusal(403, "api_forbidden")
+    service = ListedApi(2, feeds={1: daily(200), 2: daily(200)})
+    denied = refuse("api_forbidden")
     for _ in range(2):
         await synced(tmp_path, service, mode="incremental", page_size=10, full_refresh_every=timedelta(days=300))
         service.clock.days(1)
-        service.failure = lambda each: denied if is_posts(each, 2) and cursor_of(each) == "c20" else None
+        service.fault = lambda each: denied if each.is_posts(2) and each.cursor == "c20" else None
     _, found = _looked(capsys, timedelta(days=1, hours=4))
     [recent], [gap] = found["recent"], found["gaps"]
     assert (recent["surface"], recent["accounts"]) == ("posts", 1)
@@ -173,7 +174,7 @@ async def test_the_age_of_scans_and_gaps_are_listed(tmp_path: Path, capsys: pyte
 async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refreshed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    service = RejectedApi(accounts=3, posts=4, rejected=lambda request: 4 * is_posts(request, 1))
+    service = RejectedApi(accounts=3, posts=4, rejected=lambda number, surface: 4 * ((number, surface) == (1, "posts")))
     for _ in range(2):
         await synced(tmp_path, service)
         assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
@@ -182,10 +183,10 @@ async def test_accounts_that_were_never_scanned_to_the_end_are_not_called_refres
         assert "3 of 3 accounts: stories refreshed within 1 d 12 h;" in text
         assert "items_rejected: 4 of 4 items have no id that gramhouse knows" in text
         assert "set media_id under [mapping] in gramhouse.toml" in text
-        service.rejected = lambda request: 4 * (dict(request.params).get("surface") == "posts")
+        service.rejected = lambda _, surface: 4 * (surface == "posts")
         service.clock.days(0.1)
     service = RejectedApi(accounts=2, posts=4, rejected=service.rejected)
-    for file in ("warehouse.duckdb", "analytics.duckdb"):
+    for file in ("warehouse.duckdb", "warehouse.duckdb.state.sqlite", "analytics.duckdb"):
         (tmp_path / file).unlink()
     shutil.rmtree(tmp_path / "raw")
     await synced(tmp_path, service)
@@ -197,34 +198,32 @@ def _runs(run_cli: Cli) -> list[dict[str, Any]]:
     return found
 
 
-@dataclass
-class Stopping(FakeApi):
+class Stopping(ListedApi):
     """An API that never responds to a request for posts of the second account."""
 
-    waits: asyncio.Event = field(default_factory=asyncio.Event)
+    waits: asyncio.Event
 
-    async def send(self, request: ApiRequest) -> Any:  # noqa: ANN401
-        if is_posts(request, 2):
+    async def answer(self, request: PageRequest) -> Reply:
+        if Asked.of(request).is_posts(2):
             self.waits.set()
             await asyncio.Event().wait()
-        return await super().send(request)
+        return await super().answer(request)
 
 
 async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = FakeApi()
+    first = ListedApi()
     # What publishes has the service's clock: this machine's is ahead of it, and a time in the future is a warning.
     for module in ("flows.engine.upkeep", "flows.engine.resources"):
         monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
     await synced(tmp_path, first)
     first.clock.passed = 86_400
     service = Stopping(clock=first.clock)
+    service.waits = asyncio.Event()
     task = asyncio.create_task(synced(tmp_path, service))
     await service.waits.wait()
-    status = read_status(tmp_path / SNAPSHOT)
-    assert status is not None
-    assert (status.state, status.pid) == (RunState.RUNNING, os.getpid())
+    assert stored_state(tmp_path, "SELECT pid FROM runs WHERE state = 'running'") == [(os.getpid(),)]
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["last_run"]["state"]) == (0, "running")
     task.cancel()
@@ -251,19 +250,27 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     assert _looked(capsys, timedelta(days=1))[0] == 0
 
 
-async def test_a_missing_or_damaged_file_is_reported_in_one_line(
+async def test_a_missing_or_damaged_state_is_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
-    await synced(tmp_path, FakeApi())
-    path = status_path(tmp_path / SNAPSHOT)
-    path.write_text("{")
+    await synced(tmp_path, ListedApi())
+    path = state_path(tmp_path / "warehouse.duckdb")
+    path.write_text("{" * 1000)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["status_file"])
-    assert _message(capsys).count("cannot be read") == 1
+    assert _message(capsys).count("cannot be used: file is not a database") == 1
     path.unlink()
     assert _looked(capsys)[0] == 0
-    assert _message(capsys).count("is missing") == 1
+    assert _message(capsys).count("There is no state beside") == 1
     code, _, err = run_cli("runs", *HERE)
     assert (code, len(err.splitlines())) == (0, 1)
+
+
+def test_a_machine_with_the_snapshot_alone_shows_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(synced(tmp_path, ListedApi()))
+    for path in tmp_path.glob("warehouse.duckdb*"):
+        path.unlink()
+    code, found = _looked(capsys)
+    assert (code, found["last_run"]["state"], found["totals"]["accounts"]) == (0, "complete", 3)
 
 
 SERVICE = "https://api.example.com"
@@ -288,7 +295,7 @@ CAUSES = {
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a warehouse of SERVICE and its snapshot."""
     folder = tmp_path_factory.mktemp("healthy")
-    asyncio.run(synced(folder, FakeApi(), base_url=SERVICE))
+    asyncio.run(synced(folder, ListedApi(), base_url=SERVICE))
     return folder
 
 
@@ -318,7 +325,6 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
 ) -> None:
     Path("folder").mkdir()
     assert _looked(capsys)[0] == 0
-    healthy = status_path(SNAPSHOT).read_bytes()
     for name in causes:
         cause, text = CAUSES[name]
         with monkeypatch.context() as wrong:
@@ -340,14 +346,14 @@ def test_a_run_that_fails_before_its_first_request_is_seen_until_another_one_beg
             asyncio.run(_begin())
             asyncio.run(publish_now(_settings()))
             assert _looked(capsys)[0] == 0
-        status_path(SNAPSHOT).write_bytes(healthy)
+        asyncio.run(_begin())
 
 
 @pytest.mark.parametrize("is_first", [True, False])
 async def test_a_run_that_could_not_publish_is_not_healthy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_first: bool
 ) -> None:
-    api = FakeApi(accounts=2)
+    api = ListedApi(accounts=2)
     if not is_first:
         await synced(tmp_path, api)
     await synced(tmp_path, api, hide=("captoin",))
@@ -401,7 +407,7 @@ def test_a_run_that_cannot_be_written_to_the_ledger_is_not_healthy(
     def begin(*_: object, **__: object) -> None:
         raise WarehouseUnusable("the disk is full")
 
-    monkeypatch.setattr(ledger, "begin", begin)
+    monkeypatch.setattr("flows.engine.run.begin_run", begin)
     assert run_cli("sync")[0] == 1
     code, found = _looked(capsys)
     assert (code, found["attention"], found["last_command"]["detail"]) == (3, ["failed"], "the disk is full")
@@ -436,15 +442,8 @@ def test_a_wrong_selection_and_another_writer_are_no_failed_runs(
 async def test_before_anything_is_published_an_interrupted_run_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status = Status("sync", RunState.INTERRUPTED, 1, datetime.now(UTC), run_id="r1", detail="Stopped.")
-    write_status(tmp_path / SNAPSHOT, status)
+    with open_state(state_path(tmp_path / "warehouse.duckdb")) as state:
+        state.write(begin_run, "r1", "sync", pid=1, now=datetime.now(UTC), within=timedelta(), version="1")
+        state.write(end_run, "r1", RunState.INTERRUPTED, now=datetime.now(UTC), detail="Stopped.")
     assert (_looked(capsys)[0], _looked(capsys)[1]["totals"]) == (3, None)
     assert "Last run: sync: interrupted (Stopped)" in _message(capsys)
-
-
-async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path, said: list[str]) -> None:
-    status_path(tmp_path / SNAPSHOT).mkdir()
-    found = await synced(tmp_path, FakeApi())
-    assert found.state is RunState.COMPLETE
-    assert all("status.json: Is a directory" in line for line in said)
-    assert len(said) == 2

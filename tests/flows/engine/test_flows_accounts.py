@@ -2,22 +2,24 @@
 
 import json
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
+from connectors.sandbox.http.replies import PageRequest
 from connectors.source.errors import ApiError, client_error
+from connectors.state.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.runs.forgotten import mark_forgotten, unmark_forgotten
 from connectors.warehouse.storage.errors import OtherService
 from flows.reporting.run_report import RunReport
 from models.forgotten import mark_of
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
-from tests.flows.fake_api import FakeApi, Refusal, account_of, cursor_of, open_run_resources, stored, synced, uuid
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import ListedApi, Records, account, uuid
+from tests.runs import open_run_resources, stored, stored_state, synced
 from tests.security.canary import holding
 
 pytestmark = pytest.mark.anyio
@@ -27,26 +29,28 @@ THERE = "https://other.example.com"
 DAY = 86_400.0
 
 
-@dataclass
-class Catalogue(FakeApi):
-    """A fake API whose catalogue lists the accounts `listed`, with any spelling and status."""
+class Catalogue(ListedApi):
+    """An API whose catalogue lists the accounts `listed`, with any spelling and status."""
 
-    listed: Collection[int] = ()
     spell: Callable[[str], str] = str
-    statuses: dict[int, str] = field(default_factory=dict)
     malformed: Collection[int] = ()
 
-    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
-        if request.operation != "accounts.list":
-            return super()._items(request, params)
+    def __init__(self, listed: Collection[int], **more: Any) -> None:  # noqa: ANN401 - as ListedApi
+        super().__init__(**more)
+        self.listed = listed
+        self.statuses: dict[int, str] = {}
+
+    def records(self, number: int | None, surface: str) -> Records:
+        if number is not None:
+            return super().records(number, surface)
         return [
-            {
-                "id": self.spell(uuid(number)),
-                "ig_username": None if number in self.malformed else f"user_{number}",
-                "public_id": f"p{number:012d}",
-                "status": self.statuses.get(number, "active"),
-            }
-            for number in self.listed
+            account(
+                each,
+                self.statuses.get(each, "active"),
+                id=self.spell(uuid(each)),
+                ig_username=None if each in self.malformed else f"user_{each}",
+            )
+            for each in self.listed
         ]
 
 
@@ -55,7 +59,7 @@ def hexed(number: int) -> int:
     return 0xA0000 + number
 
 
-async def on_day(folder: Path, service: FakeApi, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
+async def on_day(folder: Path, service: ListedApi, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
     service.clock.passed = max(service.clock.passed, day * DAY)
     return await synced(folder, service, page_size=50, base_url=url, **asked)
 
@@ -67,7 +71,7 @@ async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_parti
     asked = len(service.requests)
     report = await on_day(tmp_path, service, day=1)
     assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-    assert {account_of(request) for request in service.requests[asked:]} == {None, 1, 3}
+    assert {request.number for request in service.requests[asked:]} == {None, 1, 3}
     outcomes = f"SELECT account_id, outcome, error_code, detail FROM core.run_outcomes WHERE run_id = '{report.run_id}'"
     assert (
         stored(tmp_path, f"{outcomes} AND outcome <> 'complete'")
@@ -80,20 +84,21 @@ async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_parti
 async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their_last_status(
     tmp_path: Path, *, is_resumed: bool
 ) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4), statuses={3: "token_expired"})
+    service = Catalogue(posts=1, listed=range(1, 4))
+    service.statuses = {3: "token_expired"}
     await on_day(tmp_path, service, day=0)
     service.listed, service.malformed = range(1, 5), (2, 3, 4)
     if is_resumed:
-        service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
+        service.fault = lambda request: RuntimeError("cut short") if request.number else None
         with pytest.raises(RuntimeError):
             await on_day(tmp_path, service, day=1)
-        service.failure = lambda _: None
+        service.fault = lambda _: None
     asked = len(service.requests)
     report = await on_day(tmp_path, service, day=1.01)
     assert bool(report.resumed_runs) is is_resumed
     # Most records of the catalogue are rejected.
     assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-    assert {account_of(request) for request in service.requests[asked:]} - {None} == {1, 2}
+    assert {request.number for request in service.requests[asked:]} - {None} == {1, 2}
     outcomes = (
         f"SELECT account_id, outcome FROM core.run_outcomes WHERE run_id = '{report.run_id}' AND account_id <> ''"
     )
@@ -118,47 +123,46 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
         (lower(uuid(hexed(number))),) for number in (1, 2)
     ]
     # Requests use the API's spelling, because it may compare ids as text.
-    media = [request.path for request in service.requests[asked:] if request.operation != "accounts.list"]
+    media = [request.account_id for request in service.requests[asked:] if request.account_id]
     assert len(media) == 4
-    assert all("4ABC" in path for path in media)
+    assert all("4ABC" in account_id for account_id in media)
     asked = len(service.requests)
     chosen = Selection(accounts=(lower(uuid(hexed(1))).upper(),), surfaces=("posts",))
     backfilled = await on_day(tmp_path, service, day=1.1, selection=chosen)
     assert (backfilled.state, backfilled.media) == (RunState.COMPLETE, MergeStats())
-    assert ["4ABC" in request.path for request in service.requests[asked:]] == [True]
+    assert ["4ABC" in (request.account_id or "") for request in service.requests[asked:]] == [True]
 
 
 @pytest.mark.parametrize(("spell", "malformed"), [(str, ()), (str.upper, (2,))])
 async def test_a_forgotten_account_that_is_listed_is_skipped_and_leaves_no_trace(
     tmp_path: Path, spell: Callable[[str], str], malformed: Collection[int]
 ) -> None:
-    service = Catalogue(posts=1, listed=range(1, 4), malformed=malformed, spell=spell)
+    service = Catalogue(posts=1, listed=range(1, 4))
+    service.malformed, service.spell = malformed, spell
     async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
     mark = mark_of(uuid(2), "a salt")
     report = await on_day(tmp_path, service, day=0)
     assert (report.state, report.accounts, report.outcomes.kinds[OutcomeKind.SKIPPED]) == (RunState.COMPLETE, 3, 2)
-    assert {account_of(request) for request in service.requests} == {None, 1, 3}
+    assert {request.number for request in service.requests} == {None, 1, 3}
     skipped = "SELECT account_id, surface, detail FROM core.run_outcomes WHERE outcome = 'skipped' ORDER BY surface"
     assert stored(tmp_path, skipped) == [(mark, each, "forgotten") for each in ("posts", "stories")]
     assert not holding(tmp_path, uuid(2)) | holding(tmp_path, uuid(2)[-12:]) | holding(tmp_path, "user_2")
     async with open_run_resources(tmp_path, service) as resources:
-        assert await resources.warehouse.write(unmark_forgotten, uuid(2).upper())
-        assert not await resources.warehouse.write(unmark_forgotten, uuid(2))
+        assert await resources.warehouse.write_state(unmark_forgotten, uuid(2).upper())
+        assert not await resources.warehouse.write_state(unmark_forgotten, uuid(2))
     service.malformed = ()
     assert (await on_day(tmp_path, service, day=1)).media.added == 1
 
 
 async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_path: Path) -> None:
-    def answer(request: ApiRequest) -> ApiError | None:
+    def answer(request: Asked) -> ApiError | None:
         body = f'[{{"id": "{uuid(2)}"}}'
-        return (
-            client_error(request.operation, "malformed_page", "no page", body=body) if not account_of(request) else None
-        )
+        return client_error(request.operation, "malformed_page", "no page", body=body) if not request.number else None
 
-    service = FakeApi(failure=answer)
+    service = ListedApi(fault=answer)
     async with open_run_resources(tmp_path, service) as resources:
-        await resources.warehouse.write(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
+        await resources.warehouse.write_state(mark_forgotten, uuid(2), "a salt", at=service.clock.now())
     assert (await on_day(tmp_path, service, day=0)).state is RunState.FAILED
     assert stored(tmp_path, "FROM core.quarantine") == []
     assert not holding(tmp_path, uuid(2))
@@ -166,13 +170,13 @@ async def test_a_malformed_page_that_lists_a_forgotten_account_is_not_kept(tmp_p
 
 async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_service(tmp_path: Path) -> None:
     service = Catalogue(posts=5, listed=range(1, 4))
-    service.failure = lambda request: RuntimeError("cut short") if account_of(request) == 2 else None
+    service.fault = lambda request: RuntimeError("cut short") if request.number == 2 else None
     with pytest.raises(RuntimeError):
         await on_day(tmp_path, service, day=0)
-    service.failure = lambda _: None
+    service.fault = lambda _: None
     report = await on_day(tmp_path, service, day=0.01, url=THERE, rebind=True)
     assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
-    assert stored(tmp_path, "FROM ops.service") == [(THERE,)]
+    assert stored_state(tmp_path, "SELECT base_url FROM identity") == [(THERE,)]
     assert (await on_day(tmp_path, service, day=1, url=THERE)).state is RunState.COMPLETE
     with pytest.raises(OtherService):
         await on_day(tmp_path, service, day=1.01, url=HERE)
@@ -180,29 +184,29 @@ async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_serv
 
 async def test_a_first_run_that_landed_nothing_binds_to_nothing(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
-    service.failure = lambda _: Refusal(401, "api_unauthorized")
+    service.fault = lambda _: refuse("api_unauthorized")
     assert (await on_day(tmp_path, service, day=0, url=THERE)).state is RunState.FAILED
-    service.failure = lambda _: None
+    service.fault = lambda _: None
     assert (await on_day(tmp_path, service, day=0.01, url=HERE)).state is RunState.COMPLETE
 
 
 async def test_pages_landed_by_an_interrupted_first_run_bind_the_address(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
-    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
+    service.fault = lambda request: RuntimeError("cut short") if request.number else None
     with pytest.raises(RuntimeError):
         await on_day(tmp_path, service, day=0, url=THERE)
-    service.failure = lambda _: None
+    service.fault = lambda _: None
     with pytest.raises(OtherService):
         await on_day(tmp_path, service, day=0.01, url=HERE)
 
 
 async def test_a_list_whose_old_cursor_fails_is_scanned_from_its_first_page(tmp_path: Path) -> None:
-    service = FakeApi(accounts=5, posts=6)
-    ended = Refusal(500, "api_invalid_projection")
-    service.failure = lambda each: ended if cursor_of(each) == "c4" else None
+    service = ListedApi(accounts=5, posts=6)
+    ended = refuse("api_invalid_projection")
+    service.fault = lambda each: ended if each.cursor == "c4" else None
     report = await synced(tmp_path, service, surfaces=("posts",))
     assert (report.state, report.accounts) == (RunState.FAILED, 4)
-    service.failure = lambda each: ended if cursor_of(each) == "c4" and service.clock.passed < 90_000 else None
+    service.fault = lambda each: ended if each.cursor == "c4" and service.clock.passed < 90_000 else None
     service.clock.days(1)
     report = await synced(tmp_path, service, surfaces=("posts",))
     # All lists failed at the same cursor again, in this scan as well.
@@ -216,15 +220,15 @@ async def test_accounts_of_a_catalogue_that_is_never_listed_in_one_run_are_scann
     """The service allows three of its four pages in a run, and the scan of the day before is too old to count."""
     allowed, scanned = 0, set[int]()
 
-    def failure(each: ApiRequest) -> Refusal | None:
+    def failure(each: Asked) -> Action | None:
         nonlocal allowed
-        if (account := account_of(each)) is not None:
+        if (account := each.number) is not None:
             scanned.add(account)
             return None
         allowed -= 1
-        return Refusal(429, "rate_limited", retry_after=9000) if allowed < 0 else None
+        return refuse("rate_limited", retry_after=9000) if allowed < 0 else None
 
-    service = FakeApi(accounts=8, posts=1, failure=failure)
+    service = ListedApi(accounts=8, posts=1, fault=failure)
     for _ in range(2):
         allowed = 3
         await synced(tmp_path, service)
@@ -234,12 +238,12 @@ async def test_accounts_of_a_catalogue_that_is_never_listed_in_one_run_are_scann
 
 @pytest.mark.parametrize("hours", [1, 24])
 async def test_accepted_removals_are_those_of_a_catalogue_that_is_listed_now(tmp_path: Path, hours: int) -> None:
-    service = FakeApi(accounts=6, posts=1)
+    service = ListedApi(accounts=6, posts=1)
     await synced(tmp_path, service)
     service.clock.days(1)
-    service.failure = lambda each: Refusal(500, "api_internal_error") if cursor_of(each) == "c4" else None
+    service.fault = lambda each: refuse("api_internal_error") if each.cursor == "c4" else None
     await synced(tmp_path, service)
-    service.failure = lambda _: None
+    service.fault = lambda _: None
     service.clock.days(hours / 24)
     # The account of the last page moves to the first one, which was received before.
     service.change_accounts = lambda accounts: [accounts[-1], *accounts[:-1]]
@@ -248,30 +252,30 @@ async def test_accepted_removals_are_those_of_a_catalogue_that_is_listed_now(tmp
     assert stored(tmp_path, "SELECT count(*) FROM core.account_status_history WHERE status = 'removed'") == [(0,)]
 
 
-@dataclass
 class EndlessCatalogue(Catalogue):
-    """A fake API whose last page of the catalogue has the cursor `after_last` of its request."""
+    """An API whose last page of the catalogue has the cursor `after_last`, or else that of its request."""
 
-    after_last: Callable[[ApiRequest], str | None] = cursor_of
+    after_last: str | None = None
 
-    def _page(self, request: ApiRequest) -> bytes:
-        page = json.loads(super()._page(request))
-        if request.operation == "accounts.list":
-            page["next_cursor"] = page["next_cursor"] or self.after_last(request)
+    def render(self, request: PageRequest) -> bytes:
+        page = json.loads(super().render(request))
+        if request.account is None:
+            page["next_cursor"] = page["next_cursor"] or self.after_last or request.cursor
         return json.dumps(page).encode()
 
 
 async def test_a_circular_catalogue_of_ids_in_capitals_ends_although_each_run_gets_a_part_of_it(tmp_path: Path) -> None:
     left = 0
 
-    def failure(request: ApiRequest) -> Refusal | None:
+    def failure(request: Asked) -> Action | None:
         nonlocal left
-        if account_of(request) is not None:
+        if request.number is not None:
             return None
         left -= 1
-        return Refusal(429, "rate_limited", retry_after=200) if left < 0 else None
+        return refuse("rate_limited", retry_after=200) if left < 0 else None
 
-    service = EndlessCatalogue(posts=0, listed=range(1, 7), failure=failure, after_last=lambda _: "c0")
+    service = EndlessCatalogue(posts=0, listed=range(1, 7), fault=failure)
+    service.after_last = "c0"
     service.spell = lambda account_id: account_id.replace("4000", "4ABC")
     for _ in range(5):
         left = 4
@@ -291,7 +295,7 @@ async def test_accounts_of_a_last_page_that_repeats_its_cursor_land_and_are_scan
         report = await synced(tmp_path, service, page_size=2)
         assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
         assert sum(request.operation == "accounts.list" for request in service.requests) == 2
-        assert {account_of(request) for request in service.requests} == {None, 1, 2, 3}
+        assert {request.number for request in service.requests} == {None, 1, 2, 3}
     assert stored(tmp_path, "SELECT count(*), count(removed_at) FROM core.accounts") == [(4, 0)]
     codes = stored(tmp_path, "SELECT DISTINCT outcome, error_code FROM core.run_outcomes WHERE account_id = ''")
     assert codes == [("failed", "cursor_loop")]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, parse_options
@@ -21,17 +20,10 @@ from flows.reporting.report import sentence
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection, SelectionError
-from tests.flows.fake_api import (
-    FakeApi,
-    Refusal,
-    account_of,
-    cursor_of,
-    is_posts,
-    open_run_resources,
-    request,
-    rows,
-    uuid,
-)
+from tests.api.asked import Asked
+from tests.api.faults import refuse
+from tests.api.listed import ListedApi, uuid
+from tests.runs import open_run_resources, request, rows
 
 pytestmark = pytest.mark.anyio
 
@@ -52,19 +44,16 @@ async def backfill(folder: Path, resources: RunResources, selection: Selection, 
     return await run_sync(replace(request(folder), selection=selection, reason=reason), resources)
 
 
-def pages_asked(service: FakeApi, since: int) -> list[tuple[int | None, str, str | None]]:
-    return [
-        (account_of(request), dict(request.params).get("surface", ""), cursor_of(request))
-        for request in service.requests[since:]
-    ]
+def pages_asked(service: ListedApi, since: int) -> list[tuple[int | None, str, str | None]]:
+    return [(request.number, request.surface or "", request.cursor) for request in service.requests[since:]]
 
 
-def dies_at(account: int, cursor: str) -> Callable[[ApiRequest], BaseException | None]:
-    return lambda request: Killed() if is_posts(request, account) and cursor_of(request) == cursor else None
+def dies_at(account: int, cursor: str) -> Callable[[Asked], BaseException | None]:
+    return lambda request: Killed() if request.is_posts(account) and request.cursor == cursor else None
 
 
 async def test_a_backfill_requests_only_the_selection_from_the_first_page(tmp_path: Path) -> None:
-    service = FakeApi()
+    service = ListedApi()
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         items = "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id"
@@ -83,13 +72,13 @@ async def test_a_backfill_requests_only_the_selection_from_the_first_page(tmp_pa
 
 
 async def test_a_backfill_does_not_affect_resuming_an_interrupted_sync(tmp_path: Path) -> None:
-    service = FakeApi(posts=6)
+    service = ListedApi(posts=6)
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
-        service.failure = dies_at(1, "c4")
+        service.fault = dies_at(1, "c4")
         with pytest.raises(Killed):
             await sync(tmp_path, resources)
-        service.failure = lambda _: None
+        service.fault = lambda _: None
         since = len(service.requests)
         await backfill(tmp_path, resources, Selection((uuid(1),), surfaces=POSTS))
         assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
@@ -105,13 +94,13 @@ async def test_a_backfill_does_not_affect_resuming_an_interrupted_sync(tmp_path:
 async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection(
     tmp_path: Path, said: list[str], *, is_same: bool
 ) -> None:
-    service, everything = FakeApi(posts=6), Selection(everything=True, surfaces=POSTS)
+    service, everything = ListedApi(posts=6), Selection(everything=True, surfaces=POSTS)
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
-        service.failure = dies_at(2, "c4")
+        service.fault = dies_at(2, "c4")
         with pytest.raises(Killed):
             await backfill(tmp_path, resources, everything)
-        service.failure = lambda _: None
+        service.fault = lambda _: None
         since = len(service.requests)
         selection = everything if is_same else Selection((uuid(2),), surfaces=POSTS)
         report = await run_sync(replace(request(tmp_path), selection=selection), resources)
@@ -125,7 +114,7 @@ async def test_a_backfill_cut_short_is_resumed_only_by_one_of_the_same_selection
 async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
     tmp_path: Path, chosen: tuple[int, ...], state: RunState
 ) -> None:
-    service = FakeApi(expired=frozenset({2}))
+    service = ListedApi(expired=frozenset({2}))
     async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         since = len(service.requests)
@@ -137,13 +126,13 @@ async def test_a_backfill_that_skips_all_accounts_says_so_first_and_is_partial(
 
 
 async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_path: Path) -> None:
-    service = FakeApi()
+    service = ListedApi()
     stories = replace(request(tmp_path), surfaces=("stories",))
     async with open_run_resources(tmp_path, service) as resources:
-        service.failure = lambda request: Killed() if account_of(request) == 3 else None
+        service.fault = lambda request: Killed() if request.number == 3 else None
         with pytest.raises(Killed):
             await run_sync(stories, resources)
-        service.failure = lambda _: None
+        service.fault = lambda _: None
         full = await sync(tmp_path, resources)
         assert full.resumed_runs == ()
         since = len(service.requests)
@@ -158,9 +147,9 @@ async def test_a_sync_of_stories_requests_no_posts_and_is_not_a_full_run(tmp_pat
 
 async def test_a_dry_run_counts_scans_skips_and_deferrals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    limited = Refusal(429, "rate_limited", retry_after=7200)
-    service = FakeApi(accounts=4, posts=120, expired=frozenset({3}))
-    service.failure = lambda request: limited if is_posts(request, 4) else None
+    limited = refuse("rate_limited", retry_after=7200)
+    service = ListedApi(accounts=4, posts=120, expired=frozenset({3}))
+    service.fault = lambda request: limited if request.is_posts(4) else None
     async with open_run_resources(tmp_path, service) as resources:
         report = await sync(tmp_path, resources)
         assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)

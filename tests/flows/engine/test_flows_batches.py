@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from flows.engine.batches import AccountBatcher, ListedAccount
-from tests.flows.fake_api import FakeApi, account_of, synced
+from tests.api.listed import ListedApi
+from tests.runs import synced
 
 
 def _gather(accounts: int, page: int) -> list[int]:
@@ -49,7 +50,7 @@ def test_an_account_listed_twice_is_scanned_once() -> None:
 @pytest.mark.anyio
 async def test_accounts_of_all_batches_are_scanned_in_the_order_of_the_catalogue(tmp_path: Path) -> None:
     # Pages of two accounts make 15 batches, which wait for four slots.
-    service = FakeApi(accounts=30, posts=5)
+    service = ListedApi(accounts=30, posts=5)
     await synced(tmp_path, service)
-    begun = dict.fromkeys(number for one in service.requests if (number := account_of(one)) is not None)
+    begun = dict.fromkeys(number for one in service.requests if (number := one.number) is not None)
     assert list(begun) == list(range(1, 31))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
+from connectors.sandbox.http.replies import PageRequest
 from connectors.warehouse.maintenance.changing_fields import CODE
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.reader import open_snapshot
@@ -18,18 +18,19 @@ from flows.reporting.reader import Reader
 from flows.reporting.run_report import last_report
 from models.feeds import SURFACES
 from models.mapping import BUILT_IN
-from tests.flows.fake_api import FakeApi, Records, open_run_resources, request, synced
+from tests.api.listed import ListedApi, Records
+from tests.runs import open_run_resources, request, synced
 
 pytestmark = pytest.mark.anyio
 
 Varies = Callable[[int, int], dict[str, Any]]
 
 
-def api() -> FakeApi:
-    return FakeApi(accounts=2, posts=4)
+def api() -> ListedApi:
+    return ListedApi(accounts=2, posts=4)
 
 
-async def _warnings(folder: Path, service: FakeApi, varies: Varies, days: int) -> list[list[str]]:
+async def _warnings(folder: Path, service: ListedApi, varies: Varies, days: int) -> list[list[str]]:
     """Run a sync on each day; return its warnings. Fields of the posts depend on the day and the post's number."""
     found = []
     for day in range(days):
@@ -118,11 +119,11 @@ async def test_the_setting_that_is_named_ends_the_warning(tmp_path: Path, varies
     assert (report.warnings, report.media) == ((), MergeStats())
 
 
-class _LongIntegers(FakeApi):
-    """A fake API that writes zeros behind each `n`, more than Python converts."""
+class _LongIntegers(ListedApi):
+    """An API that writes zeros behind each `n`, more than Python converts."""
 
-    def _page(self, request: ApiRequest) -> bytes:
-        return re.sub(rb'"n": \d+', lambda n: n[0] + b"0" * 5_000, super()._page(request))
+    def render(self, request: PageRequest) -> bytes:
+        return re.sub(rb'"n": \d+', lambda n: n[0] + b"0" * 5_000, super().render(request))
 
 
 async def test_a_long_integer_is_compared_like_other_values(tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.run_report import RunReport
 from models.runs import RunState, RunWarning
+from tests.api.asked import Asked
+from tests.api.listed import ListedApi
 from tests.clocks import VirtualClock
-from tests.flows.fake_api import FakeApi, cursor_of, stored, synced
+from tests.runs import stored, synced
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +31,12 @@ class WrongClock(VirtualClock):
         return super().now() + self.off
 
 
-def service(clock: WrongClock, **changes: Any) -> FakeApi:  # noqa: ANN401 - fields of FakeApi
-    return FakeApi(clock=clock, **({"accounts": 4, "posts": 5} | changes))
+def service(clock: WrongClock, **changes: Any) -> ListedApi:  # noqa: ANN401 - fields of ListedApi
+    return ListedApi(clock=clock, **({"accounts": 4, "posts": 5} | changes))
 
 
-async def cut_short(folder: Path, served: FakeApi, after: int) -> None:
-    served.failure = lambda _: RuntimeError("killed") if len(served.requests) > after else None
+async def cut_short(folder: Path, served: ListedApi, after: int) -> None:
+    served.fault = lambda _: RuntimeError("killed") if len(served.requests) > after else None
     with pytest.raises(RuntimeError, match="killed"):
         await synced(folder, served)
 
@@ -54,7 +55,7 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     assert report.resumed_runs == ()
     # The first page of the catalogue, and of both surfaces of the four accounts; unfinished scans were resumed and then
     # repeated from their first page.
-    first_pages = [request for request in whole.requests if cursor_of(request) is None]
+    first_pages = [request for request in whole.requests if request.cursor is None]
     assert len(first_pages) == 1 + 4 * 2
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
     clock.passed += 86_400
@@ -104,7 +105,7 @@ STEPS = {
 }
 
 
-def counting(clock: WrongClock, sync: int) -> FakeApi:
+def counting(clock: WrongClock, sync: int) -> ListedApi:
     """In each sync, posts have other captions and likes, the first post is gone, and an account has another status."""
     more = {"caption": f"sync {sync}", "like_count": 10 * sync}
     expired = frozenset({3} if sync % 2 else ())
@@ -115,13 +116,13 @@ async def stepped(folder: Path, clock: WrongClock, step: timedelta, *, during: b
     """Run a sync before or during which the clock steps; a clock that is behind is refused, and then corrected."""
     served = counting(clock, 4)
 
-    def changed(_: ApiRequest) -> None:
+    def changed(_: Asked) -> None:
         clock.passed += 0.1
         if len(served.requests) >= 5:
             clock.off = step
 
     if during:
-        served.failure = changed
+        served.fault = changed
         return await synced(folder, served)
     clock.off = step
     try:

@@ -11,7 +11,7 @@ import pytest
 from distributed import KilledWorker
 from distributed.client import AllExit
 
-from connectors.source.endpoints import ApiRequest, Response
+from connectors.sandbox.http.replies import PageRequest, Reply
 from connectors.source.request_rate import RequestRate
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.settings import load
@@ -21,19 +21,22 @@ from flows.engine.dask.task import Scanned, Task
 from flows.pipeline import run_sync
 from flows.reporting.run_report import RunReport
 from models.runs import OutcomeKind, RunState
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import ListedApi, uuid
 from tests.clocks import START, VirtualClock
 from tests.flows.engine.test_flows_request_rate import Bucket
-from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, open_run_resources, request, rows, uuid
 from tests.flows.fake_dask import FakeClient, Fate, in_tasks
+from tests.runs import open_run_resources, request, rows
 
 pytestmark = pytest.mark.anyio
 
-LIMITED = Refusal(429, "rate_limited", retry_after=30)
+LIMITED = refuse("rate_limited", retry_after=30)
 
 
 async def _run(
     folder: Path,
-    service: FakeApi,
+    service: ListedApi,
     fate: Fate | None = None,
     **changes: Any,  # noqa: ANN401 - fields of RunRequest
 ) -> tuple[RunReport, FakeClient, list[tuple[Any, ...]]]:
@@ -65,7 +68,7 @@ def _accounts(task: Task) -> set[int]:
 
 
 async def test_times_are_those_of_the_run_and_no_task_has_the_key(tmp_path: Path) -> None:
-    service = FakeApi(accounts=4, posts=9)
+    service = ListedApi(accounts=4, posts=9)
     report, client, _ = await _run(tmp_path, service)
     assert (report.state, report.media.added) == (RunState.COMPLETE, 4 * 9)
     assert report.requests == len(service.requests)
@@ -81,9 +84,9 @@ async def test_tasks_share_the_rate_of_the_run_and_return_what_they_were_refused
 ) -> None:
     monkeypatch.setattr(dask_task, "MOST_BYTES", 1)
     clock, gateway = VirtualClock(), Bucket(4, 6)
-    refused = Refusal(503, "rate_limiter_unavailable", retry_after=2)
+    refused = refuse("rate_limiter_unavailable", retry_after=2)
     limit = lambda _: None if gateway(clock.passed) else refused  # noqa: E731
-    service = FakeApi(accounts=20, posts=5, failure=limit, clock=clock)
+    service = ListedApi(accounts=20, posts=5, fault=limit, clock=clock)
     async with (
         open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources,
         in_tasks(resources) as (there, client),
@@ -105,7 +108,7 @@ async def test_workers_that_join_share_the_rate_of_the_setting(tmp_path: Path, m
         return result
 
     async with (
-        open_run_resources(tmp_path, FakeApi(accounts=20, posts=5), rate=RequestRate(8.0)) as resources,
+        open_run_resources(tmp_path, ListedApi(accounts=20, posts=5), rate=RequestRate(8.0)) as resources,
         in_tasks(resources, fate) as (there, client),
     ):
         assert (await run_sync(request(tmp_path), there)).state is RunState.COMPLETE
@@ -120,12 +123,12 @@ async def test_a_scheduler_with_tls_needs_certificates() -> None:
 async def test_a_task_of_a_worker_that_dies_is_repeated_and_nothing_is_requested_in_a_cooldown(tmp_path: Path) -> None:
     sent: list[tuple[int | None, float]] = []
 
-    def failure(request: ApiRequest) -> Refusal | None:
-        sent.append((account_of(request), service.clock.passed))
-        limited = is_posts(request, 2) and not any(account == 2 for account, _ in sent[:-1])
+    def failure(request: Asked) -> Action | None:
+        sent.append((request.number, service.clock.passed))
+        limited = request.is_posts(2) and not any(account == 2 for account, _ in sent[:-1])
         return LIMITED if limited else None
 
-    service = FakeApi(accounts=4, posts=3, failure=failure)
+    service = ListedApi(accounts=4, posts=3, fault=failure)
     died: list[set[int]] = []
 
     def fate(task: Task, result: bytes) -> bytes | None:
@@ -150,7 +153,7 @@ async def test_an_account_whose_task_kills_workers_fails_alone(tmp_path: Path) -
             raise error
         return result
 
-    report, _, outcomes = await _run(tmp_path, FakeApi(accounts=4), fate)
+    report, _, outcomes = await _run(tmp_path, ListedApi(accounts=4), fate)
     lost = {outcome[:4] for outcome in outcomes if outcome[2] != "complete"}
     assert lost == {(uuid(2), surface, "failed", "worker_lost") for surface in ("posts", "stories")}
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
@@ -161,7 +164,9 @@ async def test_an_account_whose_task_kills_workers_fails_alone(tmp_path: Path) -
     [b"no result", *(pytest.param(one, marks=pytest.mark.long) for one in (b"", pickle.dumps("another value")))],
 )
 async def test_an_account_whose_result_cannot_be_read_fails_alone(tmp_path: Path, result: bytes) -> None:
-    report, _, _ = await _run(tmp_path, FakeApi(accounts=4), lambda task, own: result if 2 in _accounts(task) else own)
+    report, _, _ = await _run(
+        tmp_path, ListedApi(accounts=4), lambda task, own: result if 2 in _accounts(task) else own
+    )
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 7, OutcomeKind.FAILED: 2}
 
 
@@ -173,7 +178,7 @@ async def test_tasks_share_the_requests_of_a_limited_run(tmp_path: Path, lost: i
         results.append(result)
         return None if len(results) <= lost else result
 
-    service = FakeApi(accounts=8, posts=9)
+    service = ListedApi(accounts=8, posts=9)
     report, _, _ = await _run(tmp_path, service, fate, max_requests=40)
     assert report.state is RunState.PARTIAL
     assert len(service.requests) <= report.requests <= 40
@@ -198,8 +203,8 @@ async def test_a_lost_scheduler_or_a_worker_with_other_settings_ends_the_run(
         return result
 
     with pytest.raises(raised):
-        await _run(tmp_path, FakeApi(accounts=4), fate)
-    again = FakeApi(accounts=4)
+        await _run(tmp_path, ListedApi(accounts=4), fate)
+    again = ListedApi(accounts=4)
     report, _, _ = await _run(tmp_path, again)
     assert report.state is RunState.COMPLETE
     assert report.media.added + report.resumed[0].media.added == 4 * 3
@@ -208,19 +213,19 @@ async def test_a_lost_scheduler_or_a_worker_with_other_settings_ends_the_run(
 async def test_an_error_that_stops_the_run_ends_all_tasks(tmp_path: Path) -> None:
     began = asyncio.Event()
 
-    class Hanging(FakeApi):
-        async def send(self, request: ApiRequest) -> Response:
+    class Hanging(ListedApi):
+        async def answer(self, request: PageRequest) -> Reply:
             self.clock.passed += 0.1
-            if account_of(request) == 4:
+            if request.resource.position == 4:
                 began.set()
-            elif account_of(request) is not None:
+            elif request.account is not None:
                 await began.wait()
-            return await super().send(request)
+            return await super().answer(request)
 
-    def failure(request: ApiRequest) -> Refusal | None:
-        return Refusal(401, "api_unauthorized") if account_of(request) == 1 else None
+    def failure(request: Asked) -> Action | None:
+        return refuse("api_unauthorized") if request.number == 1 else None
 
-    service = Hanging(accounts=4, posts=2_000, failure=failure)
+    service = Hanging(accounts=4, posts=2_000, fault=failure)
     report, client, _ = await _run(tmp_path, service)
     assert client.is_stopped
     assert report.state is RunState.FAILED
@@ -232,11 +237,6 @@ async def test_an_error_that_stops_the_run_ends_all_tasks(tmp_path: Path) -> Non
 async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Slow(FakeApi):
-        async def send(self, request: ApiRequest) -> Response:
-            self.clock.passed += 1
-            return await super().send(request)
-
     results: list[Scanned] = []
 
     def fate(_: Task, result: bytes) -> bytes:
@@ -245,7 +245,8 @@ async def test_a_task_ends_after_16_mb_or_a_minute_and_another_continues(
         results.append(scanned)
         return result
 
-    service = Slow(accounts=2, posts=200)
+    service = ListedApi(accounts=2, posts=200)
+    service.seconds_each = 1.0
     report, client, _ = await _run(tmp_path, service, fate)
     assert (report.state, report.media.added, report.requests) == (RunState.COMPLETE, 2 * 200, 203)
     # Each request takes a second, and the one in flight ends.

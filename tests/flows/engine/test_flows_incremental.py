@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from flows.reporting.findings import findings
 from flows.reporting.report import sentence
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import daily, uuid
 from tests.clocks import START, StillClock
-from tests.flows.daily import PAGE, DailyRuns, kinds
-from tests.flows.fake_api import Refusal, account_of, cursor_of, is_posts, uuid
-from tests.flows.feeds import daily
+from tests.runs import PAGE, DailyRuns, kinds
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("both_ways")]
 
@@ -66,14 +66,14 @@ async def test_a_restarted_scan_stays_full_after_the_order_was_broken(tmp_path: 
     feed = runs.service.feeds[1]
     feed.pins = [1, 2, 3, 4]
 
-    def failure(request: ApiRequest) -> Refusal | None:
-        if not feed.pins or not is_posts(request, 1) or cursor_of(request) is None:
+    def failure(request: Asked) -> Action | None:
+        if not feed.pins or not request.is_posts(1) or request.cursor is None:
             return None
         # The cursor is refused, and from now on no post is pinned.
         feed.pins = []
-        return Refusal(422, "api_invalid_cursor")
+        return refuse("api_invalid_cursor")
 
-    runs.service.failure = failure
+    runs.service.fault = failure
     report = await runs.sync()
     assert report.restarted == 1
     assert kinds(report) == {OutcomeKind.COMPLETE: 3}
@@ -124,8 +124,8 @@ async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: 
 
     await runs.cut_short(after=8, **window)
     # Its cursor is refused, so the scan is not resumed there.
-    refused = [Refusal(422, "api_invalid_cursor")]
-    runs.service.failure = lambda request: refused.pop() if "cursor" in dict(request.params) and refused else None
+    refused = [refuse("api_invalid_cursor")]
+    runs.service.fault = lambda request: refused.pop() if request.cursor and refused else None
     report = await runs.sync(**window)
     assert kinds(report)[OutcomeKind.RECENT] == 1
     assert runs.likes() == runs.truth()
@@ -136,9 +136,7 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     runs = DailyRuns(tmp_path, daily(200))
     await runs.sync()
     runs.grow()
-    runs.service.failure = lambda request: (
-        Refusal(403, "api_forbidden") if dict(request.params).get("cursor") == "c30" else None
-    )
+    runs.service.fault = lambda request: refuse("api_forbidden") if request.cursor == "c30" else None
     began = runs.now
     report = await runs.sync()
     assert kinds(report)[OutcomeKind.DENIED] == 1
@@ -147,7 +145,7 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     assert read_down_to == runs.service.feeds[1].listed()[29].published_at
     assert known_from == START - timedelta(hours=1)
     assert runs.ask("SELECT gap_since, recent_at FROM freshness WHERE surface = 'posts'") == [(began, None)]
-    runs.service.failure = lambda _: None
+    runs.service.fault = lambda _: None
     await runs.sync()
     assert runs.ask("FROM gaps") == []
     assert runs.likes() == runs.truth()
@@ -201,7 +199,7 @@ async def test_a_request_limit_defers_the_rest_and_the_longest_unscanned_come_fi
         assert report.outcomes.total == 13
         [failure_group] = report.failure_groups
         assert (failure_group.outcome, failure_group.error_code) == (OutcomeKind.DEFERRED, "request_budget")
-        asked.append({account_of(request) or 0 for request in runs.service.requests[before:]} - {0})
+        asked.append({request.number or 0 for request in runs.service.requests[before:]} - {0})
     # Four requests per account, so two accounts per run; accounts that were never scanned come first.
     assert asked[0] | asked[1] | asked[2] == {1, 2, 3, 4, 5, 6}
     assert asked[3] == asked[0]
@@ -217,8 +215,7 @@ async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_
         before = len(runs.service.requests)
         report = await runs.sync(max_requests=2, days=0.01)
         assert report.requests == 2
-        params = [dict(request.params) for request in runs.service.requests[before:]]
-        surfaces.append([asked["surface"] for asked in params if "surface" in asked])
+        surfaces.append([asked.surface for asked in runs.service.requests[before:] if asked.surface])
     # Otherwise the stories of a partly scanned account would be read in every run.
     assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
 
@@ -226,7 +223,7 @@ async def test_scans_deferred_by_a_request_limit_come_first_in_the_next_run(tmp_
 async def test_no_scan_waits_after_the_last_request_of_a_limited_run(tmp_path: Path) -> None:
     runs = DailyRuns(tmp_path, daily(30), daily(30))
     runs.clock = runs.service.clock = StillClock()
-    runs.service.failure = lambda request: Refusal(429, "rate_limited", 90) if account_of(request) == 1 else None
+    runs.service.fault = lambda request: refuse("rate_limited", 90) if request.number == 1 else None
     async with asyncio.timeout(30):
         report = await runs.sync(max_requests=4, days=0)
     assert any(seconds > 90 for seconds in runs.clock.slept)
@@ -259,8 +256,8 @@ async def test_an_abandoned_scan_without_new_pages_leaves_no_gap_above_backfille
     await runs.cut_short(after=2)
     assert runs.ask("FROM gaps") == []
     # Its cursor is refused, and then its first page, too: it is abandoned and lands nothing.
-    refused = Refusal(422, "api_invalid_cursor")
-    runs.service.failure = lambda request: refused if is_posts(request, 1) else None
+    refused = refuse("api_invalid_cursor")
+    runs.service.fault = lambda request: refused if request.is_posts(1) else None
     report = await runs.sync(days=0.1)
     assert kinds(report)[OutcomeKind.FAILED] == 1
     assert runs.ask("FROM gaps") == []
@@ -272,11 +269,11 @@ async def test_a_gap_stays_listed_after_the_first_page_is_refused_too(tmp_path: 
     await runs.sync()
     runs.grow()
     await runs.cut_short(after=3)
-    runs.service.failure = lambda request: Refusal(422, "api_invalid_cursor") if is_posts(request, 1) else None
+    runs.service.fault = lambda request: refuse("api_invalid_cursor") if request.is_posts(1) else None
     for _ in range(2):
         await runs.sync(days=0.1)
         assert runs.ask("SELECT surface, cursor, pages, reason FROM gaps") == [("posts", None, 4, "api_invalid_cursor")]
-    runs.service.failure = lambda _: None
+    runs.service.fault = lambda _: None
     await runs.sync()
     assert runs.ask("FROM gaps") == []
     assert runs.likes() == runs.truth()

@@ -19,14 +19,15 @@ from flows.reporting.report import outcomes, sentence, state_name, to_json
 from flows.reporting.run_report import RunReport, last_report
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
-from tests.flows.fake_api import FakeApi, open_run_resources, request, rows, synced
+from tests.api.listed import ListedApi
+from tests.runs import open_run_resources, request, rows, synced
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def report(tmp_path: Path) -> RunReport:
-    return await synced(tmp_path, FakeApi(accounts=2, posts=3, expired=frozenset({2})))
+    return await synced(tmp_path, ListedApi(accounts=2, posts=3, expired=frozenset({2})))
 
 
 async def test_a_report_in_words(report: RunReport) -> None:
@@ -68,7 +69,7 @@ async def test_a_report_for_programs(report: RunReport) -> None:
 
 
 async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
-    service = FakeApi()
+    service = ListedApi()
     in_the_way = tmp_path / ".analytics.duckdb.next"
     in_the_way.mkdir()
     async with open_run_resources(tmp_path, service) as resources:
@@ -87,7 +88,7 @@ async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(t
 
 
 async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(tmp_path: Path) -> None:
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
+    async with open_run_resources(tmp_path, ListedApi()) as resources:
         missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
         noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
 
@@ -111,7 +112,7 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
 
 
 async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:
-    unreadable = FakeApi(accounts=2, change_posts=lambda items: [{**item, "timestamp": "soon"} for item in items])
+    unreadable = ListedApi(accounts=2, change_posts=lambda items: [{**item, "timestamp": "soon"} for item in items])
     for _ in range(2):
         report = await synced(tmp_path, unreadable)
         (warning,) = report.warnings

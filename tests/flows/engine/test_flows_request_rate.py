@@ -16,9 +16,11 @@ from flows.pipeline import run_sync
 from flows.reporting.findings import Severity, findings
 from flows.reporting.schedules import Schedule
 from models.runs import RunState
+from tests.api.faults import refuse
+from tests.api.listed import ListedApi
 from tests.clocks import VirtualClock
-from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, request
-from tests.simulation.loop import VirtualLoop, run_process
+from tests.harness.loop import VirtualLoop, run_process
+from tests.runs import open_run_resources, request
 
 Limit = Callable[[float], bool]
 
@@ -149,8 +151,8 @@ def test_limits_of_accounts_do_not_slow_the_others(
 @pytest.mark.anyio
 @pytest.mark.parametrize("fixed", [None, 2.0])
 async def test_a_run_is_complete_and_says_what_the_service_allows(tmp_path: Path, fixed: float | None) -> None:
-    clock, gateway, refused = VirtualClock(), Bucket(1, 3), Refusal(503, "rate_limiter_unavailable", retry_after=2)
-    service = FakeApi(accounts=20, posts=5, clock=clock, failure=lambda _: None if gateway(clock.passed) else refused)
+    clock, gateway, refused = VirtualClock(), Bucket(1, 3), refuse("rate_limiter_unavailable", retry_after=2)
+    service = ListedApi(accounts=20, posts=5, clock=clock, fault=lambda _: None if gateway(clock.passed) else refused)
     every_minute = Schedule("GRAMHOUSE_NIGHTLY", "* * * * *", "UTC")
     async with open_run_resources(tmp_path, service, rate=RequestRate(fixed)) as resources:
         report = await run_sync(replace(request(tmp_path), schedule=every_minute), resources)

@@ -5,25 +5,26 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
+from connectors.state.runs import begin_run, end_run, mark_published, read_runs
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
-from connectors.warehouse.runs import ledger
-from connectors.warehouse.storage.connection import Connection
 from flows.engine.upkeep import delete_old
 from flows.pipeline import run_sync
 from models.runs import RunState
+from tests.api.listed import ListedApi
 from tests.clocks import START
-from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
+from tests.runs import open_run_resources, request, rows
 
 pytestmark = pytest.mark.anyio
 
 YEAR = timedelta(days=365)
 
 
-def _ran(connection: Connection, at: datetime) -> None:
-    ledger.begin(connection, f"{at}", "sync", now=at, within=timedelta(), version="1")
-    ledger.end(connection, f"{at}", RunState.COMPLETE, now=at)
-    ledger.mark_published(connection, now=at)
+def _ran(state: Connection, at: datetime) -> None:
+    begin_run(state, f"{at}", "sync", pid=1, now=at, within=timedelta(), version="1")
+    end_run(state, f"{at}", RunState.COMPLETE, now=at)
+    mark_published(state, now=at)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +40,12 @@ def _ran(connection: Connection, at: datetime) -> None:
 async def test_old_runs_are_deleted_and_reported_unless_the_clock_may_be_wrong(
     tmp_path: Path, said: list[str], runs: Collection[int], keep: int, left: int, message: str
 ) -> None:
-    async with open_run_resources(tmp_path, FakeApi()) as resources:
+    async with open_run_resources(tmp_path, ListedApi()) as resources:
         for day in runs:
-            await resources.warehouse.write(_ran, START + timedelta(days=day))
+            await resources.warehouse.write_state(_ran, START + timedelta(days=day))
+        await resources.warehouse.copy_runs()
         await delete_old(timedelta(days=keep), resources.warehouse, now=START + YEAR)
+        assert len(await resources.warehouse.read_state(read_runs)) == left
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(left,)]
     assert len(said) == bool(message)
     assert all(line.startswith(message) for line in said)
@@ -73,7 +76,7 @@ def test_deleting_most_runs_is_refused_unless_half_of_the_days_to_keep_remain(
 
 async def test_records_that_leave_quarantine_are_reported(tmp_path: Path, said: list[str]) -> None:
     # One item of each account has no id.
-    service = FakeApi(change_posts=lambda items: [items[0], {"caption": "x"}])
+    service = ListedApi(change_posts=lambda items: [items[0], {"caption": "x"}])
     async with open_run_resources(tmp_path, service) as resources:
         report = await run_sync(request(tmp_path), resources)
         assert report.media.quarantined == 3

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prefect.client.schemas.objects import StateType
 
-from connectors.source.errors import CLIENT_ERRORS, RULES, Disposition, Failure, is_transient
+from connectors.source.errors import RULES, Disposition, Failure, is_transient
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
 from flows.orchestration.flow_run import awaiting_retry, final_state
@@ -74,15 +74,18 @@ def test_a_run_is_retried_only_if_it_failed_as_a_whole_with_a_transient_error(
 
 
 def test_the_table_of_error_codes_decides() -> None:
-    transient = {code for code in {**RULES, **CLIENT_ERRORS} if is_transient(code)}
-    assert transient == {
-        "api_invalid_cursor", "rate_limited", "api_internal_error", "api_invalid_projection",
-        "api_projection_too_large", "api_account_resolution_unavailable", "rate_limiter_unavailable",
-        "timeout", "connection_failed", "connection_reset", "cut_body", "protocol_error", "malformed_page",
+    lasting = {code for code, rule in RULES.items() if rule.status is None and not is_transient(code)}
+    assert lasting == {
+        "unknown_status", "items_rejected", "accounts_rejected", "worker_lost", "cursor_missing", "cursor_empty",
+        "cursor_invalid", "cursor_expires", "cursor_loop", "cursor_no_progress", "cached_answer",
     }  # fmt: skip
-    assert [is_transient(f"http_{status}") for status in (400, 401, 403, 404, 408, 429, 500, 503)] == [
-        False, False, False, False, True, True, True, True,
-    ]  # fmt: skip
+    documented = {code for code, rule in RULES.items() if rule.status is not None and is_transient(code)}
+    assert documented == {
+        "rate_limited", "api_internal_error", "api_invalid_projection", "api_projection_too_large",
+        "api_account_resolution_unavailable", "rate_limiter_unavailable",
+    }  # fmt: skip
+    assert is_transient("http_401")
+    assert not is_transient("")
 
 
 def test_the_delays_grow_and_their_jitter_only_adds() -> None:

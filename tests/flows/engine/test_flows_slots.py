@@ -2,20 +2,21 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest, Response
+from connectors.sandbox.http.replies import PageRequest, Reply
 from connectors.source.errors import client_error
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.concurrency import RequestSlots, RunStopped, Slots, StopSignal, fail_fast_group
 from flows.pipeline import run_sync
+from tests.api.listed import ListedApi
 from tests.clocks import StillClock
-from tests.flows.fake_api import FakeApi, open_run_resources, request
-from tests.simulation.loop import VirtualLoop, run_process, unwind
+from tests.harness.loop import VirtualLoop, run_process, unwind
+from tests.runs import open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -87,23 +88,22 @@ async def test_a_cancelled_waiting_scan_does_not_wait_for_a_slot(*, waking: bool
 LATENCY = 0.05
 
 
-@dataclass
-class Far(FakeApi):
-    """A fake API whose responses take 50 ms of the loop's time."""
+class Far(ListedApi):
+    """An API whose responses take 50 ms of the loop's time."""
 
     in_flight: int = 0
     most: int = 0
     began: float = -1.0
     ended: float = 0.0
 
-    async def send(self, request: ApiRequest) -> Response:
+    async def answer(self, request: PageRequest) -> Reply:
         time = asyncio.get_running_loop().time
         self.began = time() if self.began < 0 else self.began
         self.in_flight += 1
         self.most = max(self.most, self.in_flight)
         try:
             await asyncio.sleep(LATENCY)
-            return await super().send(request)
+            return await super().answer(request)
         finally:
             self.in_flight -= 1
             self.ended = time()

@@ -10,7 +10,8 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.warehouse.runs.status_file import read_status
+from connectors.state.database import open_state_read_only, state_path
+from connectors.state.runs import last_command
 from flows.backfill import backfill
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions
@@ -144,9 +145,11 @@ async def test_address_and_key_may_be_a_block(
     kind, name, message = shown(tracker)
     assert (kind, name) == ("FAILED", "Invalid parameters")
     assert "there is no block 'absent' of the type gramhouse-api-credentials" in message
-    started = read_status(WAREHOUSE)
+    with open_state_read_only(state_path(WAREHOUSE)) as state:
+        assert state is not None
+        started = state.read(last_command)
     assert started is not None
-    assert (started.failed_to_start, started.kind, started.detail) == (True, "sync", message.removesuffix("."))
+    assert (started["run_id"], started["kind"], started["detail"]) == (None, "sync", message.removesuffix("."))
     assert not holding(prefect_home, DEMO_KEY)
 
 

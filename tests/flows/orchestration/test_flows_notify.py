@@ -8,7 +8,8 @@ import pytest
 
 from flows.orchestration import notify as telling
 from flows.orchestration.notify import notify, notify_failure
-from tests.flows.fake_api import FakeApi, synced
+from tests.api.listed import ListedApi
+from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +29,7 @@ def event(monkeypatch: pytest.MonkeyPatch) -> Mock:
 
 
 async def test_a_run_is_reported_with_its_page_and_its_events(tmp_path: Path, page: AsyncMock, event: Mock) -> None:
-    await notify(await synced(tmp_path, FakeApi(expired=frozenset({1}))))
+    await notify(await synced(tmp_path, ListedApi(expired=frozenset({1}))))
     sent = [call.kwargs for call in event.call_args_list]
     assert [each["event"] for each in sent][:2] == ["gramhouse.run.complete", "gramhouse.tokens"]
     assert all(each["resource"]["prefect.resource.id"].startswith("gramhouse.run.") for each in sent)
@@ -42,7 +43,7 @@ async def test_an_error_of_reporting_is_logged(
     tmp_path: Path, page: AsyncMock, event: Mock, caplog: pytest.LogCaptureFixture
 ) -> None:
     page.side_effect = ConnectionError("away")
-    report = await synced(tmp_path, FakeApi())
+    report = await synced(tmp_path, ListedApi())
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
         await notify(report)
     assert caplog.messages == [

@@ -41,11 +41,11 @@ def test_tokens_are_reported_with_their_label_twenty_names_in_the_sentence_and_f
 
 def test_a_partial_run_begins_with_what_a_person_can_fix() -> None:
     deferred = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START)
-    failed = failure(OutcomeKind.NOT_FOUND, "http_404", scans=2, detail="Gone.")
+    failed = failure(OutcomeKind.NOT_FOUND, "api_automation_media_not_found", scans=2, detail="Gone.")
     [message] = events(report(state=RunState.PARTIAL, failure_groups=(deferred, failed)))
     assert message.name == "gramhouse.run.partial"
     assert message.payload["sentence"].startswith(
-        "2 scans not found (http_404, correlation id TRACE): Gone (anna). Fix: check whether the account is still"
+        "2 scans not found (api_automation_media_not_found, correlation id TRACE): Gone (anna). Fix: check whether"
     )
     assert "9 scans deferred until 2026-03-01 02:15:00 UTC (rate_limited," in message.payload["sentence"]
     first, second = message.payload["failure_groups"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
 from flows.cli.commands import status
 from flows.cli.output.run import show
@@ -21,9 +20,12 @@ from flows.reporting.page.write import write
 from flows.reporting.report import sentence, to_json
 from flows.reporting.words import plain
 from models.runs import OutcomeKind, RunState, RunWarning
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import ListedApi
 from tests.clocks import START
-from tests.flows.fake_api import FakeApi, Refusal, is_posts, synced
 from tests.flows.reports import failure, fields, report, stale, tokens
+from tests.runs import synced
 
 ACTION, WARNING, INFORMATION = Severity
 
@@ -132,10 +134,10 @@ def test_warnings_of_a_run_are_as_severe_as_their_effect() -> None:
     assert "1 account marked removed" in only(findings(report(accounts_removed=1))).text
 
 
-def _trouble(asked: ApiRequest) -> Refusal | None:
-    if is_posts(asked, 1):
-        return Refusal(403, "api_forbidden")
-    return Refusal(429, "rate_limited", retry_after=7200) if is_posts(asked, 2) else None
+def _trouble(asked: Asked) -> Action | None:
+    if asked.is_posts(1):
+        return refuse("api_forbidden")
+    return refuse("rate_limited", retry_after=7200) if asked.is_posts(2) else None
 
 
 @pytest.mark.anyio
@@ -145,7 +147,7 @@ async def test_every_output_says_the_same(
 ) -> None:
     """The summary, its JSON, Prefect's message, page and event, the status and the HTML report."""
     monkeypatch.chdir(tmp_path)
-    service = FakeApi(accounts=4, expired=frozenset({3}), failure=_trouble)
+    service = ListedApi(accounts=4, expired=frozenset({3}), fault=_trouble)
     run = await synced(tmp_path, service)
     found = findings(run)
     assert [each.code for each in found] == ["denied", "token_expired", "deferred"]
@@ -153,7 +155,7 @@ async def test_every_output_says_the_same(
     assert [each["text"] for each in json.loads(to_json(run))["findings"]] == [each.text for each in found]
     assert str(final_state(run).message).startswith(plain(found[0].sentence(), 500))
     [event, *_] = events(run)
-    assert event.payload["findings"][0]["text"] == plain(found[0].text)
+    assert event.payload["findings"][0]["text"] == plain(found[0].text, 500)
     show(run)
     shown = capsys.readouterr().out
     write(tmp_path / "analytics.duckdb", tmp_path / "report.html")

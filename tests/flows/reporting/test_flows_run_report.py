@@ -7,22 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from connectors.warehouse.storage.errors import SnapshotMissing
 from flows.reporting.for_prefect import events
 from flows.reporting.reader import Record
 from flows.reporting.run_report import NO_DATA, Data, RunReport, read_data
 from models.runs import OutcomeKind, RunState
+from tests.api.asked import Asked
+from tests.api.faults import Action, refuse
+from tests.api.listed import ListedApi, uuid
 from tests.clocks import START
-from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, synced, uuid
+from tests.runs import synced
 
 pytestmark = pytest.mark.anyio
 
 DAY = 86_400.0
 
 
-async def _syncs(folder: Path, service: FakeApi, *changes: Callable[[], None]) -> list[RunReport]:
+async def _syncs(folder: Path, service: ListedApi, *changes: Callable[[], None]) -> list[RunReport]:
     """Make each change and run a sync after it, 24 hours apart."""
     reports = []
     for day, change in enumerate(changes):
@@ -45,7 +47,7 @@ def _nothing() -> None: ...
 
 
 async def test_a_first_run(tmp_path: Path) -> None:
-    [report] = await _syncs(tmp_path, FakeApi(accounts=3, posts=2, expired=frozenset({2})), _nothing)
+    [report] = await _syncs(tmp_path, ListedApi(accounts=3, posts=2, expired=frozenset({2})), _nothing)
     assert (report.state, report.scope, report.as_of) == (RunState.COMPLETE, "everything", START)
     data = report.data
     assert data["outcomes"] == [
@@ -70,7 +72,7 @@ async def test_a_first_run(tmp_path: Path) -> None:
 
 
 async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
-    service = FakeApi(accounts=4)
+    service = ListedApi(accounts=4)
 
     def expire(*numbers: int) -> Callable[[], None]:
         return lambda: setattr(service, "expired", frozenset(numbers))
@@ -94,19 +96,20 @@ async def test_tokens_expire_stay_expired_and_recover(tmp_path: Path) -> None:
     assert _names(found["expired"]) == _names(found["expired"], is_new=True) == ["user_4", "user_1"]
 
 
-def _trouble(request: ApiRequest) -> Refusal | None:
-    if is_posts(request, 1) or is_posts(request, 2):
-        return Refusal(403, "api_forbidden")
-    if is_posts(request, 3):
-        return Refusal(429, "rate_limited", retry_after=7200)
+def _trouble(request: Asked) -> Action | None:
+    if request.is_posts(1) or request.is_posts(2):
+        return refuse("api_forbidden")
+    if request.is_posts(3):
+        return refuse("rate_limited", retry_after=7200)
     return None
 
 
 async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path: Path) -> None:
-    service = FakeApi(accounts=3)
-    reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
+    service = ListedApi(accounts=3)
+    reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "fault", _trouble))
     report = reports[1]
     assert report.state is RunState.PARTIAL
+    traces = {number: asked.correlation_id for asked in service.requests for number in (1, 2) if asked.is_posts(number)}
     denied, deferred = report.failure_groups
     assert denied == FailureGroup(
         OutcomeKind.DENIED,
@@ -114,8 +117,8 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
         2,
         2,
         None,
-        "No.",
-        (Example("user_1", "posts", CORRELATION_ID, uuid(1)), Example("user_2", "posts", CORRELATION_ID, uuid(2))),
+        "This credential is not authorized for the request.",
+        tuple(Example(f"user_{number}", "posts", traces[number], uuid(number)) for number in (1, 2)),
         ("user_1", "user_2"),
     )
     assert (deferred.outcome, deferred.usernames) == (OutcomeKind.DEFERRED, ("user_3",))
@@ -134,7 +137,7 @@ async def test_failures_are_grouped_with_examples_and_make_media_stale(tmp_path:
 
 async def test_drift_consists_of_fields_first_seen_in_this_run(tmp_path: Path) -> None:
     more: dict[str, object] = {"level": 1}
-    service = FakeApi(accounts=2, change_posts=lambda items: [item | more for item in items])
+    service = ListedApi(accounts=2, change_posts=lambda items: [item | more for item in items])
     reports = await _syncs(tmp_path, service, _nothing, lambda: more.update(level="high", mood="calm"), _nothing)
     assert reports[1].data["new_fields"] == [{"resource": "media", "path": "/mood", "type": "VARCHAR"}]
     assert [change["path"] for change in reports[1].data["retyped_fields"]] == ["/level"]
@@ -149,6 +152,6 @@ async def test_a_snapshot_that_is_gone_since_costs_only_what_it_says(
         raise SnapshotMissing(message)
 
     monkeypatch.setattr("flows.engine.closing.read_data", gone)
-    report = await synced(tmp_path, FakeApi())
+    report = await synced(tmp_path, ListedApi())
     assert (report.state, report.data) == (RunState.COMPLETE, NO_DATA)
     assert said == ["The snapshot that was published cannot be read: There is no snapshot"]

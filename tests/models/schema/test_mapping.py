@@ -3,12 +3,12 @@ from dataclasses import replace
 
 import pytest
 
+from connectors.warehouse.storage.declared import TABLES
 from models.mapping import BUILT_IN, Mapping
-from models.tables import core_media
 
 
 def test_every_mapped_column_is_a_column_of_media() -> None:
-    assert all(mapping.column in core_media.c for mapping in BUILT_IN.columns)
+    assert all(mapping.column in TABLES["core.media"].types for mapping in BUILT_IN.columns)
 
 
 def test_every_path_is_a_plain_one_and_named_once() -> None:

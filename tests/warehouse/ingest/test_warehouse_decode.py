@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
@@ -15,16 +14,13 @@ from hypothesis import strategies as st
 
 from connectors.warehouse.ingest import arrow_json, normalizer
 from connectors.warehouse.ingest.arrays import are_instants, array_of, times_of
-from connectors.warehouse.ingest.columns import media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder, with_times
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.ingest.split import split
 from connectors.warehouse.schema.field_registry import own_names
 from models.mapping import BUILT_IN
-from models.page_items import id_in
-from models.pointer import to_keys
 from models.schema.fields import Registry
-from models.schema.json_types import EXACT, Json
+from models.schema.json_types import EXACT
 from models.times import is_instant, time_of
 from tests.models.schema.test_times import TEXTS
 
@@ -113,22 +109,6 @@ def test_items_decoded_together_or_one_by_one_are_the_same(
         decoder.add([order_key], [line])
     apart = decoder.finish()
     assert plain(apart.media) == read_rewritten(lines, apart.layout)["media"]
-
-
-ODD_IDS: list[Json] = [None, True, False, 0, -1, 7, 1.5, 5.0, 1e300, EXACT + 1, 2**63, "", "x", " ", "{", "[x]", [], {}]
-IDS = st.sampled_from(ODD_IDS)
-
-
-@settings(max_examples=40)
-@given(st.lists(st.fixed_dictionaries({}, optional={"id": IDS, "media_id": IDS, "pk": IDS}), min_size=1, max_size=4))
-def test_a_merge_finds_the_ids_that_are_read_from_a_page_when_it_lands(items: list[dict[str, Any]]) -> None:
-    found = decoded(raw(items))
-    media_id = media_id_of(BUILT_IN.media_id, found.layout.media.cells)
-    with duckdb.connect() as db:
-        db.register("cells", found.media)
-        merged = [one for (one,) in db.execute(f"SELECT {media_id} FROM cells ORDER BY order_key").fetchall()]
-    paths = [to_keys(path) for path in BUILT_IN.media_id]
-    assert merged == [id_in(item, paths) for item in items]
 
 
 _ARRAYS = st.one_of(

@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
-from connectors.warehouse.ingest.landing.frames import POSITION_BITS
 from connectors.warehouse.ingest.page_columns import by_order_key, of_pages
+from models.page_commit import POSITION_BITS
 
 PAGES = pa.table({"seq": pa.array([3, 5], pa.int64()), "account_id": ["a", "b"], "correlation_id": ["x", None]})
 

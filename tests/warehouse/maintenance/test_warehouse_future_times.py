@@ -17,11 +17,9 @@ from connectors.warehouse.maintenance.future_times import (
     repair_future_times,
 )
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.runs import ledger, progress
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import RunState
-from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, minute, refusal
+from tests.warehouse.rig import POSTS, T0, Rig, at, minute, refusal
 
 YEAR = 365 * 24.0
 
@@ -54,14 +52,6 @@ def test_times_too_far_apart_to_fit_keep_their_order(rig: Rig) -> None:
     assert values[-1][1] <= at(24)
 
 
-def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(rig: Rig) -> None:
-    rig.record(PageCommit(cooldown=ScopeCooldown("selected_account:a", at(YEAR + 2), at(YEAR))))
-    rig.record(PageCommit(cooldown=ScopeCooldown("selected_account:b", at(YEAR), at(0))))
-    rig.call(repair, now=at(24))
-    # The other cooldown was requested while the clock was right, so it is kept at any length.
-    assert rig.call(progress.cooldowns, now=at(24)) == {"selected_account:a": at(26), "selected_account:b": at(YEAR)}
-
-
 def test_a_removal_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(rig: Rig) -> None:
     rig.scan(POSTS, "a", 0, [{"id": "1"}, {"id": "2"}])
     rig.scan(POSTS, "b", YEAR, [])
@@ -69,15 +59,6 @@ def test_a_removal_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(ri
     assert rig.rows("SELECT DISTINCT missing_since FROM ops.missing") == [(at(24),)]
     assert rig.scan(POSTS, "c", 24.5, []) == MergeStats()
     assert rig.scan(POSTS, "d", 25.1, []).removed == 2
-
-
-def test_an_unfinished_scan_does_not_look_newer_than_it_is(rig: Rig) -> None:
-    rig.scan(POSTS, "a", 0, [{"id": "1"}])
-    rig.record(Scan(POSTS, "b", at(YEAR)).page([{"id": "1"}], at(YEAR)))
-    rig.call(repair, now=at(1))
-    # The scan may have begun right after the scan before it.
-    after = at(0) + timedelta(minutes=1, microseconds=1)
-    assert rig.value("SELECT started_at FROM ops.checkpoints WHERE scan_id = 'b'") == after
 
 
 def test_publication_times_from_the_api_are_not_moved(rig: Rig) -> None:
@@ -114,8 +95,8 @@ NOT_BEHIND = {
 
 def _check(rig: Rig, hours: Sequence[float], now: float) -> Ahead | None:
     for number, hour in enumerate(hours):
-        rig.call(ledger.begin, f"r{number}", "sync", now=at(hour), within=timedelta(hours=24), version="1")
-        rig.call(ledger.end, f"r{number}", RunState.COMPLETE, now=at(hour) + timedelta(minutes=3))
+        rig.run(f"r{number}", hour, published=False)
+        rig.do(f"UPDATE core.runs SET ended_at = started_at + INTERVAL 3 MINUTES WHERE run_id = 'r{number}'")
     return rig.call(lambda connection: check_clock(connection.db, at(now)))
 
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from connectors.warehouse.ingest.landing.batches import read_merged
-from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.maintenance import quarantined
 from connectors.warehouse.maintenance.quarantined import count_quarantined, import_batch
 from connectors.warehouse.merge import merge as merge_module
@@ -14,7 +12,7 @@ from connectors.warehouse.raw.parts import confirm_part
 from connectors.warehouse.storage.connection import Connection
 from models.api import read_media_page
 from models.mapping import BUILT_IN
-from models.page_commit import RejectedRecord
+from models.page_commit import Landing, RejectedRecord
 from models.partition import CATALOGUE
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at, minute
 
@@ -25,12 +23,11 @@ WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
 def again(rig: Rig, batch_bytes: int = 2**24) -> tuple[int, int, int]:
     """Import the quarantine; return the numbers of records that became rows, were outdated, and remain."""
     after, rows, outdated = None, 0, 0
+    rig.copy_open_scans()
     while True:
         with rig.connection.begin():
-            done = import_batch(rig.connection, "media", after=after, batch_bytes=batch_bytes)
+            done = import_batch(rig.connection, "media", after=after, take=rig.take, batch_bytes=batch_bytes)
             left = count_quarantined(rig.connection)
-            # As if the warehouse was opened again.
-            rig.seq = max(rig.seq, read_merged(rig.connection).seq)
         confirm_part(rig.connection)
         if done is None:
             return rows, outdated, left
@@ -107,7 +104,7 @@ def test_an_import_has_the_same_result_as_the_new_mapping_from_the_start(rig: Ri
     columns = "media_id, caption, first_seen_at, changed_at, removed_at, payload_hash, overflow"
     versions = "SELECT * EXCLUDE (raw_landed) FROM core.media_superseded"
     found = media(rig, columns), quarantine(rig), rig.rows(versions)
-    for table in ("core.media", "core.quarantine", "core.media_superseded", "core.completed_scans", "ops.checkpoints"):
+    for table in ("core.media", "core.quarantine", "core.media_superseded", "core.completed_scans"):
         rig.do(f"DELETE FROM {table}")
     pages[0][0] = post("a", "1")
     days()
@@ -202,8 +199,8 @@ def test_a_batch_that_breaks_off_leaves_everything_as_it_was(rig: Rig, monkeypat
     before = rig.everything()
     merge = merge_module.merge
 
-    def broken(connection: Connection, frames: list[Frame]) -> None:
-        merge(connection, frames)
+    def broken(connection: Connection, batch: list[Landing]) -> None:
+        merge(connection, batch)
         raise OSError
 
     monkeypatch.setattr(quarantined, "merge", broken)

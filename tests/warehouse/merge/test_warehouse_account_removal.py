@@ -8,7 +8,7 @@ from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.runs import ledger
 from models.partition import CATALOGUE
 from models.runs import RunWarning
-from tests.flows.fake_api import uuid
+from tests.api.listed import uuid
 from tests.warehouse.rig import Item, Rig, Row, Scan, account, at, minute
 
 HISTORY = (

@@ -1,6 +1,5 @@
 """However landed pages are divided into merges, the resulting rows are the same."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -9,21 +8,21 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from connectors.warehouse.ingest.landing import batches
-from connectors.warehouse.ingest.landing.frames import Frame
 from connectors.warehouse.maintenance.opening import adopt_mapping
+from connectors.warehouse.merge import batches
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.storage.connection import Connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.mapping import BUILT_IN, Mapping
-from models.page_commit import PageCommit
+from models.page_commit import Landing, PageCommit, landing
 from models.partition import CATALOGUE, Partition
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Item, Rig, Row, Scan, account, at, emptied
 
-# Depend on the merges: the parts of the raw store, and when a field is recorded as first seen.
-OF_MERGES = {"ops.raw_parts", "ops.warehouse"}
+# Depend on the merges: the parts of the raw store, what abandoned scans have seen, until the next publication, and when
+# a field is recorded as first seen.
+OF_MERGES = {"ops.raw_parts", "ops.warehouse", "ops.seen"}
 TIMES_OF_FIELDS = {"first_seen_at", "last_type_change_at", "json_types"}
 
 
@@ -83,7 +82,7 @@ def landings(steps: list[Step]) -> list[PageCommit]:
 
 
 class Merges:
-    """The landing numbers of the frames of each merge; those after the first `survives` ones fail."""
+    """The landing numbers of each merge; those after the first `survives` ones fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.merged: list[list[int]] = []
@@ -91,11 +90,11 @@ class Merges:
         self._merge = merge_module.merge
         monkeypatch.setattr(merge_module, "merge", self._counted)
 
-    def _counted(self, connection: Connection, frames: Sequence[Frame]) -> MergeStats:
+    def _counted(self, connection: Connection, batch: list[Landing]) -> MergeStats:
         if len(self.merged) == self.survives:
             raise WarehouseUnusable
-        self.merged.append([one.seq for one in frames])
-        return self._merge(connection, frames)
+        self.merged.append([one.seq for one in batch])
+        return self._merge(connection, batch)
 
 
 def test_a_merge_has_a_limited_number_of_commits_and_outcomes(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +106,7 @@ def test_a_merge_has_a_limited_number_of_commits_and_outcomes(rig: Rig, monkeypa
     assert rig.merge().added == 5
     assert merges.merged == [[1, 2, 3], [4, 5, 6], [7]]
     assert rig.value("SELECT count(*) FROM core.run_outcomes") == 8
-    assert rig.row("SELECT merged_seq, merged_ahead FROM ops.warehouse") == (7, [])
+    assert rig.value("SELECT merged_seq FROM ops.warehouse") == 7
 
 
 def test_nothing_is_left_out_if_a_later_merge_is_smaller(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,16 +115,25 @@ def test_nothing_is_left_out_if_a_later_merge_is_smaller(rig: Rig, monkeypatch: 
     scans = [Scan(POSTS, name, at(hour)) for hour, name in enumerate("abc")]
     landed = [scan.page([{"id": scan.scan_id}], scan.started_at, last=True) for scan in scans]
     rig.land(*landed, Scan(STORIES, "d", T0).page([{"id": "d"}], T0, last=True))
-    segment, merges.survives = rig.segment, 1
+    merges.survives = 1
     with pytest.raises(WarehouseUnusable):
         rig.merge()
-    assert rig.row("SELECT merged_seq, merged_ahead FROM ops.warehouse") == (1, [4])
+    assert rig.value("SELECT merged_seq FROM ops.warehouse") == 1
     monkeypatch.setattr(batches, "MOST_RECORDS", 1)
-    rig.segment, merges.survives = segment, 1000
+    merges.survives = 1000
     rig.merge()
-    assert merges.merged == [[1, 4], [2], [3]]
-    assert rig.row("SELECT merged_seq, merged_ahead FROM ops.warehouse") == (4, [])
+    assert merges.merged == [[1], [2], [3], [4]]
+    assert rig.value("SELECT merged_seq FROM ops.warehouse") == 4
     assert rig.rows("SELECT media_id FROM core.media ORDER BY 1") == [("a",), ("b",), ("c",), ("d",)]
+
+
+def test_a_batch_ends_before_the_next_scan_of_a_partition_that_was_closed_in_it() -> None:
+    first, other, second = Scan(POSTS, "a", T0), Scan(STORIES, "b", T0), Scan(POSTS, "c", T0)
+    commits = [first.page([], T0, last=True), other.page([], T0), PageCommit(), second.page([], T0), other.page([], T0)]
+    landed = [landing(seq, commit) for seq, commit in enumerate(commits, 1)]
+    assert [one.seq for one in batches.next_batch(landed)] == [1, 2, 3]
+    assert [one.seq for one in batches.next_batch(landed[3:])] == [4, 5]
+    assert batches.next_batch([]) == []
 
 
 def rows_after(
@@ -140,7 +148,7 @@ def rows_after(
             rig.merge()
         rig.land(one)
     rig.merge()
-    # A set, because an item may be in ops.seen once for each merge. Discovered columns are in the order of discovery.
+    # Discovered columns are in the order of discovery.
     names = rig.rows("SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE NOT temporary")
     found = {}
     for name in {name for (name,) in names} - OF_MERGES:

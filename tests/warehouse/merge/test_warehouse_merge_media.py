@@ -11,6 +11,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.merge.run_counts import MergeStats
 from models.mapping import BUILT_IN
 from models.page_items import post_reader
+from models.record import REASONS
 from tests.models.schema.test_times import AT, NOT_READ, READ
 from tests.warehouse.rig import ANNA, POSTS, T0, Item, Rig, Scan, at, minute
 
@@ -99,20 +100,23 @@ def test_a_caption_that_looks_like_json_is_text(rig: Rig) -> None:
 def test_ids_become_text_digit_by_digit(rig: Rig) -> None:
     cases = {
         "1": "1", "2": 2, "0": 0, "-5": -5, "9007199254740993": 2**53 + 1, "18446744073709551617": 2**64 + 1,
-        "1" + "0" * 28 + "1": 10**29 + 1, "17_9": "17_9", "a\"b'c": "a\"b'c", "é🍲": "é🍲",
+        "1" + "0" * 28 + "1": 10**29 + 1, "17_9": "17_9", "[x": "[x", "a\"b'c": "a\"b'c", "é🍲": "é🍲",
     }  # fmt: skip
     rig.scan(POSTS, "p", 0, [{"id": written, "caption": text} for text, written in cases.items()])
     assert dict(rig.rows("SELECT caption, media_id FROM core.media")) == {text: text for text in cases}
 
 
 def test_items_without_an_id_go_to_quarantine_with_their_position(rig: Rig) -> None:
-    no_id = [{"caption": "x"}, {"id": None}, {"id": ""}, {"id": {}}, {"id": [1]}, None, 7, "x", []]
+    inexact = [{"id": 1.78414e16}, {"id": 5.0}, {"id": 1.5}, {"id": True}]
+    no_object: list[object] = [None, 7, "x", []]
+    no_id = [{"caption": "x"}, {"id": None}, {"id": ""}, {"id": {}}, {"id": [1]}, *inexact, *no_object]
     counts = rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}, *no_id])
     assert counts == MergeStats(added=2, quarantined=len(no_id))
     for place, record in enumerate(no_id, 1):
+        code = "inexact_id" if record in inexact else "not_an_object" if record in no_object else "no_id"
         columns = "reason, resource, account_id, surface, page, position, run_id, correlation_id, seen_at"
         assert rig.rows(f"SELECT {columns} FROM core.quarantine WHERE position = {place}") == [(
-            "The item has no id that gramhouse knows.",
+            REASONS[code],
             "media", ANNA, "posts", 2, place, "run-1", "p-2", minute(0, 2),
         )]  # fmt: skip
         assert json.loads(rig.value(f"SELECT payload FROM core.quarantine WHERE position = {place}")) == record

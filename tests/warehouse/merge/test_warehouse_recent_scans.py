@@ -75,7 +75,6 @@ def test_a_new_mapping_makes_the_next_scan_full(rig: Rig) -> None:
     scan(rig, "b", 24, posts(10), down_to=10)
     rig.call(forget_order)
     assert scan_of(rig)[:5] == (at(0), None, None, None, 1)
-    assert rig.rows("SELECT DISTINCT order_broken_by FROM ops.checkpoints") == [("",)]
 
 
 def test_full_scans_are_due_by_their_share_of_the_interval(rig: Rig) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from connectors.warehouse.maintenance.housekeeping import delete_runs
+from connectors.warehouse.maintenance.housekeeping import delete_old_runs
 from connectors.warehouse.merge.run_counts import NAMES
-from models.tables import core_run_counts
+from connectors.warehouse.storage.declared import TABLES
 from models.views import views
 from tests.warehouse.rig import POSTS, Rig, Scan, at
 
@@ -23,7 +23,7 @@ def listed(rig: Rig) -> dict[str, tuple[Any, ...]]:
 
 
 def test_every_count_is_a_column() -> None:
-    assert {"run_id", *NAMES} == set(core_run_counts.c.keys())
+    assert {"run_id", *NAMES} == TABLES["core.run_counts"].types.keys()
 
 
 def items(*ids: object, **more: object) -> list[dict[str, object]]:
@@ -49,7 +49,7 @@ def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:
         scan = Scan(POSTS, f"w{number}", at(24 * number), run_id=f"run-{number}")
         rig.record(scan.page(items(*range(number + 1)), at(24 * number), last=True))
     before = rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})")
-    assert rig.call(delete_runs, before=at(100)) == 2
+    assert len(rig.call(delete_old_runs, before=at(100))) == 2
     assert rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})") == before
     assert listed(rig) == {"run-2": ("sync", "complete", 1, 1), "totals": ("totals", "totals", 2, 2)}
     assert counted(rig) == {

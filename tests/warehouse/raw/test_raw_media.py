@@ -3,13 +3,14 @@
 import json
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from connectors.warehouse.maintenance.compact import compact
+from connectors.warehouse.maintenance.compact import compact_store, rewrite_file
+from connectors.warehouse.raw.compaction import CompactedParts
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import Connection, connect
@@ -131,8 +132,15 @@ def rebuild(path: Path) -> None:
         Rig(connection).rebuild()
 
 
+def compact(path: Path, *, now: datetime, keep: timedelta | None = None) -> CompactedParts:
+    with connect(path) as connection:
+        parts = compact_store(connection, now=now, keep=keep)
+    rewrite_file(path)
+    return parts
+
+
 def compaction(path: Path) -> None:
-    compact(path, now=at(100), pause=lambda _: None)
+    compact(path, now=at(100))
 
 
 def new_type(path: Path) -> None:
@@ -171,20 +179,11 @@ def test_a_damaged_part_is_read_by_nothing(
     read(path)
 
 
-def test_a_part_of_0_2_0_without_a_checksum_is_read(path: Path) -> None:
-    with connect(path) as connection:
-        Rig(connection).do("UPDATE ops.raw_parts SET checksum = NULL")
-    for read in (query_raw, export_raw, rebuild, new_type, compaction):
-        read(path)
-    with connect(path) as connection:
-        assert Rig(connection).value("SELECT count(checksum) FROM ops.raw_parts WHERE retired_at IS NULL") == 1
-
-
 def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path) -> None:
     query = "SELECT media_id, payload FROM raw_media ORDER BY 1"
     before = asked(publish(path), query)
-    done = compact(path, now=at(100), pause=lambda _: None)
-    assert (done.raw.parts_before, done.raw.parts_after) == (3, 1)
+    done = compact(path, now=at(100))
+    assert (done.parts_before, done.parts_after) == (3, 1)
     assert asked(path.with_name("s.duckdb"), query) == before
     assert asked(publish(path), query) == before
 
@@ -192,9 +191,9 @@ def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Pat
 def test_retention_counts_from_the_run_before_and_a_rebuild_lacks_nothing(path: Path) -> None:
     with connect(path) as connection:
         land(connection, 3, COUNTED.replace("2", "3"), OTHER)
-    done = compact(path, now=at(24 * 400), pause=lambda _: None, keep_raw=timedelta(days=30))
+    done = compact(path, now=at(24 * 400), keep=timedelta(days=30))
     # The rows with likes 1 and 2 were replaced within their version.
-    assert done.raw.rows_deleted == 2
+    assert done.rows_deleted == 2
     with connect(path) as connection:
         rig = Rig(connection)
         assert rig.value(f"SELECT count(gh_payload) FROM {rig.kept()}") == 2

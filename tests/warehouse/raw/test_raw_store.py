@@ -18,7 +18,7 @@ from connectors.warehouse.raw.parts import Part, confirm_part, live_parts, mark_
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.raw.recovery import check_store, recover_parts
 from connectors.warehouse.raw.store import COLUMNS, parquet
-from connectors.warehouse.storage.connection import Connection, begin_session, connect
+from connectors.warehouse.storage.connection import Connection, connect, write_token
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 from tests.warehouse.rig import POSTS, T0, Rig, Scan, at, refusal
@@ -101,7 +101,7 @@ def test_a_merge_that_is_rolled_back_leaves_a_draft_that_the_next_one_replaces(
     connection: Connection, folder: Path
 ) -> None:
     write_and_die(connection, rows("{}", "{}"))
-    assert names(folder) == [".part-0000001.parquet.none"]
+    assert names(folder) == [".part-0000001.parquet."]
     write(connection, rows("[]"))
     assert names(folder) == ["part-0000001.parquet"]
     assert kept(connection) == [(1, "[]")]
@@ -117,7 +117,7 @@ def process(path: Path, session: str) -> Iterator[Connection]:
     with connect(path, new_id=lambda: "an-id") as opened:
         recover_parts(opened, now=T0)
         with opened.begin():
-            begin_session(opened, session)
+            write_token(opened, session, before=None)
         yield opened
 
 
@@ -291,7 +291,7 @@ def test_retention_keeps_referenced_and_recent_rows(connection: Connection) -> N
 
 
 def part(number: int, size: int) -> Part:
-    return Part(number, 1, size, number, number, T0)
+    return Part(number, 1, size, number, number, T0, "")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,50 +6,12 @@ from connectors.warehouse.runs import ledger
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup, expired_accounts, failure_groups_of
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
-from models.runs import Outcome, OutcomeKind, RunState, RunWarning
+from models.runs import Outcome, OutcomeKind, RunWarning
 from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Rig, account, at
-
-
-def begin(rig: Rig, run_id: str, hour: float) -> tuple[str, ...]:
-    return rig.call(ledger.begin, run_id, "sync", now=at(hour), within=timedelta(hours=24), version="1.2")
 
 
 def outcome(kind: OutcomeKind, partition: Partition = POSTS, run_id: str = "r", **message: Any) -> PageCommit:  # noqa: ANN401
     return PageCommit(outcomes=(Outcome(partition, run_id, kind, T0, at(1), **message),))
-
-
-def test_a_run_is_recorded_at_its_start_and_end(rig: Rig) -> None:
-    assert begin(rig, "r", 0) == ()
-    assert rig.row("SELECT state, started_at, ended_at, resumes, version FROM core.runs") == (
-        "running", T0, None, None, "1.2",
-    )  # fmt: skip
-    more = {"accounts": 3, "partitions": 5, "error_code": "e", "detail": "It's so."}
-    rig.call(ledger.end, "r", RunState.PARTIAL, now=at(2), **more)
-    assert rig.row("SELECT state, ended_at, accounts, partitions, error_code, detail FROM core.runs") == (
-        "partial", at(2), 3, 5, "e", "It's so.",
-    )  # fmt: skip
-
-
-def test_a_run_that_died_is_marked_and_carried_on_with_those_before_it(rig: Rig) -> None:
-    assert begin(rig, "a", 0) == ()
-    assert begin(rig, "b", 1) == ("a",)
-    assert begin(rig, "c", 2) == ("b", "a")
-    assert rig.rows("SELECT run_id, state, resumes FROM core.runs ORDER BY started_at") == [
-        ("a", "interrupted", None),
-        ("b", "interrupted", "a"),
-        ("c", "running", "b"),
-    ]
-    rig.call(ledger.end, "c", RunState.COMPLETE, now=at(3))
-    rig.call(ledger.mark_published, now=at(3))
-    assert begin(rig, "d", 4) == ()
-
-
-def test_runs_are_ordered_by_their_sequence_and_not_by_the_clock(rig: Rig) -> None:
-    """The clock was days ahead during `ahead`: it is not the last run once another has begun."""
-    rig.run("ahead", 90)
-    assert begin(rig, "a", 0) == ()
-    assert begin(rig, "b", 1) == ("a",)
-    assert rig.rows("SELECT run_id, seq FROM core.runs ORDER BY seq") == [("ahead", 1), ("a", 2), ("b", 3)]
 
 
 def test_outcomes_are_tallied_by_kind(rig: Rig) -> None:

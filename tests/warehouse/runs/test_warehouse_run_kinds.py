@@ -4,7 +4,6 @@ from datetime import datetime
 
 import pytest
 
-from connectors.warehouse.runs import progress
 from models.checkpoint import RunKind
 from models.partition import CATALOGUE
 from tests.warehouse.rig import ANNA, BEN, POSTS, Rig, Scan, account, at, minute, posts
@@ -41,19 +40,6 @@ def run_kinds(request: pytest.FixtureRequest, rig: Rig) -> RunKinds:
     return RunKinds(rig, merge_each=request.param)
 
 
-def test_a_backfill_does_not_change_the_checkpoint_of_an_unfinished_sync(run_kinds: RunKinds) -> None:
-    half_way = run_kinds.begun("sync", 0, 1)
-    run_kinds.whole("backfill", 1, 1, 2)
-    again = run_kinds.begun("again", 2, 1, run_kind="backfill")
-    run_kinds.rig.merge()
-    with run_kinds.rig.connection.begin():
-        connection = run_kinds.rig.connection
-        assert progress.checkpoints(connection, [ANNA]) == {POSTS: half_way.checkpoint}
-        assert progress.checkpoints(connection, [ANNA], "sync") == {POSTS: half_way.checkpoint}
-        assert progress.checkpoints(connection, [ANNA], run_kind="backfill") == {POSTS: again.checkpoint}
-    assert run_kinds.rig.value("SELECT count(*) FROM ops.checkpoints") == 2
-
-
 def test_an_overtaken_scan_does_not_remove_items_added_since_it_began(run_kinds: RunKinds) -> None:
     run_kinds.whole("before", 0, 1, 2, 3, 4, run_kind="sync")
     sync = run_kinds.begun("sync", 24, 1, 2)
@@ -85,7 +71,6 @@ def test_an_overtaken_scan_is_not_recorded_as_the_last_complete_scan(run_kinds: 
     run_kinds.rig.merge()
     ends.append(run_kinds.rig.rows(ENDED)[0][1])
     assert ends == sorted(ends)
-    assert run_kinds.rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
 def test_a_backfill_misses_items_known_at_its_start_despite_an_unfinished_sync(run_kinds: RunKinds) -> None:

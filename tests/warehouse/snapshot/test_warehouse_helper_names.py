@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from connectors.warehouse.maintenance.compact import compact
+from connectors.warehouse.maintenance.compact import rewrite_file
 from connectors.warehouse.maintenance.forget import erase
+from connectors.warehouse.maintenance.pending import Account, Erasure
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect
@@ -146,8 +147,8 @@ def test_fields_with_the_names_of_our_sql_change_nothing_else(
     assert columns >= {"day", "gh_row", "one", "rank"} & {*names}
     assert {name: stored[name] for name in columns} == {name: after[name] for name in columns}
     export(snapshot, tmp_path / "export", at=at(501))
-    compact(path, now=at(600), pause=lambda _: None)
-    erase(path, BEN, now=at(601), pause=lambda _: None, raw=None, mapping=BUILT_IN, new_salt="salt")
+    rewrite_file(path)
     with connect(path) as connection:
+        erase(connection, Erasure((Account(BEN),)), now=at(601), on_counted=lambda _: None)
         Rig(connection).publish(snapshot)
     assert ask(snapshot, "SELECT DISTINCT account_id FROM media") == [(ANNA,)]

@@ -1,14 +1,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 from connectors.warehouse.maintenance.opening import adopt_mapping
-from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page.write import write
@@ -52,9 +49,8 @@ def fill(rig: Rig) -> None:
     rig.scan(media(BEN, "posts"), "b1", 3, [post(7), {"id": "8", "caption": {"text": CAPTION, "x": [CAPTION]}}])
     rig.scan_twice(POSTS, "p2", 12, [post(n, caption=f"{CAPTION} edited", like_count=n) for n in range(1, 8)])
     rig.scan(POSTS, "p3", 400, [post(n, like_count=40 + n) for n in range(1, 8)])
-    more: dict[str, Any] = {"within": timedelta(days=7), "version": "1", "selection": NAME, "reason": NAME}
-    rig.call(ledger.begin, "r1", "backfill", now=at(401), **more)
-    rig.call(ledger.end, "r1", RunState.PARTIAL, now=at(402))
+    rig.run("r1", 401, state=RunState.PARTIAL, kind="backfill", selection=NAME, published=False)
+    rig.do(f"UPDATE core.runs SET reason = '{NAME}'")
     failed = Outcome(POSTS, "r1", OutcomeKind.FAILED, at(401), at(401), error_code="api_internal_error")
     rig.record(PageCommit(outcomes=(failed,)))
 

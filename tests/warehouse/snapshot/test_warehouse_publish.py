@@ -13,10 +13,10 @@ import pytest
 
 from connectors.warehouse.snapshot import publish as publishing
 from connectors.warehouse.storage.connection import connect
-from models.tables import METADATA
+from connectors.warehouse.storage.declared import TABLES
 from models.views import views
-from tests.simulation.crashes import Crash, CrashTrigger, crash_points
-from tests.simulation.loop import Killed
+from tests.harness.loop import Killed
+from tests.harness.points import Crash, Points, installed
 from tests.warehouse.rig import POSTS, Rig, account, ask, at, in_memory, refusal
 
 
@@ -50,7 +50,7 @@ def names_beside(snapshot: Path) -> list[str]:
 
 def test_nothing_of_the_control_tables_is_in_it(filled: Path) -> None:
     assert ask(filled, "SELECT DISTINCT schema_name FROM duckdb_tables() ORDER BY ALL") == [("core",)]
-    declared = {table.name for table in METADATA.tables.values() if table.schema == "core"}
+    declared = {name.removeprefix("core.") for name in TABLES if name.startswith("core.")}
     kept = {name for (name,) in ask(filled, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'")}
     assert kept == declared | {"account_lookup", "missing_items", "open_gaps", "published", "raw_parts"}
 
@@ -218,7 +218,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(kept: Rig, 
     before, new = ask(snapshot, "FROM published"), at(61)
     for nth in [*range(1, 30, 3), *range(30, 2000, 83)]:
         try:
-            with crash_points(CrashTrigger(Crash("statement", nth), lambda: None)):
+            with installed(Points(Crash(nth), lambda: None)):
                 kept.publish(snapshot, 61)
         except Killed:
             shown = ask(snapshot, "FROM published")

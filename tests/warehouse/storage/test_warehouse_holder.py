@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connectors.warehouse.raw.recovery import hold_store
-from connectors.warehouse.storage.connection import explain, writer
+from connectors.warehouse.storage.connection import connect, explain
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path, look
 from tests.warehouse.rig import T0, Rig, refusal
@@ -20,8 +20,10 @@ ROOT = Path(__file__).parents[3]
 HOLDS = """
 import sys
 from pathlib import Path
-from connectors.warehouse.storage.connection import writer
-with writer(Path(sys.argv[1]), "gramhouse sync", since="2026-03-01T02:00:00+00:00", pause=lambda _: None):
+from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.holder import hold
+since = "2026-03-01T02:00:00+00:00"
+with hold(Path(sys.argv[1]), "gramhouse sync", since=since, pause=lambda _: None), connect(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -42,7 +44,7 @@ def process(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[Rig]:
-    with writer(path, "gramhouse sync", since=T0.isoformat(), pause=lambda _: None) as connection:
+    with hold(path, "gramhouse sync", since=T0.isoformat(), pause=lambda _: None), connect(path) as connection:
         yield Rig(connection)
 
 

@@ -1,0 +1,1 @@
+"""What the pipeline knows about itself: one SQLite file beside the warehouse, by SQLAlchemy Core."""

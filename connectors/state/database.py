@@ -1,0 +1,213 @@
+"""The state file: created, changed to the current schema, or refused; and its transactions.
+
+Readers never wait for the writer, nor it for them (SQLite's WAL). One process writes, the holder of the warehouse's
+lock; only a start that failed adds its row without the lock.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from models.tables import STATE
+
+SqlConnection: TypeAlias = Connection
+"""The type of a connection, for callers that import no SQLAlchemy."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# What is deleted is overwritten only where that costs no further writing: pages of bodies are not, so `erase` vacuums.
+_PRAGMAS = ("page_size = 16384", "journal_mode = WAL", "synchronous = FULL", "secure_delete = FAST")
+
+# The seconds that a transaction waits for the row of a failed start, which another process writes.
+_WAIT = 10.0
+
+
+class StateError(Exception):
+    """The state file cannot be used. The message is one line with the fix."""
+
+
+def state_path(warehouse: Path) -> Path:
+    """Return the path of a warehouse's state file."""
+    return warehouse.with_name(f"{warehouse.name}.state.sqlite")
+
+
+def _number(change: Traversable) -> int:
+    return int(change.name.removesuffix(".sql"))
+
+
+def changes() -> list[Traversable]:
+    """Return the files of SQL that change the schema, in order; the schema without any has number 1."""
+    found = files(__package__).joinpath("changes").iterdir()
+    return sorted((each for each in found if each.name.endswith(".sql")), key=_number)
+
+
+class State:
+    """An open state file. Thread-safe; each call is one transaction.
+
+    Every method raises StateError when the disk or SQLite fails; what was committed is kept.
+    """
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self.path = path
+        self._engine = engine
+        self._reading = engine.execution_options(reading=True)
+
+    def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` in a transaction that writes."""
+        with explained(self.path), self._engine.begin() as connection:
+            return work(connection, *args, **kwargs)
+
+    def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` in a transaction that only reads."""
+        with explained(self.path), self._reading.begin() as connection:
+            return work(connection, *args, **kwargs)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection for a transaction that only reads, so that a caller need not hold all rows in memory."""
+        with explained(self.path), self._reading.begin() as connection:
+            yield connection
+
+    def erase(self) -> None:
+        """Write the file again without what was deleted, and empty SQLite's log, which keeps it too."""
+        with explained(self.path), self._engine.connect() as connection:
+            driver = connection.connection
+            driver.execute("VACUUM")
+            [(is_read, *_)] = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if is_read:
+            raise StateError(f"{self.path} is being read, so its log still has what was erased. Fix: run this again.")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Raise the errors of SQLite as StateError with one line."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error, OSError) as error:
+        why = str(error.orig if isinstance(error, DBAPIError) else error).splitlines()[0].rstrip(".")
+        fix = "Fix: check the path and the disk; if the file is damaged, restore a backup of it and of the warehouse"
+        if "is full" in why or "No space left" in why:
+            fix = "The disk is full. Fix: free space and retry; landed pages are kept"
+        raise StateError(f"{path} cannot be used: {why}. {fix}.") from error
+
+
+def _connect(path: Path, *, mode: str) -> Engine:
+    url = f"file:{quote(str(path))}?mode={mode}"
+
+    def opened() -> sqlite3.Connection:
+        # One thread at a time uses a connection, but not always the same one.
+        return sqlite3.connect(url, uri=True, timeout=_WAIT, check_same_thread=False, isolation_level=None)
+
+    engine = create_engine("sqlite://", creator=opened)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _: object) -> None:
+        for pragma in _PRAGMAS if mode != "ro" else ():
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that reads first and writes then would fail if another one wrote in between.
+        is_reading = connection.get_execution_options().get("reading")
+        connection.exec_driver_sql("BEGIN" if is_reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+@contextmanager
+def open_state(path: Path) -> Iterator[State]:
+    """Open the state file for writing; create it, or change it to the current schema, if necessary.
+
+    The caller holds the warehouse's lock, or adds nothing but the row of a failed start. Raises StateError, also if the
+    file is not a state file or is of a newer version; then it is unchanged.
+    """
+    engine = _connect(path, mode="rwc")
+    try:
+        with explained(path):
+            path.touch(mode=0o600)
+            _prepare(path, engine)
+        yield State(path, engine)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def open_state_read_only(path: Path) -> Iterator[State | None]:
+    """Open the state file for reading, also while another process writes; None if there is none. Raises StateError."""
+    if not path.exists():
+        yield None
+        return
+    engine = _connect(path, mode="ro")
+    try:
+        with explained(path), engine.execution_options(reading=True).begin() as connection:
+            is_empty = _refuse(path, connection, wanted=1 + len(changes()))
+        yield None if is_empty else State(path, engine)
+    finally:
+        engine.dispose()
+
+
+def _schema_number(connection: Connection) -> int | None:
+    """Return the number of the schema; None if there are no tables, and 0 if they are not those of a state file."""
+    tables = {name for (name,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "identity" not in tables or "inbox" not in tables:
+        return 0 if tables else None
+    return int(connection.exec_driver_sql("SELECT schema_number FROM identity").scalar_one())
+
+
+def _refuse(path: Path, connection: Connection, *, wanted: int) -> bool:
+    """Return whether the file is empty. Raises StateError if it is not a state file with this schema."""
+    number = _schema_number(connection)
+    if number is None:
+        return True
+    if number == 0:
+        raise StateError(f"{path} is not a state file of gramhouse. Fix: move it away, or choose another warehouse.")
+    if number > wanted:
+        raise StateError(
+            f"{path} was written by a newer gramhouse (schema {number}; this one knows up to {wanted})."
+            " Fix: upgrade gramhouse."
+        )
+    if number < wanted:
+        raise StateError(
+            f"{path} was written by an older gramhouse. Fix: run `gramhouse publish` once, which changes it."
+        )
+    return False
+
+
+def _prepare(path: Path, engine: Engine) -> None:
+    steps = changes()
+    with engine.begin() as connection:
+        number = _schema_number(connection)
+        if number is None:
+            STATE.create_all(connection)
+            connection.exec_driver_sql(
+                "INSERT INTO identity (schema_number, token, last_seq) VALUES (?, '', 0)", (1 + len(steps),)
+            )
+    if number:
+        for step in steps:
+            if _number(step) > number:
+                _change(engine, step)
+    with engine.begin() as connection:
+        _refuse(path, connection, wanted=1 + len(steps))
+
+
+def _change(engine: Engine, step: Traversable) -> None:
+    """Run a file of SQL, and set the number of the schema, in one transaction."""
+    number = f"UPDATE identity SET schema_number = {_number(step)}"  # noqa: S608 - an integer
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - for mypy
+        try:
+            driver.executescript(f"BEGIN IMMEDIATE; {step.read_text(encoding='utf-8')}; {number}; COMMIT")
+        except sqlite3.Error:
+            if driver.in_transaction:
+                driver.rollback()
+            raise

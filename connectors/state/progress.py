@@ -1,0 +1,90 @@
+"""What a run reads before it resumes: checkpoints and cooldowns."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from datetime import datetime
+
+from sqlalchemy import Connection, RowMapping, delete, func, select, update
+
+from models.checkpoint import Checkpoint, RunKind, ScanState
+from models.partition import CATALOGUE, Partition
+from models.tables import checkpoints, cooldowns
+
+_of = checkpoints.c
+
+# The fields of a checkpoint that are columns of the same name.
+_FIELDS = [one.name for one in fields(Checkpoint) if one.name not in ("partition", "state")]
+
+
+def read_checkpoints(
+    connection: Connection, account_ids: Collection[str], run_kind: RunKind = "sync"
+) -> Mapping[Partition, Checkpoint]:
+    """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one.
+
+    The catalogue's account is "".
+    """
+    wanted = func.json_each(json.dumps([*account_ids])).table_valued("value")
+    rows = connection.execute(
+        select(checkpoints).where(_of.account_id.in_(select(wanted.c.value)), _of.run_kind == run_kind)
+    )
+    found = map(_checkpoint, rows.mappings())
+    return {checkpoint.partition: checkpoint for checkpoint in found}
+
+
+def read_open_scans(connection: Connection) -> list[Checkpoint]:
+    """Return the checkpoints of the scans of feeds that have begun and are not closed."""
+    is_open = _of.state.in_([ScanState.SCANNING, ScanState.ABANDONED])
+    rows = connection.execute(select(checkpoints).where(_of.surface != "", is_open, _of.pages > 0))
+    return [_checkpoint(row) for row in rows.mappings()]
+
+
+def _checkpoint(row: RowMapping) -> Checkpoint:
+    partition = Partition(row["resource"], row["account_id"], row["surface"])
+    return Checkpoint(partition=partition, state=ScanState(row["state"]), **{name: row[name] for name in _FIELDS})
+
+
+def forget_order(connection: Connection) -> None:
+    """Make open scans of feeds in order full ones, because the mapping of times or ids has changed."""
+    # Only scans of feeds that may be in order read down to known items, or to a time.
+    in_order = _of.known_seq.is_not(None) | _of.read_to.is_not(None)
+    connection.execute(update(checkpoints).where(in_order).values(order_broken_by="", known_seq=None))
+
+
+def abandon_scans(connection: Connection) -> None:
+    """Let no scan be continued, and no cooldown hold, because another service answers now."""
+    scanning = update(checkpoints).where(_of.state == ScanState.SCANNING)
+    connection.execute(scanning.values(state=ScanState.ABANDONED, cursor=None))
+    connection.execute(delete(cooldowns))
+
+
+def delete_progress(connection: Connection, account_ids: Collection[str]) -> Mapping[str, int]:
+    """Delete the checkpoints and cooldowns of accounts; return how many, by table.
+
+    Also the checkpoint of an unfinished catalogue: its cursor is opaque, and may contain an account.
+    """
+    connection.execute(delete(checkpoints).where(_of.resource == CATALOGUE.resource, _of.cursor.is_not(None)))
+    deleted = Counter[str]()
+    for account_id in account_ids:
+        of_scope = cooldowns.c.scope.endswith(f":{account_id}")
+        for table, condition in ((checkpoints, _of.account_id == account_id), (cooldowns, of_scope)):
+            deleted[table.name] += connection.execute(delete(table).where(condition)).rowcount
+    return deleted
+
+
+def read_cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
+    """Return the end of the cooldown of each rate-limit scope that must still wait."""
+    query = select(cooldowns.c.scope, cooldowns.c.resume_after).where(cooldowns.c.resume_after > now)
+    return {row.scope: row.resume_after for row in connection.execute(query)}
+
+
+def delete_old_cooldowns(connection: Connection, *, now: datetime) -> None:
+    """Delete the cooldowns that are over."""
+    connection.execute(delete(cooldowns).where(cooldowns.c.resume_after <= now))
+
+
+def lift_cooldowns(connection: Connection, *, after: datetime, until: datetime) -> None:
+    """Delete the cooldowns that end after `after`, and not later than `until`."""
+    ends = cooldowns.c.resume_after
+    connection.execute(delete(cooldowns).where(ends > after, ends <= until))

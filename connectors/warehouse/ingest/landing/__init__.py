@@ -1,1 +1,0 @@
-"""Makes pages durable, with their checkpoints, until they are merged."""

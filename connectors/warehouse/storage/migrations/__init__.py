@@ -1,1 +1,0 @@
-"""Migrations from the tables of older gramhouse versions; Alembic runs them."""

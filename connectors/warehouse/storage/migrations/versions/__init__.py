@@ -1,1 +1,0 @@
-"""One module per revision. They do not import the declarations in models, because those change later."""

@@ -1,0 +1,300 @@
+"""The single writer: lands everything that has arrived in one transaction of the state, and merges concurrently."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
+from uuid import uuid4
+
+from connectors.state.database import SqlConnection
+from connectors.state.inbox import count_landings
+from connectors.state.progress import read_checkpoints, read_open_scans
+from connectors.state.runs import read_runs
+from connectors.warehouse.merge.landed import merge_landed
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.runs.copied import copy_open_scans, copy_runs
+from connectors.warehouse.storage.connection import Connection, checkpoint, explained, open_sibling
+from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
+from flows.engine.backlog import Backlog
+from flows.engine.files import Files, explained_state, lock_state, open_pair
+from models.checkpoint import Checkpoint, RunKind
+from models.mapping import BUILT_IN
+from models.mapping import Mapping as MediaMapping
+from models.page_commit import PageCommit
+from models.partition import Partition
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_OnState: TypeAlias = Callable[Concatenate[SqlConnection, P], T]
+
+_log = logging.getLogger(__name__)
+
+# The most page commits per transaction, and the bytes of pages that are enough for a merge.
+_BATCH = 256
+_MERGE_BYTES = 16 * 1024 * 1024
+
+# The size of DuckDB's WAL, in bytes, that triggers a checkpoint: until then DuckDB keeps its contents in memory too.
+_LOG_BYTES = 96 * 1024 * 1024
+
+
+def _checkpoint(connection: Connection) -> None:
+    with on_all_cores(connection.db):
+        checkpoint(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """Runs functions with a connection to the file at `path`, one after the other, on a thread."""
+
+    path: Path
+    connection: Connection
+    thread: ThreadPoolExecutor
+
+    async def do(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` on the worker's thread. Raises WarehouseError when DuckDB fails, and what `work` raises.
+
+        If the caller is cancelled, submitted work still runs to its end.
+        """
+
+        def run() -> T:
+            with explained(self.path), explained_state():
+                return work(self.connection)
+
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
+
+
+class Warehouse:
+    """The warehouse with its state, open for writing by two threads: one lands pages, the other merges them meanwhile.
+
+    All other operations run on the landing thread, in the order of the calls. Every method raises WarehouseUnusable
+    when the disk or DuckDB fails; committed data is kept.
+    """
+
+    def __init__(self, files: Files, landing: _Worker, merging: _Worker, *, merge_bytes: int) -> None:
+        self.recovered_runs = files.recovered_runs
+        """The ids of the runs whose pages a killed process had landed, and which opening merged."""
+        self._path = files.connection.path
+        self._state = files.state
+        self._inbox = files.inbox
+        self._landing = landing
+        self._merging = merging
+        self._backlog = Backlog(merge_bytes)
+        self._merged = MergeStats()
+        self._arrived: list[tuple[PageCommit, asyncio.Future[None]]] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._merge_under_way: asyncio.Task[None] | None = None
+
+    async def land(self, landing: PageCommit) -> None:
+        """Return when the page commit is durable. Those that arrive during a transaction share the next one."""
+        durable = asyncio.get_running_loop().create_future()
+        self._arrived.append((landing, durable))
+        # A task that was cancelled before its first step is done, but its `finally` block never ran.
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.create_task(self._commit_arrivals())
+        await durable
+
+    async def _commit_arrivals(self) -> None:
+        try:
+            while self._arrived:
+                batch, self._arrived = self._arrived[:_BATCH], self._arrived[_BATCH:]
+                failure: Exception | None = None
+                try:
+                    await self._make_room()
+                    landings = [landing for landing, _ in batch]
+                    last = await self._make_durable(landings)
+                except Exception as error:  # noqa: BLE001 - passed to the waiting callers below
+                    failure = error
+                else:
+                    self._backlog.add(last, landings)
+                    if self._backlog.merge_is_due and self._merge_under_way is None:
+                        self._merge_under_way = asyncio.create_task(self._merge_landed())
+                for _, durable in batch:
+                    if durable.cancelled():
+                        continue
+                    if failure is None:
+                        durable.set_result(None)
+                    else:
+                        durable.set_exception(failure)
+        finally:
+            self._committing = None
+
+    async def _make_durable(self, landings: Sequence[PageCommit]) -> int:
+        return await self._landing.do(lambda _: self._inbox.land(landings))
+
+    async def _make_room(self) -> None:
+        """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
+        under_way = self._merge_under_way
+        if under_way is not None and (under_way.done() or self._backlog.landing_must_wait):
+            await self._merge_has_ended()
+
+    async def _merge_landed(self) -> None:
+        last, counts = await self._merging.do(self._merge)
+        self._merged += counts
+        self._backlog.forget(last)
+        if self._log_bytes() >= _LOG_BYTES:
+            # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
+            await self._landing.do(_checkpoint)
+
+    def _log_bytes(self) -> int:
+        log = self._path.with_name(self._path.name + ".wal")
+        return log.stat().st_size if log.exists() else 0
+
+    def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
+        last = self._inbox.last()
+        return last, merge_landed(connection, self._inbox.after, self._inbox.delete, last)
+
+    async def _merge_has_ended(self) -> None:
+        """Wait for the running merge, if any. Raises its exception."""
+        task = self._merge_under_way
+        if task is None:
+            return
+        try:
+            # A caller that is cancelled here does not cancel the merge; the next caller waits for it.
+            await asyncio.shield(task)
+        finally:
+            if task.done() and self._merge_under_way is task:
+                self._merge_under_way = None
+
+    async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` on merged data in its own transaction, after the running merge."""
+        if (under_way := self._merge_under_way) is not None:
+            await asyncio.wait([under_way])
+        return await self.read(work, *args, **kwargs)
+
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` on merged data in its own transaction, without waiting for the running merge."""
+
+        def run(connection: Connection) -> T:
+            def transaction() -> T:
+                with connection.begin():
+                    return work(connection, *args, **kwargs)
+
+            return in_enough_memory(connection.db, transaction)
+
+        return await self._landing.do(run)
+
+    async def alone(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)`, which begins its own transactions, while no merge runs; raise if one failed."""
+        await self._merge_has_ended()
+        return await self._landing.do(lambda connection: work(connection, *args, **kwargs))
+
+    async def checkpoints(
+        self, account_ids: Collection[str], run_kind: RunKind = "sync"
+    ) -> Mapping[Partition, Checkpoint]:
+        """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one.
+
+        The catalogue's account is "".
+        """
+        return await self.read_state(read_checkpoints, account_ids, run_kind)
+
+    async def read_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` in a transaction that reads the state."""
+        return await self._landing.do(lambda _: self._state.read(work, *args, **kwargs))
+
+    async def write_state(self, work: _OnState[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` in a transaction that writes the state."""
+        return await self._landing.do(lambda _: self._state.write(work, *args, **kwargs))
+
+    def take_numbers(self, count: int) -> int:
+        """Take this many landing numbers; return the number before the first of them. On the landing thread."""
+        return self._state.write(count_landings, count)
+
+    async def copy_runs(self) -> None:
+        """Copy the runs from the state to the warehouse."""
+        await self.write(copy_runs, await self.read_state(read_runs))
+
+    async def copy_open_scans(self) -> None:
+        """Copy the scans that are not closed from the state to the warehouse. Everything that landed must be merged."""
+        await self.write(copy_open_scans, await self.read_state(read_open_scans))
+
+    async def merge(self) -> MergeStats:
+        """Merge everything that has landed. Return the counts of all merges since the last call."""
+        while self._merge_under_way is not None:
+            await self._merge_has_ended()
+        self._merge_under_way = asyncio.create_task(self._merge_landed())
+        await self._merge_has_ended()
+        counts, self._merged = self._merged, MergeStats()
+        return counts
+
+    async def wait_until_idle(self) -> None:
+        """Wait until all page commits are durable and no merge is running."""
+
+        # Repeated, because the last commit may begin a merge.
+        def pending() -> list[asyncio.Task[None]]:
+            tasks = self._committing, self._merge_under_way
+            return [task for task in tasks if task is not None and not task.done()]
+
+        while tasks := pending():
+            await asyncio.wait(tasks)
+        ended = self._merge_under_way
+        if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
+            # Logged, because no caller awaits the merge any more. The next run merges its pages.
+            _log.warning("%s", failure)
+
+
+@asynccontextmanager
+async def open_warehouse(
+    path: Path,
+    activity: str,
+    *,
+    now: datetime,
+    merge_bytes: int = _MERGE_BYTES,
+    pause: Callable[[float], None] = time.sleep,
+    raw: Path | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
+    mapping: MediaMapping = BUILT_IN,
+) -> AsyncIterator[Warehouse]:
+    """Open the warehouse and its state for writing, and merge the pages that a killed process left.
+
+    No other process can open it until the block ends.
+
+    `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
+    Media are read with `mapping`, unless stored rows were read differently.
+
+    Raises WarehouseBusy, which names the holder, and WarehouseUnusable.
+    """
+    loop = asyncio.get_running_loop()
+    stack = ExitStack()
+    with ExitStack() as threads:
+        landing, merging = (
+            threads.enter_context(ThreadPoolExecutor(1, thread_name_prefix=name)) for name in ("landing", "merging")
+        )
+
+        def enter() -> Warehouse:
+            state = stack.enter_context(lock_state(path, activity, now=now, pause=pause))
+            opening = open_pair(state, path, activity, now=now, pause=pause, raw=raw, new_id=new_id, mapping=mapping)
+            files = stack.enter_context(opening)
+            sibling = _Worker(path, open_sibling(files.connection), merging)
+            return Warehouse(files, _Worker(path, files.connection, landing), sibling, merge_bytes=merge_bytes)
+
+        try:
+            warehouse = await loop.run_in_executor(landing, enter)
+        except BaseException:
+            # If opening is cancelled, the file must still be closed: this runs after `enter`, on the same thread.
+            landing.submit(stack.close)
+            raise
+        try:
+            yield warehouse
+        finally:
+            closing = asyncio.create_task(_close(warehouse, landing, merging, stack))
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:
+                await closing
+                raise
+
+
+async def _close(
+    warehouse: Warehouse, landing: ThreadPoolExecutor, merging: ThreadPoolExecutor, stack: ExitStack
+) -> None:
+    await warehouse.wait_until_idle()
+    # Work of a cancelled task may still be running on this thread.
+    await asyncio.get_running_loop().run_in_executor(merging, lambda: None)
+    await asyncio.get_running_loop().run_in_executor(landing, stack.close)

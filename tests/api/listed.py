@@ -1,0 +1,172 @@
+"""An API that lists records as a test writes them, with cursors such as `c2`, on the virtual clock of its runs."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
+
+from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.population import Account
+from connectors.sandbox.http.cursors import Cursors
+from connectors.sandbox.http.keys import Credential
+from connectors.sandbox.http.replies import PageRequest, Reply, Resource
+from tests.api.asked import Asked
+from tests.api.faults import Action
+from tests.api.server import Api
+from tests.clocks import START, VirtualClock
+
+Records = list[dict[str, Any]]
+
+
+def uuid(number: int) -> str:
+    """Return the id of an account."""
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+def account(number: int, status: str = "active", **changes: object) -> dict[str, Any]:
+    """Return a record of the account list."""
+    known = {"id": uuid(number), "ig_username": f"user_{number}", "public_id": f"p{number:012d}", "status": status}
+    return {**known, **changes}
+
+
+@dataclass
+class FeedPost:
+    """A post of a feed."""
+
+    number: int
+    published_at: datetime
+    likes: int = 0
+    is_deleted: bool = False
+
+    def item(self, number: int) -> dict[str, Any]:
+        """Return the record, in the feed of an account."""
+        timestamp = self.published_at.isoformat()
+        return {"id": f"{number}-{self.number}", "caption": "a post", "like_count": self.likes, "timestamp": timestamp}
+
+
+@dataclass
+class Feed:
+    """The posts of an account, the newest first, but pinned ones before all others."""
+
+    posts: list[FeedPost] = field(default_factory=list)
+    pins: list[int] = field(default_factory=list)
+
+    def post(self, published_at: datetime) -> FeedPost:
+        """Publish a post."""
+        post = FeedPost(len(self.posts), published_at)
+        self.posts.append(post)
+        return post
+
+    def listed(self) -> list[FeedPost]:
+        """Return the posts in the order in which the API lists them."""
+        there = [post for post in self.posts if not post.is_deleted]
+        pinned = [post for number in self.pins for post in there if post.number == number]
+        ordered = sorted(there, key=lambda post: post.published_at, reverse=True)
+        return [*pinned, *(post for post in ordered if post not in pinned)]
+
+
+def daily(posts: int, *, per_day: int = 2, pins: Sequence[int] = ()) -> Feed:
+    """Return a feed of `posts` posts, `per_day` a day, the newest an hour before the first run."""
+    feed = Feed(pins=[*pins])
+    for index in range(posts):
+        feed.post(START - timedelta(hours=1) - (posts - 1 - index) * timedelta(hours=24 / per_day))
+    return feed
+
+
+class _Numbered(Cursors):
+    def issue(self, _: Resource, anchor: int) -> str:
+        return f"c{anchor}"
+
+    def read(self, text: str, _: Resource) -> int | None:
+        return int(text[1:]) if re.fullmatch("c[0-9]+", text) else None
+
+
+class ListedApi(Api):
+    """Accounts 1 to `accounts`, each with `posts` posts, or those of its feed in `feeds`, and `stories` stories.
+
+    `change_accounts` and `change_posts` return what is listed instead of all accounts, and of the posts of an account.
+    Each request takes `seconds_each` seconds of `clock`.
+    """
+
+    # The records may change.
+    cached_pages = 0
+
+    def __init__(
+        self,
+        accounts: int = 3,
+        posts: int = 3,
+        *,
+        stories: int = 0,
+        expired: Collection[int] = (),
+        feeds: Mapping[int, Feed] | None = None,
+        fault: Callable[[Asked], Action | BaseException | None] = lambda _: None,
+        change_accounts: Callable[[Records], Records] = list,
+        change_posts: Callable[[Records], Records] = list,
+        clock: VirtualClock | None = None,
+    ) -> None:
+        self.clock = clock or VirtualClock()
+        super().__init__(clock=self.clock.monotonic, sleep=self.clock.sleep)
+        self.accounts, self.posts, self.stories = accounts, posts, stories
+        self.expired, self.feeds = expired, feeds or {}
+        self.fault = fault
+        self.change_accounts, self.change_posts = change_accounts, change_posts
+        self.seconds_each = 0.0
+        self.cursors = _Numbered(Draw(0))
+        # Each answer has its own: one that is repeated came from a cache.
+        self.correlation_ids = map("{:026}".format, count(1))
+
+    def records(self, number: int | None, surface: str) -> Records:
+        """Return all records of a list; without a number, of the account list."""
+        if number is None:
+            statuses = dict.fromkeys(self.expired, "token_expired")
+            return self.change_accounts([account(each, statuses.get(each, "active")) for each in self._numbers()])
+        if surface == "stories":
+            return [{"id": f"story-{number:03}-{index}"} for index in range(self.stories)]
+        if number in self.feeds:
+            return [post.item(number) for post in self.feeds[number].listed()]
+        return self.change_posts([{"id": f"{number:03}-{index}", "caption": "a post"} for index in range(self.posts)])
+
+    def _numbers(self) -> range:
+        return range(1, self.accounts + 1)
+
+    def granted(self, _: Credential, account_id: str) -> Account:
+        """Return an account: every key has access to all."""
+        return Account(int(account_id[-12:]), account_id, "", "", "")
+
+    def render(self, request: PageRequest) -> bytes:
+        """Return a page."""
+        number = None if request.account is None else request.account.position
+        begin = 0 if request.cursor is None else request.anchor
+        end, records = begin + request.limit, self.records(number, request.resource.surface)
+        cursor = f"c{end}" if end < len(records) else None
+        return json.dumps({"items": records[begin:end], "next_cursor": cursor}).encode()
+
+    async def answer(self, request: PageRequest) -> Reply:
+        """Answer a request."""
+        self.clock.passed += self.seconds_each
+        return await super().answer(request)
+
+    def post_cursors(self, number: int = 1) -> list[str | None]:
+        """Return the cursors of the pages of an account's posts that were asked for."""
+        return [asked.cursor for asked in self.requests if asked.is_posts(number)]
+
+
+class RejectedApi(ListedApi):
+    """Has 4 stories per account; the first `rejected(number, surface)` records of a list have no id that is known."""
+
+    def __init__(
+        self,
+        *args: Any,  # noqa: ANN401 - as ListedApi
+        rejected: Callable[[int | None, str], int] = lambda _, __: 0,
+        **more: Any,  # noqa: ANN401
+    ) -> None:
+        super().__init__(*args, stories=4, **more)
+        self.rejected = rejected
+
+    def records(self, number: int | None, surface: str) -> Records:
+        """Return all records of a list."""
+        records, count = super().records(number, surface), self.rejected(number, surface)
+        return [{**record, "uid": record["id"], "id": None} for record in records[:count]] + records[count:]

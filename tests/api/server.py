@@ -1,0 +1,284 @@
+"""The API that tests run against: the sandbox with scripted faults, odd items, feeds and answers.
+
+    api = Api(SandboxSettings(accounts=8), [Rule(Action("reset"), account_id=one, surface="posts", nth=2)])
+    with api.serve(): ...                                   # on a socket; the address is `api.url`
+    ApiClient(..., transport=ApiTransport(api))             # in this process, on the time of the running loop
+
+`api.fault` is for what no rule expresses, `api.requests` are those it received. `tests.api.listed.ListedApi` lists
+records as a test writes them.
+"""
+
+import asyncio
+import json
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Self
+
+from connectors.sandbox.contract import ACCOUNTS_PATH, ERRORS, POSTS, SURFACES, Error
+from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Catalogue, owner
+from connectors.sandbox.data.draw import Draw
+from connectors.sandbox.data.items import Item
+from connectors.sandbox.data.population import Account
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.cursors import Cursors
+from connectors.sandbox.http.replies import Message, PageRequest, Receive, Refused, Reply, Resource, Scope, Send
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from tests.api.asked import Asked
+from tests.api.faults import TAMPERINGS, Action, Rule, Scene, Script, items_taken, spoil
+from tests.api.feeds import PLAIN_FEED, ArrangedPosts, FeedSettings
+from tests.api.shapes import SHAPES
+
+_PROXY_PAGE = (
+    b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n"
+    b"<center><h1>502 Bad Gateway</h1></center>\r\n</body>\r\n</html>\r\n"
+)
+_JSON = (b"content-type", b"application/json")
+
+
+def truth(catalogue: Catalogue, day: int) -> Iterator[tuple[Account, str, str]]:
+    """Yield (account, surface, item as JSON text) for all items on a day."""
+    for account in catalogue.accounts(day):
+        for surface in SURFACES:
+            for _, text in catalogue.items(account, surface, day):
+                yield account, surface, text
+
+
+class OddCatalogue(Catalogue):
+    """Items in any shape, and posts in any order."""
+
+    def __init__(self, settings: SandboxSettings, shape: str, feed: FeedSettings) -> None:
+        super().__init__(settings)
+        self._shapes = SHAPES[shape]
+        if feed != PLAIN_FEED:
+            self.surfaces[POSTS] = ArrangedPosts(settings, self.draw, self.identity, feed)
+
+    def render(self, item: Item, account: Account, day: int) -> str:
+        """Return an item as JSON text in the account's shape."""
+        shape = self._shapes[account.position % len(self._shapes)]
+        return shape(item, account.ig_username, owner(account), day)
+
+
+class OddCursors(Cursors):
+    """Cursors that may have a suffix, so that an anchor has any number of them."""
+
+    def read(self, text: str, resource: Resource) -> int | None:
+        """Return the anchor of a cursor, or None if it is not valid for this resource."""
+        return super().read(text.partition("~")[0], resource)
+
+
+@dataclass(frozen=True, slots=True)
+class OddReply(Reply):
+    """A reply with these `headers` alone, whose connection may end too early.
+
+    `ending`: "cut" closes the connection after half of the body, "reset" resets it without sending anything, "wire"
+    sends the body alone, as it is, and closes it; without a connection, both raise ConnectionResetError.
+    """
+
+    correlated: bool = True
+    ending: str = ""
+
+    def fields(self, correlation_id: str) -> list[tuple[bytes, bytes]]:
+        """Return all headers."""
+        traced = [(b"x-correlation-id", correlation_id.encode())] if self.correlated else []
+        return [*self.headers, *traced, (b"content-length", b"%d" % len(self.body))]
+
+    async def send(self, correlation_id: str, receive: Receive, send: Send) -> None:
+        """Send the reply over ASGI."""
+        if self.ending in ("reset", "wire"):
+            await _hang_up(receive, self.body)
+            return
+        await send({"type": "http.response.start", "status": self.status, "headers": self.fields(correlation_id)})
+        is_cut = self.ending == "cut"
+        body = self.body[: len(self.body) // 2] if is_cut else self.body
+        # If more is announced and does not come, the server closes the connection.
+        await send({"type": "http.response.body", "body": body, "more_body": is_cut})
+
+
+async def _hang_up(receive: Receive, words: bytes) -> None:
+    transport = getattr(getattr(receive, "__self__", None), "transport", None)
+    if transport is None:
+        message = "the API reset this connection, by script"
+        raise ConnectionResetError(message)
+    if words:
+        transport.write(words)
+        transport.close()
+    else:
+        # With a linger time of 0 seconds, closing the socket sends a reset.
+        linger = struct.pack("ii", 1, 0)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        transport.abort()
+    # Until the server has noticed it, it would send a response of its own.
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class OddError(Refused):
+    """An error as scripted, also with a code that the API does not have."""
+
+    def __init__(self, action: Action) -> None:
+        super().__init__(ERRORS.get(action.code, Error.INTERNAL_ERROR))
+        self._action = action
+
+    def reply(self, correlation_id: str) -> Reply:
+        """Return the error reply."""
+        action, known = self._action, ERRORS.get(self._action.code)
+        status = action.status or (known.status if known else 400)
+        error: dict[str, Any] = {"code": action.code, "message": known.message if known else "Made up."}
+        if action.correlated:
+            error["correlation_id"] = correlation_id
+        if known is Error.VALIDATION_ERROR:
+            error["details"] = {"issues": [{"code": "unrecognized_keys", "path": [0]}]}
+        headers = [_JSON, *([(b"www-authenticate", b"Bearer")] if status == 401 else [])]
+        wait = 1 if action.retry_after is None and status == 429 else action.retry_after
+        if wait is not None and wait is not False:
+            headers.append((b"retry-after", str(wait).encode()))
+        return OddReply(status, json.dumps({"error": error}).encode(), headers, correlated=action.correlated)
+
+
+def _raw(action: Action, _: bytes) -> Reply:
+    return OddReply(action.status or 200, action.body, action.headers or (_JSON,), correlated=action.correlated)
+
+
+# The replies instead of a page: arguments are the action and the page.
+_REPLIES: dict[str, Callable[[Action, bytes], Reply]] = {
+    "raw": _raw,
+    "page": lambda action, page: OddReply(200, action.change(page), (_JSON,), correlated=action.correlated),
+    # A proxy in front of the service does not send correlation ids.
+    "html_502": lambda _, __: OddReply(502, _PROXY_PAGE, [(b"content-type", b"text/html")], correlated=False),
+    "plain_text": lambda _, __: OddReply(200, b"Service is up.\n", [(b"content-type", b"text/plain; charset=utf-8")]),
+    "cut": lambda _, page: OddReply(200, page, [_JSON], ending="cut"),
+    "reset": lambda _, __: OddReply(200, b"", ending="reset"),
+    "wire": lambda action, _: OddReply(200, action.body, ending="wire"),
+    "redirect": lambda action, _: OddReply(action.status or 307, b"", [(b"location", action.url.encode())]),
+    "oversize": lambda action, page: Reply(200, page.ljust(action.size)),
+}
+
+
+class Api(Sandbox):
+    """A sandbox that a test scripts.
+
+    `script` has the rules of faults. `fault` returns one for a valid request that no rule expresses, or an exception,
+    which is raised where the request was sent if that is in this process. `requests` are those received, the oldest
+    first, and `early` is how many came before the Retry-After of a 429 to the same key and account, or list, was over.
+    """
+
+    url = ""
+
+    def __init__(
+        self,
+        settings: SandboxSettings | None = None,
+        rules: Iterable[Rule] = (),
+        *,
+        shape: str = "graph",
+        feed: FeedSettings = PLAIN_FEED,
+        catalogue: Catalogue | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+    ) -> None:
+        settings = settings or SandboxSettings()
+        catalogue = catalogue or OddCatalogue(settings, shape, feed)
+        super().__init__(settings, catalogue=catalogue, clock=clock, sleep=sleep)
+        self.script = Script(settings.seed, rules)
+        self.fault: Callable[[Asked], Action | BaseException | None] = lambda _: None
+        self.requests: list[Asked] = []
+        self.early = 0
+        self._clock = clock
+        self._until: dict[tuple[object, str | None], float] = {}
+        self._seeds = count(settings.seed)
+        self._again = count()
+        self.forget_cursors()
+
+    @contextmanager
+    def serve(self) -> Iterator[Self]:
+        """Serve on a free port of 127.0.0.1 until the block ends."""
+        with in_thread(self) as self.url:
+            yield self
+
+    def forget_cursors(self) -> None:
+        """Invalidate all cursors issued so far."""
+        self.cursors = OddCursors(Draw(next(self._seeds)))
+        self.page.cache_clear()
+
+    def list_accounts(self) -> list[Any]:
+        """Return the accounts of today, as they are listed."""
+        return [json.loads(account.json()) for account in self.catalogue.accounts(self.day)]
+
+    def ids(self, status: str) -> list[str]:
+        """Return the ids of today's accounts that have this status."""
+        return [account["id"] for account in self.list_accounts() if account["status"] == status]
+
+    def list_media(self) -> list[tuple[str, str, Any]]:
+        """Return (account id, surface, item) for all items of today."""
+        return [(account.id, each, json.loads(text)) for account, each, text in truth(self.catalogue, self.day)]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one ASGI connection scope, and note requests of the API."""
+        if scope["type"] == "lifespan" or not scope["path"].startswith(ACCOUNTS_PATH):
+            await super().__call__(scope, receive, send)
+            return
+        asked = Asked.read(scope["path"], scope["query_string"])
+        tenant = dict(scope["headers"]).get(b"authorization"), asked.account_id
+        self.early += self._clock() < self._until.get(tenant, 0.0)
+        self.requests.append(asked)
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = dict(message["headers"])
+                asked.status, asked.correlation_id = message["status"], headers.get(b"x-correlation-id", b"").decode()
+                wait = headers.get(b"retry-after", b"")
+                if asked.status == 429 and wait.isdigit():
+                    self._until[tenant] = max(self._clock() + int(wait), self._until.get(tenant, 0.0))
+            await send(message)
+
+        await super().__call__(scope, receive, note)
+
+    async def answer(self, request: PageRequest) -> Reply:
+        """Answer a valid request, with the faults that fire for it in order."""
+        actions = self.script.fire(request)
+        one = self.fault(Asked.of(request))
+        if isinstance(one, BaseException):
+            raise one
+        if one is not None:
+            actions.append(one)
+        try:
+            return self._reply(request, actions)
+        finally:
+            if delay := sum(action.seconds for action in actions if action.kind == "delay"):
+                await self.sleep(delay)
+
+    def _reply(self, request: PageRequest, actions: list[Action]) -> Reply:
+        if any(action.kind == "forget_cursors" for action in actions):
+            self.forget_cursors()
+            if request.cursor is not None:
+                raise Refused(Error.INVALID_CURSOR)
+        tamperings = [action for action in actions if action.kind in TAMPERINGS]
+        for action in tamperings:
+            request = request._replace(limit=items_taken(action.kind, request.limit))
+        page = self.page(request)
+        for action in tamperings:
+            page = spoil(page, self._scene(action, request))
+        for action in actions:
+            if action.kind == "error":
+                raise OddError(action)
+            if action.kind == "refuse_cursor":
+                raise Refused(Error.INVALID_CURSOR)
+            if action.kind in _REPLIES:
+                return _REPLIES[action.kind](action, page)
+        return Reply(200, page)
+
+    def _scene(self, action: Action, request: PageRequest) -> Scene:
+        first = FIRST_ACCOUNT if request.account is None else FIRST_ITEM
+        again = self.cursors.issue(request.resource, request.anchor)
+        return Scene(
+            action,
+            given=request.cursor,
+            ends_first=json.loads(self.page(request._replace(cursor=None, anchor=first)))["next_cursor"],
+            again=f"{again}~{next(self._again)}",
+            media=request.account is not None,
+        )

@@ -1,0 +1,116 @@
+"""Shapes of media items other than the Graph API's. The API does not document one (API 2): a client accepts all."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from connectors.sandbox.data.items import SITE, Item, graph, iso, shortcode, signed
+
+Document = dict[str, Any]
+Shape = Callable[[Item, str, int, int], str]
+
+_FLAT_TYPE = {"IMAGE": "1", "VIDEO": "2", "CAROUSEL_ALBUM": "8"}
+
+
+def camel(item: Item, username: str, owner: int, day: int) -> Document:
+    """Return an item with camelCase names and nested metrics; missing values are null or empty."""
+    return {
+        "id": str(item.id),
+        "caption": item.caption,
+        "mediaType": item.media_type,
+        "mediaUrl": signed(item.id, item.media_type, day),
+        "permalink": f"{SITE}/p/{shortcode(item.id)}/",
+        "publishedAt": f"{iso(item.published)}Z",
+        "metrics": {"likes": item.likes, "comments": item.comments, "reach": item.likes * 7},
+        "owner": {"id": str(owner), "username": username},
+        "children": [
+            {"id": str(child.id), "mediaType": child.media_type, "mediaUrl": signed(child.id, child.media_type, day)}
+            for child in item.children
+        ],
+    }
+
+
+def flat(item: Item, username: str, owner: int, day: int) -> Document:
+    """Return an item with epoch seconds, counts as text, a plain `url`, and the media type as a number in text."""
+    return {
+        "id": str(item.id),
+        "caption": item.caption or "",
+        "media_type": _FLAT_TYPE[item.media_type],
+        "code": shortcode(item.id),
+        "url": signed(item.id, item.media_type, day),
+        "permalink": f"{SITE}/p/{shortcode(item.id)}/",
+        "taken_at": item.published,
+        "like_count": str(item.likes),
+        "comment_count": str(item.comments),
+        "user": {"pk": owner, "username": username},
+    }
+
+
+_CITIES = ("Lisboa", "Karaköy", "Nørrebro")
+
+
+def _steady(item: Item) -> Document:
+    return {
+        "score": item.id % 100,
+        "location": _CITIES[item.id % 3],
+        "tags": ["slow", "warm"][: item.id % 3],
+        "edited_at": f"{iso(item.published + 60)}Z",
+        "sponsor": None,
+        "extras": {},
+        "boost": {"level": item.id % 5},
+        "productTags": [{"productName": f'The "big" tray, {number}', "price": 1.5} for number in range(item.id % 3)],
+    }
+
+
+# Other fields and types of the same names; hostile ones are in tests/harness and tests/security.
+_STAGES: tuple[Callable[[Item], Document], ...] = (
+    lambda _: {},
+    lambda item: {
+        "like_count": str(item.likes),
+        "score": item.id % 100 + 0.5,
+        "insights": {"reach": item.likes * 7, "saved": None},
+    },
+    lambda item: {
+        "location": {"name": _CITIES[item.id % 3], "geo": {"lat": item.id % 90 + 0.125}},
+        "tags": [{"tag": "slow", "rank": item.id % 5}],
+        "nul\x00byte": item.id % 10,
+    },
+    lambda _: {"like_count": "many", "comments_count": None, "timestamp": "2026-13-45T99:99", "edited_at": "yesterday"},
+    lambda item: {
+        "serial": 2**63 + item.id,
+        "caption": {"text": f"in an object: {item.id % 100}"},
+        "timestamp": item.published * 1000,
+        "like_count": {"value": item.likes},
+        "tags": [1, "two", {"three": 3}, None],
+        "extras": {"note": "not empty any more", "wides": [2**64, item.id % 3]},
+        "boost": None,
+    },
+)
+
+
+def drift(item: Item, username: str, owner: int, day: int) -> Document:
+    """Return an item whose fields and types change within a scan: every four posts of an account, in five stages."""
+    document: Document = json.loads(graph(item, username, owner, day))
+    document |= {**_steady(item), **_STAGES[item.sequence // 4 % len(_STAGES)](item)}
+    if day and item.sequence % 5 == 0:
+        # Existing items that change on later days: their types then differ from those of the stored items.
+        document["boost"] = {"level": f"level {item.id % 5}", "since_day": item.sequence % 3 or None}
+    if day % 2 and item.children:
+        # Neither their number nor one of them changes, only their order.
+        document["children"]["data"].reverse()
+    return document
+
+
+def _as_text(shape: Callable[[Item, str, int, int], Document]) -> Shape:
+    return lambda *of: json.dumps(shape(*of), ensure_ascii=False, separators=(",", ":"))
+
+
+_CAMEL, _FLAT = _as_text(camel), _as_text(flat)
+# The shapes of the accounts, in turn.
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "graph": (graph,),
+    "camel": (_CAMEL,),
+    "flat": (_FLAT,),
+    "mixed": (graph, _CAMEL, _FLAT),
+    "drift": (_as_text(drift),),
+}

@@ -1,3 +1,0 @@
-from tests.warehouse.conftest import opened_rig
-
-__all__ = ["opened_rig"]

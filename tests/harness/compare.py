@@ -1,0 +1,225 @@
+"""Compares the snapshot and the raw store with the oracle, row by row."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import duckdb
+
+from tests.harness.oracle import reading
+from tests.harness.oracle.reading import COUNTS, TEXTS, canonical, lasting, time_of
+from tests.harness.promises import Promises, Violation, require
+
+Row = tuple[Any, ...]
+_COLUMNS = (*TEXTS, "published_at", *COUNTS)
+_RUN = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
+_SCANS = (
+    "account_id, surface, complete_at, removals_undecided_since, recent_at, covered_from, pages, items,"
+    " item_order, order_broken_by, full_share, items_missing"
+)
+_ACCOUNT = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
+_MEDIA = "first_seen_at, last_seen_at, changed_at, content_changed_at, removed_at, removal"
+_KEY = "account_id, surface, media_id"
+
+
+class Snapshot:
+    """An open snapshot."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = duckdb.connect(str(path), read_only=True, config={"threads": "1"})
+        self._db.execute("SET TimeZone = 'UTC'")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def rows(self, query: str) -> list[Row]:
+        """Return the rows of a query."""
+        return self._db.execute(query).fetchall()
+
+
+def _plain(row: Row) -> Row:
+    return tuple(value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in row)
+
+
+def compare_rows(table: str, expected: Iterable[Row], found: Iterable[Row]) -> None:
+    """Raise Violation unless both have the same rows."""
+    left, right = Counter(map(_plain, expected)), Counter(map(_plain, found))
+    if left != right:
+        missing, more = (sorted(map(str, (one - other).elements())) for one, other in ((left, right), (right, left)))
+        message = "\n  ".join((table, "missing:", *missing[:20], "unexpected:", *more[:20]))
+        raise Violation(message)
+
+
+def _canonical(text: str) -> str:
+    """Sort the keys of a JSON text; return text that is not JSON, such as a truncated page, unchanged."""
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except ValueError:
+        return text
+
+
+def compare(promises: Promises, snapshot: Snapshot, of_runs: dict[str, int], *, hides: bool) -> None:
+    """Raise Violation for the first table that differs. `of_runs` are the processes of the runs by their id."""
+    media, accounts = promises.warehouse.media, promises.warehouse.accounts
+    compare_rows(
+        "gaps", promises.gaps(), snapshot.rows("SELECT account_id, surface, cursor, pages, read_down_to FROM gaps")
+    )
+    scans = [
+        (
+            *(*where, one.complete_at, media.undecided.get(where), one.recent_at, one.covered_from),
+            *(one.pages, one.items, "newest_first" if one.is_ordered else None, one.broken_by, one.share),
+            media.items_missing(where),
+        )
+        for where, one in media.closed.items()
+    ]
+    compare_rows("completed_scans", scans, snapshot.rows(f"SELECT {_SCANS} FROM completed_scans"))
+    rows = [
+        (one, *(getattr(row, name) for name in _ACCOUNT), accounts.missing.get(one))
+        for one, row in accounts.rows.items()
+    ]
+    query = f"SELECT account_id, {', '.join(_ACCOUNT)}, missing_since FROM accounts"
+    compare_rows("accounts", rows, snapshot.rows(query))
+    query = "SELECT account_id, status, valid_from, valid_to FROM account_status_history"
+    compare_rows("account_status_history", accounts.periods, snapshot.rows(query))
+    _compare_media(promises, snapshot, hides=hides)
+    found = snapshot.rows(f"SELECT run_id, {', '.join(_RUN)} FROM runs AS r WHERE kind <> 'totals'")
+    expected = [(process, *(count[name] for name in _RUN)) for process, count in promises.warehouse.counts.items()]
+    known = [(of_runs[row[0]], *row[1:]) for row in found]
+    compare_rows("runs", expected, [row for row in known if any(row[1:])])
+    if not promises.forgotten:
+        _compare_changes(snapshot)
+    rejected = [(*where, _canonical(text)) for (where, _), text in promises.warehouse.quarantine.items()]
+    found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
+    if not hides:
+        compare_rows("quarantine", rejected, [(*row[:2], _canonical(row[2])) for row in found])
+
+
+def _compare_changes(snapshot: Snapshot) -> None:
+    """Raise Violation unless there is one row of `changes` for each change that is counted."""
+    names = {"added": "new", "removed": "removed", "expired": "expired", "returned": "returned"}
+    of_items = ", ".join(f"count(*) FILTER (change = '{each}')" for each in names.values())
+    compare_rows(
+        "changes",
+        snapshot.rows(f"SELECT run_id, {', '.join(names)} FROM runs WHERE kind <> 'totals'"),
+        snapshot.rows(f"SELECT r.run_id, {of_items} FROM runs AS r LEFT JOIN changes USING (run_id) GROUP BY 1"),
+    )
+
+
+def _compare_media(promises: Promises, snapshot: Snapshot, *, hides: bool) -> None:
+    warehouse, media = promises.warehouse, promises.warehouse.media
+    columns = [name for name in _COLUMNS if not (hides and name == "caption")]
+    expected: list[Row] = []
+    for key, row in media.rows.items():
+        seen = media.last_seen(key)
+        require(seen <= warehouse.returned[key], f"{key}: last_seen_at is {seen}, after the API last returned it")
+        times = (row.first_seen_at, seen, row.changed_at, row.content_changed_at, row.removed_at, row.removal)
+        expected.append((*key, *times, *(canonical(row.payload, name) for name in columns)))
+    compare_rows("media", expected, snapshot.rows(f"SELECT {_KEY}, {_MEDIA}, {', '.join(columns)} FROM media"))
+    texts = [name for name in columns if name not in COUNTS]
+    expected = [
+        (*key, begin, end, *(canonical(item, name) for name in texts)) for key, begin, end, item in media.superseded
+    ]
+    query = f"SELECT {_KEY}, valid_from, valid_to, {', '.join(texts)} FROM media_superseded"
+    compare_rows("media_superseded", expected, snapshot.rows(query))
+    expected = [(*key, *child) for key, row in media.rows.items() for child in reading.children(row.payload)]
+    query = f"SELECT {_KEY}, position, child_id, media_type FROM media_children"
+    compare_rows("media_children", expected, snapshot.rows(query))
+    fields = snapshot.rows(
+        "SELECT path, column_name, type FROM fields WHERE resource = 'media' AND column_name IS NOT NULL"
+    )
+    if not hides:
+        _compare_fields(promises, snapshot, fields)
+    query = f"SELECT {_KEY}, metric, value, observed_at FROM media_metrics"
+    compare_rows("media_metrics", _metrics(promises, {path: name for path, name, _ in fields}), snapshot.rows(query))
+
+
+def _metrics(promises: Promises, names: dict[str, str]) -> list[Row]:
+    """Return one row for each change of a count."""
+    found: list[Row] = []
+    last: dict[tuple[str, str, str], dict[str, int]] = {}
+    for key, item, at in promises.warehouse.media.changes:
+        before, now = last.get(key, {}), reading.counts(item, names)
+        found += [
+            (*key, metric, now.get(metric), at)
+            for metric in before.keys() | now.keys()
+            if before.get(metric) != now.get(metric)
+        ]
+        last[key] = now
+    return found
+
+
+def _compare_fields(promises: Promises, snapshot: Snapshot, fields: list[Row]) -> None:
+    """Compare every column of a field that no canonical column reads."""
+    mapped = {path for paths in reading.BUILT_IN.values() for path in paths}
+    others = [(path, name, type_) for path, name, type_ in fields if path not in mapped and type_ != "ROWS"]
+    if not others:
+        return
+    names = ", ".join(f'"{name}"' for _, name, _ in others)
+    for account, surface, media_id, *stored in snapshot.rows(f"SELECT {_KEY}, {names} FROM media"):
+        item = promises.warehouse.media.rows[account, surface, media_id].payload
+        for (path, name, type_), value in zip(others, stored, strict=True):
+            said = reading.at(item, path)
+            require(
+                _shows(value, said, type_),
+                f"{media_id}: {name} ({type_}) is {value!r}, and the API sent {said!r}",
+            )
+
+
+def compare_raw(promises: Promises, folder: Path) -> None:
+    """Raise Violation unless the raw store has every version of every item, byte for byte as it came."""
+    parts = [str(path) for path in folder.rglob("part-*.parquet") if not path.name.startswith(".")]
+    query = f"SELECT DISTINCT {_KEY}, seen_at, payload FROM read_parquet({parts!r})"
+    found = duckdb.sql(query).fetchall() if parts else []
+    warehouse = promises.warehouse
+    expected = {(*key, at, json.dumps(item, sort_keys=True)) for key, item, at in warehouse.media.changes}
+    compare_rows("the raw store", expected, {(*row[:4], _canonical(row[4])) for row in found})
+    for *key, at, payload in found:
+        pages = warehouse.pages[at.astimezone(UTC)]
+        sent = any(payload.encode() in body or b"\\ud" in body for body in pages)
+        require(sent, f"{key}: the raw store has {payload!r}, which the API has not sent so")
+
+
+def _shows(stored: object, value: object, type_: str) -> bool:
+    """Return whether a column of this type, which holds `stored`, shows a field's value."""
+    if value is None or (isinstance(value, (dict, list)) and type_ != "VARCHAR" and not type_.endswith("[]")):
+        return stored is None
+    if type_.endswith("[]"):
+        return isinstance(stored, list) and _elements(stored, value, type_[:-2])
+    if type_ == "VARCHAR":
+        return bool(lasting(stored) == lasting(value)) if isinstance(value, str) else _equal(stored, value)
+    if type_ == "TIMESTAMP WITH TIME ZONE":
+        return stored == time_of(value)
+    return bool(stored == value)
+
+
+def _elements(stored: list[object], value: object, type_: str) -> bool:
+    if not isinstance(value, list) or len(stored) != len(value):
+        return False
+    return all(_shows(one, other, type_) for one, other in zip(stored, value, strict=True))
+
+
+def _equal(text: object, value: object) -> bool:
+    if text is None:
+        return _present(value) is None
+    try:
+        found = json.loads(str(text))
+    except ValueError:
+        return False
+    return bool(_present(lasting(found)) == _present(lasting(value)))
+
+
+def _present(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return a value without null and empty parts, and without keys with a NUL; None if nothing is left."""
+    if isinstance(value, dict):
+        kept = {key: _present(each) for key, each in value.items() if "\0" not in key}
+        return {key: each for key, each in kept.items() if each is not None} or None
+    if isinstance(value, list):
+        elements = [_present(each) for each in value]
+        return elements if any(each is not None for each in elements) else None
+    return value

@@ -1,0 +1,161 @@
+"""What a landed page changes: its items, what is rejected, and the end of its scan."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from tests.harness.oracle.feed import Listed
+from tests.harness.oracle.reading import Item, content, id_of, published
+from tests.harness.oracle.tables import CATALOGUE, Accounts, Key, Media, Partition, Scan
+
+_ACCOUNT = {
+    "id": re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    "ig_username": re.compile(r"[A-Za-z0-9._]{1,30}"),
+    "public_id": re.compile(r"[A-Za-z0-9]{12,16}"),
+    "status": re.compile(r"active|token_expired"),
+}
+# Bytes that are not UTF-8 and how a parsed page shows them here.
+_NOT_UTF8, _UNREADABLE = b"\xc3\x28\xff", "text that is not UTF-8"
+
+
+def shown(body: bytes) -> str:
+    """Return bytes as quarantine shows them."""
+    return body.decode("utf-8", "backslashreplace")
+
+
+def _repaired(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Replace lone surrogates, which cannot be stored as UTF-8."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_repaired(inner) for inner in value]
+    return {_repaired(key): _repaired(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+@lru_cache(maxsize=4096)
+def parsed(body: bytes) -> Item:
+    """Parse the page in a response body."""
+    page = json.loads(body.replace(_NOT_UTF8, _UNREADABLE.encode()).removeprefix(b"\xef\xbb\xbf"))
+    return _repaired(page) if b"\\ud" in body else page  # type: ignore[no-any-return]
+
+
+def is_readable(item: object) -> bool:
+    """Return whether all texts of a record are UTF-8."""
+    return not isinstance(item, dict) or _UNREADABLE not in item.values()
+
+
+def is_account(item: object) -> bool:
+    """Return whether a record is a valid account (API 2)."""
+    return isinstance(item, dict) and all(
+        isinstance(item.get(name), str) and pattern.fullmatch(item[name]) for name, pattern in _ACCOUNT.items()
+    )
+
+
+def listed(items: Iterable[Any]) -> list[Listed]:
+    """Return the ids and publication times of a page's items."""
+    objects = (item if isinstance(item, dict) and is_readable(item) else {} for item in items)
+    return [(id_of(item), published(item)) for item in objects]
+
+
+@dataclass
+class Warehouse:
+    """The state after all landed pages, in the order of landing. `counts` are those of each process.
+
+    `returned`: when the API last returned an item. `pages` are the bodies of pages that landed, by the time of arrival.
+    """
+
+    accounts: Accounts = field(default_factory=Accounts)
+    media: Media = field(default_factory=Media)
+    returned: dict[Key, datetime] = field(default_factory=dict)
+    landed: int = 0
+    quarantine: dict[tuple[Partition, str], str] = field(default_factory=dict)
+    counts: dict[int, Counter[str]] = field(default_factory=dict)
+    pages: dict[datetime, list[bytes]] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+
+    def kept(self, items: Sequence[Any]) -> list[Any]:
+        """Return a page's records without those of forgotten accounts, which are removed before it lands."""
+        return [item for item in items if not (isinstance(item, dict) and item.get("id") in self.forgotten)]
+
+    def land(
+        self, process: int, scan: Scan, partition: Partition, body: bytes, at: datetime, *, has_cursor: bool = True
+    ) -> None:
+        """Land a page that a process received at time `at`; with the last page, the scan is closed."""
+        self.landed += 1
+        scan.began = scan.began or self.landed
+        self.pages.setdefault(at, []).append(body)
+        page, count = parsed(body), self.counts.setdefault(process, Counter())
+        items = self.kept(page["items"])
+        count.update(pages=1, items=len(items))
+        scan.items += len(items)
+        for item in items:
+            if partition == CATALOGUE:
+                self._account(scan, item, at)
+            else:
+                self._item(scan, partition, item, at, count)
+        if not has_cursor or not (page.get("next_cursor") is None or scan.recent):
+            return
+        # A scan that rejected most records has seen too little: it is abandoned instead.
+        if 2 * scan.rejected > scan.items:
+            scan.abandoned = True
+            return
+        scan.closed, scan.ended_in = True, process
+        self.returned.update(dict.fromkeys(scan.seen, at))
+        # A scan decides nothing if another one was closed since it began.
+        if self.media.ended.get(partition, 0) <= scan.began:
+            if partition == CATALOGUE:
+                count["accounts_removed"] += self.accounts.end(scan, at)
+            count.update(self.media.end(partition, self.landed, scan, at))
+
+    def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
+        if is_account(item):
+            self.accounts.see(item["id"], item, scan, self.landed, at)
+            return
+        scan.rejected += 1
+        self._reject(CATALOGUE, item)
+        # A malformed record of a known account counts as that account.
+        known = self.accounts.rows.get(str(item.get("id")) if isinstance(item, dict) else "")
+        if known is not None:
+            self.accounts.see(item["id"], vars(known), scan, self.landed, at)
+
+    def _item(self, scan: Scan, partition: Partition, item: Item, at: datetime, count: Counter[str]) -> None:
+        media_id = id_of(item) if is_readable(item) else None
+        if media_id is None:
+            scan.rejected += 1
+            self._reject(partition, item)
+            return
+        key = (*partition, media_id)
+        scan.seen.add(key)
+        self.returned[key] = at
+        count.update(self.media.see(key, item, self.landed, at))
+
+    def forget(self, account: str) -> None:
+        """Erase an account. The counts of runs stay."""
+        accounts, media = self.accounts, self.media
+        self.forgotten.add(account)
+        accounts.rows.pop(account, None)
+        accounts.missing.pop(account, None)
+        accounts.periods = [each for each in accounts.periods if each[0] != account]
+        for name in ("rows", "missing", "closed", "ended", "undecided"):
+            setattr(media, name, {key: each for key, each in getattr(media, name).items() if key[0] != account})
+        media.superseded = [each for each in media.superseded if each[0][0] != account]
+        media.changes = [each for each in media.changes if each[0][0] != account]
+        self.quarantine = {key: text for key, text in self.quarantine.items() if account not in (key[0][0], key[1])}
+
+    def keep(self, partition: Partition, text: str) -> None:
+        """Put an unreadable page into quarantine."""
+        self.quarantine.setdefault((partition, text), text)
+
+    def _reject(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
+        """Put a record into quarantine, unless one with the same content is there already."""
+        text = json.dumps(item, sort_keys=True)
+        if not is_readable(item):
+            text = json.dumps(item).replace(_UNREADABLE, shown(_NOT_UTF8))
+            self.quarantine.setdefault((partition, text), text)
+            return
+        self.quarantine.setdefault((partition, content(item) if isinstance(item, dict) else text), text)

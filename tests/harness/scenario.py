@@ -1,0 +1,321 @@
+"""Scenarios: days as data, generated from one seed before anything runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
+from random import Random
+from typing import Literal
+
+from connectors.sandbox.contract import ERRORS
+from connectors.sandbox.settings import RateLimit
+from tests.api.faults import MALFORMED, TAMPERINGS, Action, Rule
+from tests.api.feeds import ORDERS, PLAIN_FEED, FeedSettings
+from tests.api.shapes import SHAPES
+from tests.harness.points import Crash
+
+# Errors that stop the whole run are rare, because a day that ends at its first request tests little.
+_STOPS = (
+    "api_unauthorized",
+    "api_scope_denied",
+    "api_invalid_json",
+    "api_body_too_large",
+    "api_unsupported_media_type",
+)
+_OTHERS = tuple(code for code in ERRORS if code not in _STOPS)
+_DATE = "Sun, 02 Mar 2025 07:28:00 GMT"
+_WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
+_HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
+Command = Literal["compact", "rebuild", "publish", "forget"]
+Restored = Literal["together", "warehouse", "raw"]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The size and kind of the API's data."""
+
+    seed: int
+    accounts: int
+    posts: int
+    stories: int
+    change_every: int
+    shape: str
+    feed: FeedSettings = PLAIN_FEED
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """A command after the run of a day, which may be killed, or have a full disk."""
+
+    command: Command
+    crash: Crash | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """A run, `number` of its scenario: the hours since the last one, its faults, and where it is killed, if it is.
+
+    `advance` is by how many days the API advances before it; at the requests `day_changes`, it advances during it.
+    `key_limit` is that of a gateway in front of it for all requests, which refuses with `key_status`. `restores` are
+    the files that come from a backup of a day before, in the morning; `hides` columns.
+    """
+
+    number: int
+    hours: float = 24.0
+    advance: int = 1
+    faults: tuple[Rule, ...] = ()
+    day_changes: tuple[int, ...] = ()
+    catalogue_limit: RateLimit | None = None
+    account_limit: RateLimit | None = None
+    key_limit: RateLimit | None = None
+    key_status: int = 429
+    forgets_cursors: bool = False
+    crash: Crash | None = None
+    page_size: int = 3
+    concurrency: int = 4
+    max_wait: float = 3600.0
+    latency: float = 0.2
+    backfill: bool = False
+    mode: Literal["full_refresh", "incremental"] = "full_refresh"
+    max_requests: int | None = None
+    upkeep: tuple[Upkeep, ...] = ()
+    restores: Restored | None = None
+    hides: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A world and its days; `seed` also determines all random choices of the simulation."""
+
+    seed: int
+    world: World
+    days: tuple[Day, ...]
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {_shown(self.world)}"]
+        return "\n".join(lines + [f"  {_shown(day)}" for day in self.days])
+
+
+def _shown(value: object) -> str:
+    """Return a frozen dataclass without the fields that have their default."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_shown(one) for one in value)}]"
+    if not is_dataclass(value):
+        return repr(str(value) if isinstance(value, str) else value)
+    pairs = [(one.name, getattr(value, one.name)) for one in fields(value) if getattr(value, one.name) != one.default]
+    return f"{type(value).__name__}({', '.join(f'{name}={_shown(inner)}' for name, inner in pairs)})"
+
+
+def _error(random: Random) -> Action:
+    code = random.choice(_STOPS) if random.random() < 0.06 else random.choice((*_OTHERS, *["rate_limited"] * 6))
+    wait = random.choice(_WAITS) if code == "rate_limited" or random.random() < 0.2 else None
+    return Action("error", code=code, retry_after=wait, correlated=random.random() < 0.9)
+
+
+def _unknown_error(random: Random) -> Action:
+    status = random.choice((402, 404, 408, 409, 418, 422, 425, 429, 500, 502, 503, 504, 599))
+    return Action("error", code="api_new_thing", status=status, retry_after=random.choice((False, False, 2)))
+
+
+def _from_proxy(random: Random) -> Action:
+    """Return an answer that the service has not written."""
+    headers, status = ((b"content-type", b"text/html"),), random.choice((200, 204, 400, 404, 413, 415, 429, 503))
+    return Action("raw", status=status, body=b"<h1>Not now</h1>", headers=headers, correlated=False)
+
+
+def _cut_json(page: bytes) -> bytes:
+    return page[:-1]
+
+
+def _empty(_: bytes) -> bytes:
+    return b""
+
+
+def _marked(page: bytes) -> bytes:
+    return b"\xef\xbb\xbf" + page
+
+
+def _garbled(page: bytes) -> bytes:
+    return page.replace(b":", b"{", 1)
+
+
+def _with_others(page: bytes) -> bytes:
+    """Add records that are not objects, or have no id."""
+    return page.replace(b'{"items":[', b'{"items":["text",null,{"id":""},', 1).replace(b",]", b"]", 1)
+
+
+def _hostile(number: int, page: bytes) -> bytes:
+    """Add a record whose names and values look like something else."""
+    return page.replace(b'{"items":[', b'{"items":[' + HOSTILE[number] + b",", 1).replace(b",]", b"]", 1)
+
+
+HOSTILE = tuple(
+    f'{{"id":"hostile {number}",{fields}}}'.encode()
+    for number, fields in enumerate(
+        (
+            '"a":9223372036854775807,"b":9223372036854775808,"c":-9223372036854775809,"d":1e308,"e":-0.0',
+            '"f":"a\\u0000b","k\\u0000":1,"\\u0000":{"y":2}',
+            '"":{"":[{"":1}]},"*":5,"/x":4,"$.x":3,"~1":6',
+            '"Caption":"x","CAPTION":"y","\u0130":1,"i\u0307":2,"\u00df":1,"ss":2',
+            '"\'; DROP TABLE core.media; --":1,"x\\" VARCHAR, \\"y":2,"select":true,"order":"by"',
+            '"account_id":"x","media_id":[1],"payload":{"a":1},"_seq":"x","rowid":5,"removed_at":"no"',
+            '"i":"0000-01-01T00:00:00Z","j":"2026-12-31T23:59:60Z","l":"9999-12-31T23:59:59Z","timestamp":"never"',
+            '"g":' + "[" * 150 + "]" * 150 + ',"h":' + '{"a":' * 150 + "1" + "}" * 150,
+            '"m":"\u202egpj.exe","n":"<script>","p":"%s{}","q":"NaN","r":"","s":[],"t":{},"u":[null]',
+            '"like_count":"99999999999999999999","comments_count":true,"view_count":"007","shares":-1',
+        )
+    )
+)
+
+
+def _simple(kind: str) -> Callable[[Random], Action]:
+    return lambda _: Action(kind)
+
+
+_ACTIONS: tuple[Callable[[Random], Action], ...] = (
+    *[_error] * 12,
+    *[_unknown_error] * 3,
+    lambda random: Action("delay", seconds=random.choice((0.5, 20.0, 110.0, 130.0))),
+    lambda random: Action("malformed_account", variant=random.choice(tuple(MALFORMED))),
+    # Pages past the limit of a body, and so large that the run merges before its end.
+    lambda random: Action("oversize", size=random.choice((70 << 20, 6 << 20, 6 << 20))),
+    *[_from_proxy] * 2,
+    *[lambda random: Action("page", change=random.choice((_cut_json, _empty, _marked, _garbled, _with_others)))] * 2,
+    *[lambda random: Action("page", change=partial(_hostile, random.randrange(len(HOSTILE))))] * 2,
+    *(
+        _simple(kind)
+        for kind in (
+            "html_502", "plain_text", "cut", "cut", "reset", "reset", "redirect", "refuse_cursor", "refuse_cursor",
+            "forget_cursors", "forget_cursors", *(name for name in TAMPERINGS if name != "malformed_account"),
+        )
+    ),
+)  # fmt: skip
+
+
+def _rule(random: Random) -> Rule:
+    rule = Rule(
+        random.choice(_ACTIONS)(random),
+        operation=random.choice(("accounts", "media", "media", "any")),
+        surface=None,
+        first_page=random.choice((None, None, None, True, False)),
+        times=random.choice((1, 1, 1, 2, 3, 7, None)),
+    )
+    if rule.action.kind in ("empty_page", "oversize"):
+        # Each empty page leads to another: without a limit, the scan would continue until cursors repeat.
+        rule = replace(rule, times=3)
+    if rule.operation == "media" and random.random() < 0.4:
+        rule = replace(rule, surface=random.choice(("posts", "stories")))
+    match random.randrange(3):
+        case 0:
+            return replace(rule, nth=random.randint(1, 4))
+        case 1:
+            return replace(rule, every=random.randint(1, 3))
+        case _:
+            return replace(rule, probability=random.choice((0.1, 0.3, 0.7)))
+
+
+def _crash(random: Random) -> Crash:
+    """Return a kill at a step of the loop, or at any point, or a full disk."""
+    kind = random.random()
+    if kind < 0.35:
+        return Crash(int(random.expovariate(1 / 250)) + 1, steps=True)
+    if kind < 0.85:
+        return Crash(random.randint(1, 450))
+    return Crash(random.randint(1, 150), dies=False, lasts=random.choice((1, 1, 1000)))
+
+
+def _limit(random: Random, most: int) -> RateLimit:
+    return RateLimit(random.randint(1, most), random.choice((2.0, 50.0, 2000.0)))
+
+
+def _upkeep(random: Random) -> tuple[Upkeep, ...]:
+    if random.random() < 0.7:
+        return ()
+    commands: tuple[Command, ...] = ("compact", "rebuild", "rebuild", "publish", "forget")
+    crash = Crash(int(random.expovariate(1 / 60)) + 1, dies=random.random() < 0.7)
+    return tuple(Upkeep(random.choice(commands), random.choice((None, crash))) for _ in range(random.choice((1, 1, 2))))
+
+
+def _day(random: Random, number: int) -> Day:
+    stormy = random.random() < 0.75
+    return Day(
+        number,
+        hours=random.choice(_HOURS),
+        advance=random.choice((0, 1, 1, 1, 2)),
+        faults=tuple(_rule(random) for _ in range(random.choice((1, 1, 2, 3, 5)))) if stormy else (),
+        day_changes=tuple(random.randint(2, 20) for _ in range(random.choice((0, 0, 0, 1, 2)))),
+        catalogue_limit=_limit(random, 3) if random.random() < 0.1 else None,
+        account_limit=_limit(random, 4) if random.random() < 0.15 else None,
+        forgets_cursors=random.random() < 0.1,
+        crash=_crash(random) if random.random() < 0.5 else None,
+        page_size=random.choice((1, 2, 2, 3, 3, 50)),
+        concurrency=random.choice((1, 2, 4)),
+        max_wait=random.choice((0.0, 20.0, 3600.0, 3600.0, 200_000.0)),
+        latency=random.choice((0.0, 0.05, 1.0, 20.0)),
+        backfill=random.random() < 0.12,
+        upkeep=_upkeep(random),
+        restores=random.choice(("together", "warehouse", "raw")) if random.random() < 0.08 else None,
+        hides=random.random() < 0.1,
+    )
+
+
+def generate(seed: int, days: int = 8) -> Scenario:
+    """Generate the scenario of a seed. Odd seeds have incremental days; every fifth a limit of the whole key."""
+    random = Random(f"gramhouse harness {seed}")
+    accounts = random.randint(1, 4)
+    world = World(
+        seed=random.randrange(1 << 20),
+        accounts=accounts,
+        posts=random.choice((0, 2, 4, 4, 8)),
+        stories=random.choice((0, 1, 1, 2)),
+        change_every=random.choice((0, max(1, accounts), max(2, accounts))),
+        shape=random.choice((*SHAPES, "graph", "mixed")),
+    )
+    scenario = Scenario(seed, world, tuple(_day(random, number) for number in range(days)))
+    if seed % 5 == 4:
+        scenario = replace(scenario, days=tuple(_with_key_limit(random, day) for day in scenario.days))
+    return _with_recent_scans(random, scenario) if seed % 2 else scenario
+
+
+def _with_key_limit(random: Random, day: Day) -> Day:
+    """Add a limit of the whole key to two of three days."""
+    if random.random() < 1 / 3:
+        return day
+    limit = RateLimit(random.randint(1, 6), random.choice((0.5, 2.0, 10.0, 70.0)))
+    return replace(day, key_limit=limit, key_status=random.choice((429, 503)))
+
+
+def _with_recent_scans(random: Random, scenario: Scenario) -> Scenario:
+    """Add longer feeds of every kind and incremental days, some without faults, because only finished scans count."""
+    feed = FeedSettings(
+        "newest_first" if random.random() < 0.8 else random.choice(ORDERS),
+        random.choice((0, 0, 0, 1, 2, 3, 3, 3, 4, 5)),
+        pins_twice=random.random() < 0.3,
+        archived=random.choice((0, 0, 5)),
+        back_dated=random.choice((0, 0, 7)),
+        post_dated=random.choice((0, 0, 0, 0, 9)),
+        ties=random.choice((0, 0, 3)),
+    )
+    world = replace(
+        scenario.world,
+        accounts=min(scenario.world.accounts, 2),
+        posts=random.choice((50, 70)),
+        change_every=random.choice((0, 0, 2)),
+        # Other shapes have items without a time, which break the order of a feed.
+        shape=random.choice(("graph", "mixed", "camel", scenario.world.shape)),
+        feed=feed,
+    )
+    return replace(scenario, world=world, days=tuple(_incremental(random, day) for day in scenario.days))
+
+
+def _incremental(random: Random, day: Day) -> Day:
+    day = replace(
+        day,
+        hours=random.choice((24.0, 24.0, 24.0, day.hours)),
+        advance=random.choice((1, 1, 1, day.advance)),
+        page_size=random.choice((7, 10, 12)),
+        mode="full_refresh" if random.random() < 0.1 else "incremental",
+        max_requests=random.randint(2, 30) if random.random() < 0.1 else None,
+    )
+    if random.random() < 0.6:
+        day = replace(day, faults=(), day_changes=(), crash=None, catalogue_limit=None, account_limit=None)
+    return day

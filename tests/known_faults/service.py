@@ -1,0 +1,134 @@
+"""The sandbox with answers that a test writes, and what lies between it and us: gateways, caches, resets."""
+
+import json
+import re
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from threading import Thread
+from typing import Any
+
+from connectors.sandbox.http.replies import PageRequest, Receive, Reply, Scope, Send
+from connectors.sandbox.settings import SandboxSettings
+from tests.api.server import Api, OddReply
+
+Page = dict[str, Any]
+# The reply to a request, its page as JSON text, a changed page, or None for the page as it is.
+Answer = Reply | bytes | Page | None
+ONE = "00000000-0000-4000-8000-000000000001"
+_ANSWERS = count()
+HTML = b"<html><head><title>Gateway</title></head><body>Access denied by policy.</body></html>"
+
+
+def gateway(status: int, *headers: tuple[bytes, bytes]) -> Reply:
+    """Return the answer of a gateway: without the service's envelope and X-Correlation-ID."""
+    return OddReply(status, HTML, [(b"content-type", b"text/html"), *headers], correlated=False)
+
+
+def failure(status: int, code: str, *headers: tuple[bytes, bytes]) -> Reply:
+    return Reply(status, json.dumps({"error": {"code": code, "message": "No."}}).encode(), headers)
+
+
+class Service(Api):
+    """An API whose `respond` a test sets; `asked` are the valid requests, `headers` those of all requests."""
+
+    def __init__(self, accounts: int = 2, posts: int = 12, stories: int = 0, first_day: int = 0) -> None:
+        super().__init__(
+            SandboxSettings(accounts=accounts, posts=posts, stories=stories, first_day=first_day, change_every=0)
+        )
+        self.respond: Callable[[PageRequest, Page], Answer] = lambda _request, _page: None
+        self.asked: list[PageRequest] = []
+        self.headers: list[dict[str, str]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        await super().__call__(scope, receive, send)
+
+    async def answer(self, request: PageRequest) -> Reply:
+        self.asked.append(request)
+        body = self.page(request)
+        found = self.respond(request, json.loads(body))
+        if found is None:
+            return await super().answer(request)
+        if isinstance(found, Reply):
+            return found
+        return Reply(200, json.dumps(found).encode() if isinstance(found, dict) else found)
+
+    def names(self) -> list[str]:
+        return [account.ig_username for account in self.catalogue.accounts(0)]
+
+    def post_ids(self, position: int) -> list[str]:
+        """Return the ids of the posts of the account at this position."""
+        account = list(self.catalogue.accounts(0))[position]
+        return [json.loads(text)["id"] for _, text in self.catalogue.items(account, "posts", 0)]
+
+
+def is_media(request: PageRequest, position: int | None = None, surface: str = "posts") -> bool:
+    """Return whether it asks for posts, or stories, of the account at this position, or of any."""
+    return (
+        request.account is not None
+        and request.resource.surface == surface
+        and position in (None, request.resource.position)
+    )
+
+
+def items_of(page: Page, change: Callable[[Page], Page]) -> Page:
+    return {**page, "items": [change(item) for item in page["items"]]}
+
+
+@contextmanager
+def raw_server(meet: Callable[[socket.socket, int], None]) -> Iterator[int]:
+    """Call `meet` in a thread with each connection and its number, from 0; yield the port on 127.0.0.1."""
+    threads: list[Thread] = []
+
+    def met(connection: socket.socket, number: int) -> None:
+        with connection, suppress(OSError):
+            connection.settimeout(60)
+            meet(connection, number)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with suppress(OSError):
+                for number in count():
+                    threads.append(Thread(target=met, args=(listener.accept()[0], number), daemon=True))
+                    threads[-1].start()
+
+        accepting = Thread(target=accept, daemon=True)
+        accepting.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            for thread in (accepting, *threads):
+                thread.join(60)
+
+
+def answer_one(connection: socket.socket, posts: int = 0) -> bool:
+    """Answer a request: one account, which has this many pages of one post. Return whether there was a request."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        if not (received := connection.recv(65_536)):
+            return False
+        head += received
+    page: Page = {
+        "items": [{"id": ONE, "ig_username": "anna", "public_id": "p00000000001", "status": "active"}],
+        "next_cursor": None,
+    }
+    if b"/media?" in head:
+        number = int((re.search(rb"cursor=c(\d+)", head) or [b"", b"0"])[1])
+        following = f"c{number + 1}" if number + 1 < posts else None
+        page = {"items": [{"id": f"post-{number}"}][:posts], "next_cursor": following}
+    body = json.dumps(page).encode()
+    fields = b"content-type: application/json\r\nx-correlation-id: %026d\r\n" % next(_ANSWERS)
+    connection.sendall(b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n%s" % (fields, len(body), body))
+    return True
+
+
+def reset(connection: socket.socket) -> None:
+    """Send a reset: with a linger time of 0 seconds, closing does."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()

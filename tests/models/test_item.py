@@ -1,0 +1,342 @@
+"""What is content, a count, an address and an id of an item: changes that do and do not make a version of it."""
+
+import json
+import string
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.fields import FieldType, column_type
+from models.item import Item, ItemKey, changed_columns, read_item, read_key
+from models.mapping import BUILT_IN, ColumnMapping, Mapping, Reading
+from models.record import RejectedItem
+
+ITEM: dict[str, Any] = {
+    "id": "1",
+    "caption": "Café at dawn",
+    "media_type": "CAROUSEL",
+    "permalink": "https://a.example/p/1/",
+    "timestamp": "2026-01-02T03:04:05Z",
+    "media_url": "https://cdn.example/1.jpg?sig=a",
+    "like_count": 5,
+    "flag": True,
+    "ratio": 1.5,
+    "whole": 7,
+    "owner": {"name": "ö", "views": 3, "avatar": "http://x/y", "deep": {"a": [1, "x", None]}},
+    "children": [{"id": "c1", "media_url": "https://cdn/1?oh=1", "like_count": 4}, {"id": "c2", "tags": ["b", "a"]}],
+}
+
+
+def read(item: object, mapping: Mapping = BUILT_IN) -> Item:
+    return read_item(json.dumps(item).encode(), mapping)
+
+
+def changed(item: object, mapping: Mapping = BUILT_IN) -> tuple[str, ...]:
+    """Return what differs from ITEM, and check that the hash says the same."""
+    before, after = read(ITEM, mapping), read(item, mapping)
+    names = changed_columns(before.content, after.content)
+    assert bool(names) == (before.content_hash != after.content_hash)
+    return names
+
+
+def test_an_item_has_columns_counts_and_fields() -> None:
+    item = read(ITEM)
+    assert (item.media_id, item.counts) == ("1", {"like_count": 5, "/owner/views": 3})
+    assert item.columns == {
+        "caption": "Café at dawn",
+        "media_type": "CAROUSEL",
+        "permalink": "https://a.example/p/1/",
+        "published_at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "media_url": "https://cdn.example/1.jpg?sig=a",
+    }
+    children = json.dumps(ITEM["children"], separators=(",", ":"), sort_keys=True)
+    assert item.fields == {
+        "/flag": True,
+        "/ratio": 1.5,
+        "/whole": 7,
+        "/owner/name": "ö",
+        "/owner/avatar": "http://x/y",
+        "/owner/deep/a": '[1,"x",null]',
+        "/children": children,
+    }
+    assert item.types == {
+        "/flag": FieldType.BOOLEAN,
+        "/ratio": FieldType.NUMBER,
+        "/whole": FieldType.INTEGER,
+        "/owner/name": FieldType.TEXT,
+        "/owner/views": FieldType.INTEGER,
+        "/owner/avatar": FieldType.TEXT,
+        "/owner/deep/a": FieldType.LIST,
+        "/children": FieldType.LIST,
+    }
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert read_key(json.dumps(ITEM).encode(), BUILT_IN) == ItemKey("1", at, "https://a.example/p/1/")
+
+
+# Any JSON, with numbers and texts whose spelling may vary.
+_SPACE = st.sampled_from(["", " ", "\n\t"])
+_KEYS = st.text(string.ascii_letters + 'é/~"_', min_size=1, max_size=4)
+_ADDRESSES = st.sampled_from(["http://a/b?x=1", "https://cdn.example/i.jpg?sig=abc&oe=6"])
+_SCALARS = st.one_of(
+    st.booleans(),
+    st.integers(-(10**25), 10**25),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    st.sampled_from(["é", "e\u0301", "가", "5", "1.2k", "2026-01-02T03:04:05Z"]),
+)
+_EMPTY: st.SearchStrategy[Any] = st.sampled_from([None, "", {}, [], {"empty": None}, {"a": {"b": ""}}])
+
+
+def _json(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.recursive(
+        leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3), max_leaves=8
+    )
+
+
+_RECORDS = st.dictionaries(_KEYS, _json(_SCALARS | _ADDRESSES), max_size=5)
+
+
+def _respelled(value: Any, draw: Callable[..., Any]) -> str:  # noqa: ANN401 - JSON
+    """Return JSON with the same content: other spellings, an order of keys, empty members, addresses signed anew."""
+    if isinstance(value, dict):
+        members = [(json.dumps(key, ensure_ascii=draw(st.booleans())), each) for key, each in value.items()]
+        if draw(st.booleans()):
+            members.append((f'"new{len(members)}"', draw(_EMPTY)))
+        texts = [f"{key}{draw(_SPACE)}:{_respelled(each, draw)}" for key, each in draw(st.permutations(members))]
+        return f"{{{','.join(texts)}{draw(_SPACE)}}}"
+    if isinstance(value, list):
+        return f"[{draw(_SPACE)}{','.join(_respelled(each, draw) for each in value)}]"
+    if isinstance(value, str):
+        if value.startswith(("http://", "https://")):
+            value = draw(_ADDRESSES | st.just("https://other.example/signed?token=2"))
+        text = unicodedata.normalize(draw(st.sampled_from(["NFC", "NFD"])), value)
+        return json.dumps(text, ensure_ascii=draw(st.booleans()))
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return str(
+            draw(st.sampled_from([f"{value}", f"{value}.0", f"{value}e0", f"{value * 10}e-1", f"{value}.00E+0"]))
+        )
+    return json.dumps(value)
+
+
+@given(_RECORDS, st.data())
+def test_another_spelling_changes_nothing(record: dict[str, Any], data: st.DataObject) -> None:
+    before = read({"id": "1", **record})
+    after = read_item(_respelled({"id": "1", **record}, data.draw).encode(), BUILT_IN)
+    assert changed_columns(before.content, after.content) == ()
+    assert after.content_hash == before.content_hash
+
+
+def _stable(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return what two records must have in common to have the same content, in another way than the product does."""
+    if isinstance(value, dict):
+        members = ((unicodedata.normalize("NFC", key), _stable(each)) for key, each in value.items())
+        return {key: each for key, each in members if each is not None} or None
+    if isinstance(value, list):
+        return ["list", *map(_stable, value)] if value else None
+    if isinstance(value, str):
+        return None if value.startswith("http") or not value else ("text", unicodedata.normalize("NFC", value))
+    return (isinstance(value, bool), value)
+
+
+@given(_json(_SCALARS), _json(_SCALARS))
+def test_every_other_edit_is_a_change(one: Any, other: Any) -> None:  # noqa: ANN401 - JSON
+    before, after = read({"id": "1", "field": one}), read({"id": "1", "field": other})
+    assert (before.content_hash == after.content_hash) == (_stable(one) == _stable(other))
+
+
+@pytest.mark.parametrize(
+    ("edit", "names"),
+    [
+        ({"caption": "Cafe at dawn"}, ("caption",)),
+        ({"caption": None}, ("caption",)),
+        ({"caption": None, "text": ITEM["caption"]}, ()),
+        ({"flag": False}, ("/flag",)),
+        ({"flag": 1}, ("/flag",)),
+        ({"whole": "7"}, ("/whole",)),
+        ({"whole": 8}, ("/whole",)),
+        ({"ratio": 1.5000001}, ("/ratio",)),
+        ({"permalink": "https://a.example/p/2/"}, ("permalink",)),
+        ({"timestamp": "2026-01-02T04:04:05+01:00"}, ()),
+        ({"timestamp": "2026-01-02T03:04:06Z"}, ("published_at",)),
+        ({"media_url": "https://other.example/2.mp4"}, ()),
+        ({"like_count": 6}, ()),
+        ({"like_count": "6"}, ()),
+        ({"like_count": "1.2k"}, ("/like_count",)),
+        ({"owner": {**ITEM["owner"], "views": 4.0, "avatar": "https://z"}}, ()),
+        ({"owner": {**ITEM["owner"], "views": "4k"}}, ("/owner/views",)),
+        ({"owner": {**ITEM["owner"], "deep": {"a": ["x", 1, None]}}}, ("/owner/deep/a",)),
+        ({"children": ITEM["children"][::-1]}, ("/children",)),
+        ({"children": ITEM["children"][:1]}, ("/children",)),
+        ({"children": [{**ITEM["children"][0], "like_count": 9, "media_url": "https://b"}, ITEM["children"][1]]}, ()),
+        ({"new": "x"}, ("/new",)),
+        ({"new": "https://x"}, ()),
+        ({"owner/name": 1}, ("/owner~1name",)),
+    ],
+)
+def test_what_an_edit_changes(edit: dict[str, Any], names: tuple[str, ...]) -> None:
+    assert changed({**ITEM, **edit}) == names
+
+
+def test_the_mapping_may_say_what_is_content() -> None:
+    mapping = replace(BUILT_IN, content=("/media_url", "/owner/*"), ignore=("/flag", "/children/tags", "/like_count"))
+    assert changed({**ITEM, "media_url": "https://b"}, mapping) == ("media_url",)
+    assert changed({**ITEM, "owner": {**ITEM["owner"], "avatar": "https://z"}}, mapping) == ("/owner/avatar",)
+    assert changed({**ITEM, "flag": False, "like_count": 8}, mapping) == ()
+    assert changed({**ITEM, "children": [ITEM["children"][0], {"id": "c2"}]}, mapping) == ()
+    item = read(ITEM, mapping)
+    assert (item.columns["like_count"], item.counts) == (5, {"/owner/views": 3})
+    assert item.fields["/flag"] is True
+
+
+def test_a_value_that_a_better_one_replaces_is_a_field_in_any_order() -> None:
+    record = {"id": "1", "text": "b", "caption": "a", "pk": "2", "timestamp": "soon", "created_at": 1767323045}
+    items = [read(record), read(dict(reversed(record.items())))]
+    for item in items:
+        assert item.columns == {"caption": "a", "published_at": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)}
+        assert item.fields == {"/text": "b", "/pk": "2", "/timestamp": "soon"}
+    assert items[0].content_hash == items[1].content_hash
+
+
+def test_a_value_may_be_in_two_columns() -> None:
+    title = ColumnMapping("title", Reading.TEXT, ("/caption", "/headline"))
+    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, title))
+    for record in ({"id": "1", "text": "a", "caption": "b"}, {"id": "1", "caption": "b", "text": "a"}):
+        item = read(record, mapping)
+        assert (item.columns, item.fields) == ({"caption": "b", "title": "b"}, {"/text": "a"})
+
+
+@pytest.mark.parametrize(
+    ("reading", "value", "expected"),
+    [
+        (Reading.TEXT, 1.0, "1"),
+        (Reading.TEXT, True, "true"),
+        (Reading.NUMBER, "1e3", 1000.0),
+        (Reading.NUMBER, "1e999", None),
+        (Reading.NUMBER, True, None),
+        (Reading.FLAG, "Yes", True),
+        (Reading.FLAG, 0, False),
+        (Reading.FLAG, 2, None),
+        (Reading.TIMESTAMP, "2026", None),
+    ],
+)
+def test_a_mapped_column_is_read_as_the_mapping_says(reading: Reading, value: object, expected: object) -> None:
+    mapping = replace(BUILT_IN, columns=(ColumnMapping("own", reading, ("/own",)),))
+    item = read({"id": "1", "own": value}, mapping)
+    assert item.columns.get("own") == expected
+    assert ("/own" in item.fields) == (expected is None)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (2**53, FieldType.INTEGER),
+        (2**53 + 1, FieldType.LONG),
+        (-(2**63), FieldType.LONG),
+        (2**63, FieldType.TEXT),
+        (10**30 + 1, FieldType.TEXT),
+    ],
+)
+def test_integers_of_any_size_stay_exact(number: int, kind: FieldType) -> None:
+    item = read({"id": number, "n": number})
+    assert (item.media_id, str(item.fields["/n"]), item.types["/n"]) == (str(number), str(number), kind)
+    assert read({"id": "1", "n": number}).content_hash != read({"id": "1", "n": number + 1}).content_hash
+    assert read({"id": "1", "n": number}).content_hash != read({"id": "1", "n": str(number)}).content_hash
+
+
+def test_integers_that_python_does_not_convert_stay_exact() -> None:
+    digits = "7" * 5000
+    item = read_item(f'{{"id": {digits}, "n": {digits}, "list": [{digits}]}}'.encode(), BUILT_IN)
+    assert (item.media_id, item.fields) == (digits, {"/n": digits, "/list": f"[{digits}]"})
+
+
+@pytest.mark.parametrize(
+    ("types", "column"),
+    [
+        ({FieldType.INTEGER, FieldType.NUMBER}, "DOUBLE"),
+        ({FieldType.LONG, FieldType.NUMBER}, "VARCHAR"),
+        ({FieldType.INTEGER, FieldType.LONG}, "BIGINT"),
+        ({FieldType.TIME, FieldType.TEXT}, "VARCHAR"),
+        ({FieldType.LIST}, "VARCHAR"),
+    ],
+)
+def test_a_column_holds_every_type_of_its_field(types: set[FieldType], column: str) -> None:
+    assert column_type(types) == column
+
+
+@pytest.mark.parametrize(
+    ("record", "media_id"),
+    [
+        ('{"id": "x"}', "x"),
+        ('{"id": " [abc"}', " [abc"),
+        ('{"id": "{"}', "{"),
+        ('{"id": 17841400000000001}', "17841400000000001"),
+        ('{"id": -0}', "0"),
+        ('{"id": null, "pk": 7}', "7"),
+        ('{"id": "", "pk": 7}', "7"),
+        ('{"id": {"a": 1}, "pk": 7}', "7"),
+        ('{"id": [1], "pk": "7"}', "7"),
+        ('{"id": "1.78414e+16"}', "1.78414e+16"),
+        ('{"id": 1.78414e+16}', "inexact_id"),
+        ('{"id": 17841400000000001.0}', "inexact_id"),
+        ('{"id": 5.0}', "inexact_id"),
+        ('{"id": 5e0, "pk": "7"}', "inexact_id"),
+        ('{"id": 1.5}', "inexact_id"),
+        ('{"id": true}', "inexact_id"),
+        ('{"id": false, "pk": "7"}', "inexact_id"),
+        ('{"id": ""}', "no_id"),
+        ('{"id": []}', "no_id"),
+        ('{"caption": "x"}', "no_id"),
+        ("{}", "no_id"),
+        ("[]", "not_an_object"),
+        ("null", "not_an_object"),
+        ('"text"', "not_an_object"),
+        ("{", "not_json"),
+        ('{"id": "1", "a": NaN}', "not_json"),
+        ('{"id": "1", "id": "2"}', "duplicate_key"),
+        ('{"id": "1", "a": {"b": 1, "b": 1}}', "duplicate_key"),
+        ('{"id": "1", "a": [{"b": 1, "c": "\\u003a", "b": 1}]}', "duplicate_key"),
+        ('{"id" : "1", "a" :1, "a" : 2}', "duplicate_key"),
+        ('{"id": "1", "a": "\\ud83d"}', "lone_surrogate"),
+        ('{"id": "1", "\\ude00": 1}', "lone_surrogate"),
+        ('{"id": "1", "a": 1e400}', "number_out_of_range"),
+        ('{"id": "1", "a": ' + "[" * 5000 + "]" * 5000 + "}", "too_deep"),
+    ],
+)
+def test_ids_and_reasons(record: str, media_id: str) -> None:
+    for read_one in (read_key, read_item):
+        try:
+            found = read_one(record.encode(), BUILT_IN).media_id
+        except RejectedItem as rejected:
+            found = rejected.code
+        assert found == media_id
+
+
+@pytest.mark.parametrize("levels", [199, 200])
+@pytest.mark.parametrize(("opens", "closes"), [('{"a":', "}"), ("[", "]")])
+def test_records_are_nested_at_most_200_levels_deep(levels: int, opens: str, closes: str) -> None:
+    """The record is one level itself."""
+    record = f'{{"id": "1", "top": {opens * levels}0{closes * levels}}}'.encode()
+    if levels < 200:
+        assert read_item(record, BUILT_IN).fields
+    else:
+        with pytest.raises(RejectedItem, match="deeper than 200 levels"):
+            read_item(record, BUILT_IN)
+
+
+def test_text_with_escapes_and_colons_is_no_duplicate_key() -> None:
+    raw = rb'{"id":"1","a":"x\":\u003a:","b\/":"\u00e9","c":"\ud83d\ude00"}'
+    assert read_item(raw, BUILT_IN).fields == {"/a": 'x":::', "/b~1": "é", "/c": "😀"}
+
+
+def test_keys_that_are_data_do_not_stay_in_memory() -> None:
+    for number in range(3):
+        item = read({"id": "1", "by_day": {f"{number}-{day}": day + 1 for day in range(2000)}})
+        assert len(item.fields) == 2000

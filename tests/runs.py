@@ -1,0 +1,154 @@
+"""Runs on a real warehouse against an API in this process."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pydantic import SecretStr
+
+from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.source.client import ApiClient
+from flows.engine.concurrency import Slots
+from flows.engine.run import RunResources
+from flows.engine.run_request import RunRequest
+from flows.engine.warehouse import Warehouse, open_warehouse
+from flows.pipeline import run_sync
+from flows.reporting.run_report import RunReport
+from models.mapping import BUILT_IN, Mapping
+from models.runs import OutcomeKind
+from tests.api.asked import Asked
+from tests.api.listed import Feed, ListedApi
+from tests.api.transport import ApiTransport
+from tests.clocks import START, VirtualClock
+
+PAGE = 10
+# Runs at the same instant of a virtual clock have different ids.
+_IDS = count(1)
+
+
+def request(folder: Path) -> RunRequest:
+    return RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "test", page_size=2, max_wait=100.0)
+
+
+def resources_with(api: ListedApi, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of RunResources
+    client = ApiClient("http://127.0.0.1", SecretStr(DEMO_KEY), clock=api.clock, transport=ApiTransport(api))
+    resources: dict[str, Any] = {
+        "send": client.send,
+        "warehouse": warehouse,
+        "clock": api.clock,
+        "random": lambda: 0.5,
+        "new_id": lambda: f"{api.clock.passed:.0f}-{next(_IDS)}-{id(api)}",
+        "slots": Slots(4),
+    }
+    return RunResources(**(resources | changes))
+
+
+@asynccontextmanager
+async def scanning(resources: RunResources) -> AsyncIterator[RunResources]:
+    """Yield resources with which a run scans in this process; see the fixture `both_ways`."""
+    yield resources
+
+
+@asynccontextmanager
+async def open_run_resources(
+    folder: Path,
+    api: ListedApi,
+    mapping: Mapping = BUILT_IN,
+    **changes: Any,  # noqa: ANN401 - fields of RunResources
+) -> AsyncIterator[RunResources]:
+    """Open a real warehouse in a folder; yield the resources of a run on it."""
+    async with (
+        open_warehouse(folder / "warehouse.duckdb", "a test", now=START, mapping=mapping) as warehouse,
+        scanning(resources_with(api, warehouse, **changes)) as resources,
+    ):
+        yield resources
+
+
+async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
+    return await resources.warehouse.write(lambda c: c.db.execute(sql).fetchall())
+
+
+async def synced(folder: Path, api: ListedApi, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+    """Run a sync on the warehouse in a folder."""
+    async with open_run_resources(folder, api, mapping=changes.get("mapping", BUILT_IN)) as resources:
+        return await run_sync(replace(request(folder), **changes), resources)
+
+
+def stored(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """Query the warehouse in a folder, which no run has open."""
+    with duckdb.connect(folder / "warehouse.duckdb", read_only=True) as db:
+        db.execute("SET TimeZone = 'UTC'")
+        return db.execute(query).fetchall()
+
+
+def stored_state(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """Query the state in a folder."""
+    with closing(sqlite3.connect(folder / "warehouse.duckdb.state.sqlite")) as db:
+        return db.execute(query).fetchall()
+
+
+class DailyRuns:
+    """An API with a feed per account, a warehouse, and a run each day."""
+
+    def __init__(self, folder: Path, *feeds: Feed) -> None:
+        self.folder = folder
+        self.clock = VirtualClock()
+        self.service = ListedApi(len(feeds), clock=self.clock, feeds=dict(enumerate(feeds, 1)))
+        self.cursors: list[str | None] = []
+
+    @property
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+        """Run a sync, then let `days` pass; `cursors` are those of the posts' pages of account 1 that it requested."""
+        before = len(self.service.post_cursors())
+        run_request = replace(request(self.folder), **{"mode": "incremental", "page_size": PAGE, **changes})
+        async with open_run_resources(self.folder, self.service, slots=Slots(1)) as resources:
+            report = await run_sync(run_request, resources)
+        self.cursors = self.service.post_cursors()[before:]
+        self.clock.days(days)
+        return report
+
+    async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - fields of RunRequest
+        """Run a sync that is cancelled after `after` pages of posts."""
+        run = asyncio.create_task(self.sync(**changes))
+        left = [after]
+
+        def fault(asked: Asked) -> None:
+            left[0] -= asked.surface == "posts"
+            if left[0] < 0:
+                run.cancel()
+
+        self.service.fault = fault
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        self.service.fault = lambda _: None
+        self.clock.days(0.1)
+
+    def grow(self, posts: int = 2, number: int = 1) -> None:
+        """Publish `posts` posts, spread over the last day."""
+        for index in range(posts):
+            self.service.feeds[number].post(self.now - timedelta(hours=24 - 24 * (index + 1) / (posts + 1)))
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect(str(self.folder / "analytics.duckdb"), read_only=True) as db:
+            return db.execute(query).fetchall()
+
+    def likes(self) -> dict[str, int]:
+        return dict(self.ask("SELECT media_id, like_count FROM media WHERE removed_at IS NULL"))
+
+    def truth(self, number: int = 1) -> dict[str, int]:
+        return {f"{number}-{post.number}": post.likes for post in self.service.feeds[number].listed()}
+
+
+def kinds(report: RunReport) -> dict[OutcomeKind, int]:
+    return dict(report.outcomes.kinds)

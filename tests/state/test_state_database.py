@@ -1,0 +1,108 @@
+"""The state file is created, changed by numbered files of SQL, or refused in one line that says what to do."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from connectors.state import database
+from connectors.state.database import StateError, open_state, open_state_read_only, state_path
+from models.tables import STATE
+
+
+def columns(connection: Connection) -> set[str]:
+    return {row[1] for row in connection.exec_driver_sql("PRAGMA table_info(runs)")}
+
+
+def change(file: Path, statement: str) -> None:
+    with sqlite3.connect(file) as db:
+        db.execute(statement)
+    db.close()
+
+
+def test_every_table_and_column_has_a_comment() -> None:
+    for table in STATE.tables.values():
+        assert table.comment
+        assert all(column.comment for column in table.columns), table.name
+
+
+def test_a_new_file_has_all_tables_and_is_durable(tmp_path: Path) -> None:
+    with open_state(tmp_path / "state.sqlite") as state:
+        found = state.read(
+            lambda connection: set(connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars())
+        )
+        assert set(STATE.tables) <= found
+        pragmas = [
+            state.read(lambda connection, name=name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())  # type: ignore[misc]
+            for name in ("journal_mode", "synchronous")
+        ]
+        assert pragmas == ["wal", 2]
+
+
+def test_the_state_belongs_to_its_warehouses_file(tmp_path: Path) -> None:
+    assert state_path(tmp_path / "a.duckdb") != state_path(tmp_path / "b.duckdb")
+
+
+def test_there_is_nothing_to_read_before_the_first_command(tmp_path: Path) -> None:
+    with open_state_read_only(tmp_path / "state.sqlite") as state:
+        assert state is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_change_of_the_schema_is_made_in_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "state.sqlite"
+    with open_state(file):
+        pass
+    steps = tmp_path / "changes"
+    steps.mkdir()
+    (steps / "0002.sql").write_text("ALTER TABLE runs ADD COLUMN machine TEXT;\nUPDATE runs SET machine = 'this';\n")
+    (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT;\nDELETE FROM no_such_table;\n")
+    monkeypatch.setattr(database, "changes", lambda: [steps / "0002.sql"])
+    with pytest.raises(StateError, match="older gramhouse"), open_state_read_only(file):
+        pass
+    with open_state(file) as state:
+        assert "machine" in state.read(columns)
+    monkeypatch.setattr(database, "changes", lambda: [steps / "0002.sql", steps / "0003.sql"])
+    with pytest.raises(StateError, match="no such table: no_such_table"), open_state(file):
+        pass
+    (steps / "0003.sql").write_text("ALTER TABLE runs ADD COLUMN disk TEXT")
+    with open_state(file) as state:
+        assert {"machine", "disk"} <= state.read(columns)
+
+
+def test_files_of_changes_are_numbered_without_a_gap() -> None:
+    assert [step.name for step in database.changes()] == [f"{n:04}.sql" for n in range(2, 2 + len(database.changes()))]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE identity SET schema_number = 99", "newer gramhouse (schema 99; .* Fix: upgrade gramhouse"),
+        ("DROP TABLE identity", "not a state file of gramhouse. Fix: move it away"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_and_unchanged(tmp_path: Path, statement: str, message: str) -> None:
+    file = tmp_path / "state.sqlite"
+    with open_state(file):
+        pass
+    change(file, statement)
+    for opened in (open_state, open_state_read_only):
+        with pytest.raises(StateError, match=message.replace("(", r"\(")), opened(file):
+            pass
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database, but a text that is long enough\n" * 100, b"SQLite format 3\0short"]
+)
+def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "state.sqlite"
+    file.write_bytes(content)
+    with pytest.raises(StateError, match=r"^[^\n]* cannot be used: [^\n]* Fix: [^\n]*$"), open_state(file):
+        pass
+    assert file.read_bytes() == content
+
+
+def test_a_folder_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"cannot be used: .*Fix: "), open_state(tmp_path / "missing" / "state.sqlite"):
+        pass

@@ -1,0 +1,136 @@
+"""Landing: one transaction for all that arrived, read in order, deleted by number, visible to readers at once."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.state.database import State, StateError, open_state, open_state_read_only
+from connectors.state.identity import read_identity, read_service
+from connectors.state.inbox import Inbox, count_landings
+from connectors.state.progress import read_checkpoints, read_cooldowns
+from connectors.state.runs import begin_run
+from models.checkpoint import Checkpoint, ScanState
+from models.page_commit import PageCommit, ReceivedPage, ScopeCooldown
+from models.partition import CATALOGUE, Partition, media
+from models.runs import Outcome, OutcomeKind
+
+NOW = datetime(2026, 3, 1, 6, 15, 0, 123456, tzinfo=UTC)
+POSTS = media("a", "posts")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    with open_state(tmp_path / "state.sqlite") as state:
+        yield state
+
+
+def commit(number: int = 1, partition: Partition = POSTS, scan: str = "scan", **checkpoint: Any) -> PageCommit:  # noqa: ANN401
+    page = ReceivedPage(partition, "run", scan, number, NOW, "c-1", f'{{"items": [], "n": {number}, "é": "\\u00e9"}}')
+    at = Checkpoint(partition, scan, "run", NOW, NOW, f"cursor {number}", number, 50 * number)
+    return PageCommit(page, replace(at, **checkpoint))
+
+
+def test_what_landed_is_read_in_order_as_it_came(state: State) -> None:
+    inbox = Inbox(state)
+    outcome = Outcome(POSTS, "run", OutcomeKind.COMPLETE, NOW, NOW, 1, 2, detail="x")
+    assert inbox.land([commit(1), commit(2), PageCommit(outcomes=(outcome,))]) == 3
+    assert inbox.land([commit(3)]) == 4
+    first, second, third, fourth = inbox.after(0)
+    assert [first.seq, second.seq, third.seq, fourth.seq] == [1, 2, 3, 4]
+    assert first.body == b'{"items": [], "n": 1, "\xc3\xa9": "\\u00e9"}'
+    expected = commit(2)
+    assert expected.page is not None
+    assert second.commit.page == replace(expected.page, body="")
+    assert second.commit.checkpoint is not None
+    assert third.commit == PageCommit(outcomes=(outcome,))
+    assert [one.seq for one in inbox.after(3)] == [4]
+    inbox.delete(3)
+    assert [one.seq for one in inbox.after(0)] == [4]
+
+
+def test_a_checkpoint_has_the_landing_of_its_scans_first_page(state: State) -> None:
+    inbox = Inbox(state)
+    inbox.land([commit(1, CATALOGUE, "other"), commit(1)])
+    inbox.land([commit(2), commit(2, CATALOGUE, "other", state=ScanState.COMPLETE, cursor=None)])
+    found = state.read(read_checkpoints, ["a", "", "unknown"])
+    assert found[POSTS] == Checkpoint(POSTS, "scan", "run", NOW, NOW, "cursor 2", 2, 100, began_seq=2)
+    assert found[CATALOGUE].began_seq == 1
+    assert found[CATALOGUE].state is ScanState.COMPLETE
+    assert [one.commit.checkpoint and one.commit.checkpoint.began_seq for one in inbox.after(0)] == [1, 2, 2, 1]
+    # Resumed by another process, from the checkpoint as it was read.
+    resumed = replace(commit(3), checkpoint=replace(found[POSTS], pages=3))
+    Inbox(state).land([resumed])
+    assert state.read(read_checkpoints, ["a"])[POSTS].began_seq == 2
+
+
+def test_each_kind_of_run_has_its_own_checkpoints(state: State) -> None:
+    Inbox(state).land([commit(1), commit(1, scan="backfill scan", run_kind="backfill", had_expired_token=True)])
+    assert state.read(read_checkpoints, ["a"])[POSTS].scan_id == "scan"
+    of_backfill = state.read(read_checkpoints, ["a"], "backfill")[POSTS]
+    assert (of_backfill.scan_id, of_backfill.had_expired_token) == ("backfill scan", True)
+
+
+def test_a_cooldown_lands_without_a_number(state: State) -> None:
+    until = NOW + timedelta(hours=1)
+    for hours in (0.5, 1, 0.2):
+        Inbox(state).land([PageCommit(cooldown=ScopeCooldown("media:a", NOW + timedelta(hours=hours), NOW))])
+    assert state.read(read_cooldowns, now=NOW) == {"media:a": until}
+    assert state.read(read_cooldowns, now=until) == {}
+    assert state.read(read_identity).seq == 0
+
+
+def test_the_last_number_never_falls(state: State) -> None:
+    inbox = Inbox(state)
+    inbox.land([commit(1), commit(2)])
+    inbox.delete(2)
+    assert state.write(count_landings, 3) == 2
+    assert inbox.land([commit(3)]) == 6
+
+
+def test_the_first_page_binds_the_state_to_the_service_of_its_run(state: State) -> None:
+    within = timedelta(days=1)
+    for name in ("run", "later"):
+        state.write(begin_run, name, "sync", pid=1, now=NOW, within=within, version="2", base_url=f"https://{name}")
+    assert state.read(read_service) is None
+    Inbox(state).land([commit(1)])
+    assert state.read(read_service) == "https://run"
+
+
+def test_nothing_lands_of_a_batch_that_cannot_be_stored(state: State) -> None:
+    inbox = Inbox(state)
+    broken = commit(2)
+    assert broken.page is not None
+    with pytest.raises(UnicodeEncodeError):
+        inbox.land([commit(1), replace(broken, page=replace(broken.page, body="\ud800"))])
+    assert list(inbox.after(0)) == []
+    assert state.read(read_identity).seq == 0
+    assert state.read(read_checkpoints, ["a"]) == {}
+
+
+def test_readers_do_not_wait_for_a_transaction_that_writes(state: State) -> None:
+    inbox = Inbox(state)
+    inbox.land([commit(1)])
+    with open_state_read_only(state.path) as reader, state._engine.begin() as writing:  # noqa: SLF001 - an open transaction
+        writing.exec_driver_sql("DELETE FROM inbox")
+        assert reader is not None
+        assert [one.seq for one in Inbox(reader).after(0)] == [1]
+
+
+def test_a_reader_cannot_write(state: State) -> None:
+    with open_state_read_only(state.path) as reader:
+        assert reader is not None
+        with pytest.raises(StateError, match="readonly"):
+            Inbox(reader).land([commit(1)])
+
+
+def test_what_was_erased_is_in_no_file(state: State, tmp_path: Path) -> None:
+    inbox = Inbox(state)
+    page = replace(commit(1).page, body="erased-name" * 5000)  # type: ignore[type-var]
+    inbox.land([PageCommit(page)])
+    inbox.delete(1)
+    state.erase()
+    assert all(b"erased-name" not in path.read_bytes() for path in tmp_path.iterdir())

@@ -1,0 +1,169 @@
+"""Runs, other commands, starts that failed, forgotten accounts, operations, and which files belong together."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from connectors.state.database import State, open_state
+from connectors.state.forgotten import mark_forgotten, read_forgotten, unmark_forgotten
+from connectors.state.identity import bind_service, move_times, read_identity, read_service, write_token
+from connectors.state.inbox import Inbox
+from connectors.state.operations import begin_operation, end_operation, read_operations
+from connectors.state.progress import lift_cooldowns, read_cooldowns
+from connectors.state.runs import (
+    add_failed_start,
+    begin_command,
+    begin_run,
+    delete_runs,
+    end_command,
+    end_run,
+    last_command,
+    mark_published,
+    read_runs,
+)
+from models.identity import Identity, find_mismatch
+from models.page_commit import PageCommit, ScopeCooldown
+from models.runs import RunState
+
+NOW = datetime(2026, 3, 1, 6, 15, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    with open_state(tmp_path / "state.sqlite") as state:
+        yield state
+
+
+def begin(state: State, run_id: str, kind: str = "sync", *, at: datetime = NOW, **texts: str | None) -> tuple[str, ...]:
+    return state.write(begin_run, run_id, kind, pid=7, now=at, within=DAY, version="2", **texts)  # type: ignore[arg-type]
+
+
+def last(state: State) -> tuple[object, ...] | None:
+    row = state.read(last_command)
+    return None if row is None else tuple(row[name] for name in ("kind", "run_id", "state"))
+
+
+def test_a_run_resumes_the_unpublished_ones_of_its_kind(state: State) -> None:
+    assert begin(state, "1") == ()
+    assert begin(state, "2") == ("1",)
+    assert begin(state, "3", "backfill") == ()
+    state.write(end_run, "2", RunState.COMPLETE, now=NOW, requests=3)
+    assert begin(state, "4") == ("2", "1")
+    rows = {row["run_id"]: row for row in state.read(read_runs)}
+    assert [(row["seq"], row["state"]) for row in rows.values()] == [
+        (4, "running"), (3, "interrupted"), (2, "complete"), (1, "interrupted"),
+    ]  # fmt: skip
+    assert rows["2"]["requests"] == 3
+    assert rows["2"]["ended_at"] == NOW
+    state.write(mark_published, now=NOW)
+    state.write(end_run, "4", RunState.COMPLETE, now=NOW)
+    assert begin(state, "5") == ()
+    assert [row["run_id"] for row in state.read(read_runs, limit=2)] == ["5", "4"]
+    state.write(delete_runs, ["1", "2", "5"])
+    assert [row["run_id"] for row in state.read(read_runs)] == ["4", "3"]
+    begin(state, "6")
+    assert state.read(read_runs)[0]["seq"] == 5
+
+
+def test_runs_of_another_service_or_selection_are_not_resumed(state: State) -> None:
+    begin(state, "1", base_url="https://a")
+    assert begin(state, "2", base_url="https://b") == ()
+    assert begin(state, "3", base_url="https://a", selection="stories") == ()
+    assert begin(state, "4", base_url="https://a") == ("1",)
+    assert begin(state, "5", base_url="https://a", at=NOW + 2 * DAY) == ()
+
+
+def test_the_last_command_is_a_failed_start_until_a_run_begins(state: State) -> None:
+    assert last(state) is None
+    number = state.write(begin_command, "publish", pid=1, now=NOW)
+    assert last(state) == ("publish", None, "running")
+    state.write(end_command, number, RunState.COMPLETE, now=NOW)
+    state.write(add_failed_start, "sync", pid=2, now=NOW, detail="no key")
+    state.write(add_failed_start, "sync", pid=3, now=NOW, detail="still none")
+    assert last(state) == ("sync", None, "failed")
+    state.write(begin_command, "compact", pid=1, now=NOW)
+    assert last(state) == ("sync", None, "failed")
+    begin(state, "1")
+    assert last(state) == ("sync", "1", "running")
+    state.write(begin_command, "compact", pid=1, now=NOW)
+    assert last(state) == ("compact", None, "running")
+    assert [row["state"] for row in state.read(read_runs)] == ["interrupted"]
+
+
+def test_forgotten_accounts_are_known_by_a_hash(state: State) -> None:
+    account = "00000000-0000-4000-8000-000000000001"
+    state.write(mark_forgotten, account, "salt", at=NOW)
+    state.write(mark_forgotten, account.upper(), "another salt", at=NOW)
+    found = state.read(read_forgotten)
+    assert (found.salt, len(found.marks)) == ("salt", 1)
+    assert found.marks_in(f"x {account}")
+    assert state.write(unmark_forgotten, account)
+    assert not state.write(unmark_forgotten, account)
+
+
+def test_an_operation_is_a_row_until_it_is_done(state: State) -> None:
+    assert state.write(begin_operation, "rebuild", now=NOW) == 1
+    assert state.write(begin_operation, "forget", '{"a": 1}', now=NOW) == 2
+    assert state.write(begin_operation, "forget", '{"a": 2}', now=NOW) == 3
+    assert state.read(read_operations) == {"rebuild": "{}", "forget": '{"a": 2}'}
+    state.write(end_operation, "forget")
+    assert state.read(read_operations) == {"rebuild": "{}"}
+    assert state.read(read_identity).seq == 3
+
+
+def test_another_service_gets_no_cursor_and_no_wait_of_the_one_before(state: State) -> None:
+    wait = ScopeCooldown("media:a", NOW + DAY, NOW)
+    Inbox(state).land([PageCommit(cooldown=wait)])
+    for address in ("https://a", "https://a", "https://b"):
+        assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + DAY}
+        state.write(bind_service, address)
+    assert state.read(read_service) == "https://b"
+    assert state.read(read_cooldowns, now=NOW) == {}
+
+
+def test_cooldowns_are_lifted_up_to_the_one_a_person_saw(state: State) -> None:
+    scopes = {f"media:{hours}": NOW + timedelta(hours=hours) for hours in (1, 30, 60)}
+    Inbox(state).land([PageCommit(cooldown=ScopeCooldown(scope, at, NOW)) for scope, at in scopes.items()])
+    state.write(lift_cooldowns, after=NOW + DAY, until=NOW + 2 * DAY)
+    assert set(state.read(read_cooldowns, now=NOW)) == {"media:1", "media:60"}
+
+
+def test_times_of_a_clock_that_was_ahead_are_moved_back(state: State) -> None:
+    ahead = NOW + 400 * DAY
+    begin(state, "1", at=ahead)
+    Inbox(state).land([PageCommit(cooldown=ScopeCooldown("media:a", ahead + timedelta(hours=1), ahead))])
+    state.write(move_times, now=NOW, to=NOW - DAY)
+    assert state.read(read_runs)[0]["started_at"] == NOW - DAY
+    assert state.read(read_cooldowns, now=NOW) == {"media:a": NOW + timedelta(hours=1)}
+
+
+@pytest.mark.parametrize(
+    ("state", "warehouse", "wrong"),
+    [
+        (Identity("", 0), Identity("", 0), None),
+        (Identity("b", 5), Identity("b", 5), None),
+        (Identity("b", 5), Identity("b", 3), None),
+        # Killed between the two tokens, the first time and later.
+        (Identity("", 0), Identity("a", 0, ""), None),
+        (Identity("a", 5), Identity("b", 5, "a"), None),
+        # One of them is older.
+        (Identity("a", 5), Identity("b", 5), "do not belong together"),
+        (Identity("b", 5), Identity("a", 5), "do not belong together"),
+        (Identity("b", 4), Identity("b", 5), "do not belong together"),
+        # One of them is missing.
+        (Identity("", 0), Identity("b", 5), "{state} is missing"),
+        (Identity("b", 5), Identity("", 0), "{warehouse} is missing"),
+    ],
+)
+def test_which_files_belong_together(state: Identity, warehouse: Identity, wrong: str | None) -> None:
+    found = find_mismatch(state, warehouse)
+    assert (found is None) if wrong is None else (found is not None and wrong in found and "Fix: " in found)
+
+
+def test_the_token_is_stored(state: State) -> None:
+    assert state.read(read_identity) == Identity("", 0)
+    state.write(write_token, "a")
+    assert state.read(read_identity) == Identity("a", 0)
