@@ -94,7 +94,7 @@ def open_pair(
 
     Raises WarehouseBusy and WarehouseUnusable, also if the files do not belong together; then nothing is changed.
     """
-    with connect(path, raw, new_id=new_id) as connection, explained(path):
+    with explained_state(), connect(path, raw, new_id=new_id) as connection, explained(path):
         with connection.begin():
             before, theirs = state.read(read_identity), warehouse_file.read_identity(connection)
         check_pair(state.path, before, path, theirs)

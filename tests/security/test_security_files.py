@@ -10,7 +10,7 @@ import pytest
 
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.publish import publish
-from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.connection import connect, read_identity
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli import checks
@@ -88,7 +88,7 @@ def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path,
     with connect(tmp_path / "w.duckdb", new_id=lambda: "w") as connection:
         parts = tmp_path / "raw" / "w" / "media"
         parts.mkdir(parents=True)
-        (parts / ".part-0000001.parquet.none").symlink_to(victim)
+        (parts / f".part-0000001.parquet.{read_identity(connection).token}").symlink_to(victim)
         Rig(connection).scan(POSTS, "p", 0, [{"id": "1"}])
         assert [path.name for path in parts.iterdir()] == ["part-0000001.parquet"]
 

@@ -21,6 +21,11 @@ BUSY = f"{HELD} Fix: wait until it has finished, or read the snapshot meanwhile.
 FREE = "The warehouse is free; continuing."
 
 
+class _NothingUnderWay:
+    async def read_state(self, _: object) -> tuple[str, ...]:
+        return ()
+
+
 @pytest.mark.parametrize(
     ("held_for", "patience", "slept", "lines"),
     [
@@ -41,10 +46,10 @@ async def test_a_run_waits_for_the_warehouse_for_a_limited_time_and_names_the_ho
     clock = VirtualClock()
 
     @asynccontextmanager
-    async def door(*_: object, **__: object) -> AsyncIterator[str]:
+    async def door(*_: object, **__: object) -> AsyncIterator[_NothingUnderWay]:
         if clock.passed < held_for:
             raise WarehouseBusy(BUSY)
-        yield "inside"
+        yield _NothingUnderWay()
 
     monkeypatch.setattr(resources, "open_warehouse", door)
     with nullcontext() if held_for < patience else pytest.raises(WarehouseBusy):

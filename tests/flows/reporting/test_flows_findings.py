@@ -61,16 +61,16 @@ def test_an_outage_may_pass_and_a_deferred_scan_resumes() -> None:
 
 def test_the_error_that_stopped_a_run_is_first() -> None:
     many = failure(OutcomeKind.DENIED, scans=50)
-    stop = failure(OutcomeKind.FAILED, "certificate_refused", detail="Not valid for this host.")
+    stop = failure(OutcomeKind.FAILED, "api_unauthorized", detail="Authentication required.")
     stopped = report(
         failure_groups=(many, stop),
-        stopped_by=client_error("accounts.list", "certificate_refused", "Not valid for this host.").failure,
+        stopped_by=client_error("accounts.list", "api_unauthorized", "Authentication required.").failure,
     )
     assert [each.code for each in findings(stopped)] == ["failed", "denied"]
     [alone] = findings(replace(stopped, failure_groups=()))
     assert (alone.severity, alone.text) == (
         ACTION,
-        "The run stopped (certificate_refused): Not valid for this host",
+        "The run stopped (api_unauthorized): Authentication required",
     )
     assert alone.fix
 

@@ -187,7 +187,7 @@ HINT = "Fix: check the path and the disk; if the file is damaged, restore a back
 @pytest.mark.parametrize(
     ("output", "result"),
     [
-        ("(duckdb.IOException) Odd\n[SQL: x]", f"Odd. {HINT}"),
+        ("Odd\n[SQL: x]", f"Odd. {HINT}"),
         (" \n", f"OSError. {HINT}"),
         (
             "No space left on device",
