@@ -69,13 +69,13 @@ WRONG = [
     (
         "base_url",
         "127.0.0.1:8801",
-        "or for this machine with http:// (got '127.0.0.1:8801'). Fix: change it, or remove it.",
+        "this machine with http:// (got '127.0.0.1:8801'). Fix: change it, or remove it.",
     ),
     ("base_url", "https://a.example/api/v1/x", "(got 'https://a.example/api/v1/x'). Fix: remove /x."),
     (
         "base_url",
         "a-key-that-is-no-address",
-        "must begin with https://, or for this machine with http://. Fix: change it, or remove it.",
+        "or for this machine with http://. Fix: change it, or remove it.",
     ),
     ("warehouse", "/", ""),
     ("snapshot", ".", ""),
