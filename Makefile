@@ -55,9 +55,9 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# In a random order, whose seed is printed; `make unit ORDER=--random-order-seed=17` repeats it.
-ORDER ?= --random-order
-unit: $(VENV)/.dev ## Tests only, in a random order.
+# `make unit ORDER=--random-order` shuffles, and prints the seed; `ORDER=--random-order-seed=17` repeats an order.
+ORDER ?=
+unit: $(VENV)/.dev ## Tests only.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ORDER) -m 'not long'
 
 # Collecting writes the bytecode of the tests and of all that they import. In a new environment, each of pytest's workers
