@@ -105,6 +105,7 @@ def fail_before_the_commit(
     return run_statement(db, name, *parameters, lists=lists)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(steps=st.lists(STEP, min_size=1, max_size=14), data=st.data())
 def test_any_division_gives_the_rows_of_the_model(steps: Sequence[Any], data: st.DataObject) -> None:
@@ -162,6 +163,7 @@ VALUES = st.one_of(
 TYPED = st.fixed_dictionaries({"id": st.sampled_from("ab")}, optional={"x": VALUES, "X": VALUES, "view_count": VALUES})
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(pages=st.lists(st.lists(TYPED, max_size=3), min_size=2, max_size=8), data=st.data())
 def test_types_and_names_do_not_depend_on_the_division(pages: Sequence[Any], data: st.DataObject) -> None:
