@@ -166,6 +166,8 @@ def test_only_a_snapshot_of_this_warehouse_is_replaced(rig: Rig, tmp_path: Path)
     other = tmp_path / "other"
     other.mkdir()
     with opened(other) as another:
+        # The rig copies a template, whose id all stores of tests have.
+        another.db.execute("UPDATE core.warehouse SET id = 'another'")
         publish_now(another).rename(snapshot)
     with pytest.raises(WarehouseUnusable, match="snapshot of another warehouse"):
         publish_now(rig)
