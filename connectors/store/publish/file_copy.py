@@ -27,12 +27,3 @@ def copy_file(source: Path, target: Path) -> None:
         opened.seek(done)
         made.seek(done)
         shutil.copyfileobj(opened, made)
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the entries of a folder, durable. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,8 +15,9 @@ from duckdb import DuckDBPyConnection
 
 from connectors.store.merge.items import read_registry
 from connectors.store.publish.contents import create_view, fill_views
-from connectors.store.publish.file_copy import copy_file, sync
+from connectors.store.publish.file_copy import copy_file
 from connectors.store.publish.hide import HideError, Hiding, find_hidden, functions, write_tables, write_views
+from connectors.store.raw.parts import make_durable
 from connectors.store.storage.connection import transaction
 from connectors.store.storage.errors import WarehouseUnusable, first_line
 from connectors.store.storage.quoting import literal
@@ -224,10 +225,10 @@ def _put_in_place(draft: Path, snapshot: Path, *, at: datetime) -> None:
     draft.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
     modified = (at - _EPOCH) // timedelta(microseconds=1) * 1000
     os.utime(draft, ns=(modified, modified))
-    sync(draft)
+    make_durable(draft)
     _remove_logs(snapshot)
     draft.replace(snapshot)
-    sync(snapshot.parent)
+    make_durable(snapshot.parent)
 
 
 def _remove_logs(file: Path) -> None:

@@ -58,13 +58,14 @@ def write_part(folder: Path, rows: pa.Table) -> int:
         rows.cast(SCHEMA), draft, compression="zstd", write_page_checksum=True, row_group_size=_ROW_GROUP,
         use_dictionary=["account_id", "surface", "run_id", "correlation_id"],
     )  # fmt: skip
-    _make_durable(draft)
+    make_durable(draft)
     draft.rename(part_path(folder, number))
-    _make_durable(folder)
+    make_durable(folder)
     return number
 
 
-def _make_durable(path: Path) -> None:
+def make_durable(path: Path) -> None:
+    """Make a file, or the entries of a folder, durable. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
