@@ -12,7 +12,7 @@ from tests.known_faults.conftest import Operator
 from tests.known_faults.marks import CORE_2, CORE_3
 from tests.known_faults.service import Answer, Page, Service, failure, is_media, items_of
 
-SECRET = "a caption that nobody may read"
+SECRET = "a caption that must stay hidden"
 
 
 def renamed(page: Page, *names: str) -> Page:

@@ -1,4 +1,4 @@
--- Updates when the items that are not written anew were last seen. All of these columns have a fixed width, so that the
+-- Updates when the items whose rows are kept were last seen. All of these columns have a fixed width, so that the
 -- file does not grow. Writes core.media.
 UPDATE core.media SET seen_seq = s.seq, last_seen_at = s.received_at
 FROM sighted AS s
