@@ -1,12 +1,11 @@
 """The HTTP client of the API: sends a request, returns a page or raises an ApiError."""
 
 import asyncio
-import math
 import ssl
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, Self
 from urllib.parse import quote
 
 import aiohttp
@@ -14,8 +13,7 @@ import httpx
 from pydantic import SecretStr
 
 from connectors.source.base_url import check_api_key, check_base_url
-from connectors.source.body import BodyError, BoundedBody
-from connectors.source.connection_errors import code_of, describe
+from connectors.source.connection_errors import BodyTooLarge, explain
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, client_error
 from connectors.source.network import Proxy
@@ -112,13 +110,13 @@ class ApiClient:
         answer = None
         try:
             # A slow trickle of bytes never reaches the read timeout, so the whole attempt is limited too.
-            async with asyncio.timeout(self._timeout.total) as attempt:
+            async with asyncio.timeout(self._timeout.total):
                 answer = await self._transport.handle_async_request(self._outgoing(request))
                 try:
-                    return answer, await self._body(answer, attempt)
+                    return answer, await self._body(answer)
                 finally:
                     await answer.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyTooLarge) as error:
             if answer is not None and answer.status_code != 200:
                 # An error response without its body still has a status and Retry-After.
                 return answer, b""
@@ -130,17 +128,18 @@ class ApiClient:
         url, extensions = f"{self._base}{request.path}?{query}", {"timeout": limits.as_dict()}
         return httpx.Request("GET", url, headers=self._headers, extensions=extensions)
 
-    async def _body(self, answer: httpx.Response, attempt: asyncio.Timeout) -> bytes:
-        body = BoundedBody(answer.headers.get("content-encoding", ""), self._max_body_bytes)
-        clock = asyncio.get_running_loop().time
-        end, read = attempt.when() or math.inf, self._timeout.read
-        # aiohttp drops its own read timeout when it closes a connection because of malformed chunks.
-        attempt.reschedule(min(end, clock() + read))
-        # The raw stream, because httpx's decoders have no size limit. An asynchronous transport's has this type.
-        async for piece in cast("httpx.AsyncByteStream", answer.stream):
-            body.add(piece)
-            attempt.reschedule(min(end, clock() + read))
-        return body.whole()
+    async def _body(self, answer: httpx.Response) -> bytes:
+        codings = answer.headers.get_list("content-encoding", split_commas=True)
+        if len([coding for coding in codings if coding.lower() != "identity"]) > 1:
+            # Nobody asked for it, and a small body could expand without a limit.
+            raise httpx.DecodingError("the body is encoded more than once")
+        body = bytearray()
+        # A piece is at most 16 kB before it is decompressed.
+        async for piece in answer.aiter_bytes():
+            body += piece
+            if len(body) > self._max_body_bytes:
+                raise BodyTooLarge(f"the limit is {self._max_body_bytes} bytes")
+        return bytes(body)
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
         # A gateway may repeat the request, with its key, in headers and error bodies.
@@ -158,14 +157,11 @@ class ApiClient:
         )
 
     def _failure(self, request: ApiRequest, error: Exception, answer: httpx.Response | None) -> ApiError:
-        cause: BaseException = error
-        while isinstance(cause.__cause__, aiohttp.ClientError):
-            cause = cause.__cause__
-        code = code_of(cause, begun=answer is not None)
+        code, message = explain(error, self._base_url, self._proxy, begun=answer is not None)
         return client_error(
             request.operation,
             code,
-            self._redaction.of_text(describe(cause, code, self._base_url, self._proxy)),
+            self._redaction.of_text(message),
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )

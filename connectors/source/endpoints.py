@@ -3,28 +3,25 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from connectors.source.errors import RULES, ApiError, Failure, client_error, gateway_code, rule_for
+from connectors.source.errors import RULES, ApiError, client_error, gateway_code, rule_for
 from models.api import AccountPage, ErrorEnvelope, MediaPage, read_account_page, read_error, read_media_page
 from models.feeds import Feed
 from models.media_page import DEFAULT_PATHS, PagePaths
-from models.partial_json import Unreadable, exact_text
+from models.partial_json import Unreadable
 from models.text import one_line
 
 ACCOUNTS: Final = "accounts.list"
 MAX_LIMIT: Final = 50
 
-_PATH = re.compile(r"/[A-Za-z0-9._~%/-]*")
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 # Excludes the comma within an HTTP date, which precedes the day and month.
 _BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
-# A number this near to the present, in seconds or milliseconds since 1970, is a date. As a wait it would be 56 years.
-_NEAR = timedelta(days=7).total_seconds()
 # Later than the last date of the calendar, and a number that JSON and durations can hold.
 _LONGEST = 1e13
 
@@ -44,11 +41,6 @@ class ApiRequest:
     params: tuple[tuple[str, str], ...]
     scope: str
     partition: str
-
-    def __post_init__(self) -> None:
-        # The path is appended to the host without further encoding: without the slash it could extend the host name.
-        if not _PATH.fullmatch(self.path):
-            raise ValueError("a path begins with a slash, and what no path may hold is percent-encoded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +97,14 @@ def read_response(
     """Parse a response into its page. Raises ApiError (API 7).
 
     Header names are lower-case, `now` is timezone-aware. `paths` are the places of the list and the cursor in a media
-    page. The error of a malformed page contains the body, filtered by `hide`.
+    page. What is around the items of a page, and the body of a malformed one, is as `hide` returns it.
     """
-    correlation_id = read_correlation_id(headers)
     if status != 200:
-        failure = _refusal(request.operation, status, headers, read_error(body), correlation_id)
-        raise ApiError(failure, read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")))
+        raise _refusal(request.operation, status, headers, body, now)
+    correlation_id = read_correlation_id(headers)
     try:
-        page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
+        is_catalogue = request.operation == ACCOUNTS
+        page = read_account_page(body, hide) if is_catalogue else read_media_page(body, paths, hide)
     except Unreadable as malformed:
         why = str(malformed)
     else:
@@ -126,29 +118,26 @@ def read_response(
         f"{kind}: {why}",
         status=status,
         correlation_id=correlation_id,
-        body=exact_text(hide(body)),
+        body=hide(body),
     )
 
 
-def _refusal(
-    operation: str, status: int, headers: Mapping[str, str], envelope: ErrorEnvelope | None, correlation_id: str | None
-) -> Failure:
-    """Return the failure of an answer that is not a page: the service's if it has its envelope, else a gateway's."""
+def _refusal(operation: str, status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> ApiError:
+    """Return the error of an answer that is not a page: the service's if it has its envelope, else a gateway's."""
+    envelope, correlation_id = read_error(body), read_correlation_id(headers)
     if envelope and correlation_id is None and _CORRELATION_ID.fullmatch(envelope.correlation_id or ""):
         correlation_id = envelope.correlation_id
     if envelope and correlation_id is None and not _is_documented(envelope.code):
         # Gateways have errors of the same form.
         envelope = None
-    rule = rule_for(envelope.code if envelope else None, status)
-    return Failure(
-        operation=operation,
-        code=one_line(envelope.code, 64) if envelope else gateway_code(status),
+    return client_error(
+        operation,
+        one_line(envelope.code, 64) if envelope else gateway_code(status),
+        _message(envelope) if envelope else _of_gateway(status, headers),
         status=status,
         correlation_id=correlation_id,
-        disposition=rule.disposition,
-        outcome=rule.outcome,
-        message=_message(envelope) if envelope else _of_gateway(status, headers),
-        hint=rule.hint,
+        rule=rule_for(envelope.code if envelope else None, status),
+        retry_after=read_retry_after(headers.get("retry-after", ""), now, headers.get("date", "")),
     )
 
 
@@ -162,24 +151,21 @@ def read_correlation_id(headers: Mapping[str, str]) -> str | None:
 def read_retry_after(value: str, now: datetime, date: str = "") -> float | None:
     """Return the seconds to wait according to a Retry-After header (API 8), or None if it is invalid or over.
 
-    The value is a number of seconds or an HTTP date; a number may be a date too (`_NEAR`). Dates are compared with the
-    response's Date header, `date`, or without one with `now` (aware). The service and a proxy may both have set the
-    header: the longest wait counts.
+    The value is a number of seconds or an HTTP date, which is compared with the response's Date header, `date`, or
+    without one with `now` (aware). The service and a proxy may both have set the header: the longest wait counts.
     """
-    clocks = [clock.timestamp() for clock in (_http_date(date), now) if clock]
-    waits = [_one_retry_after(part.strip(), clocks) for part in _BETWEEN_WAITS.split(value)]
+    clock = _http_date(date) or now
+    waits = [_one_retry_after(part.strip(), clock) for part in _BETWEEN_WAITS.split(value)]
     return max((wait for wait in waits if wait >= 0), default=None)
 
 
-def _one_retry_after(text: str, clocks: list[float]) -> float:
+def _one_retry_after(text: str, clock: datetime) -> float:
     """Return the seconds to wait; negative if the text is neither a number nor a date, or a date in the past."""
     if not _SECONDS.fullmatch(text):
         until = _http_date(text)
-        return until.timestamp() - clocks[0] if until else -1.0
+        return (until - clock).total_seconds() if until else -1.0
     # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
-    number = min(float(text), _LONGEST)
-    dates = (moment - clock for clock in clocks for moment in (number, number / 1000))
-    return next((wait for wait in dates if abs(wait) <= _NEAR), number)
+    return min(float(text), _LONGEST)
 
 
 def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
@@ -196,7 +182,7 @@ def _is_documented(code: str) -> bool:
 
 def _message(envelope: ErrorEnvelope) -> str:
     issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.details.issues)
-    return one_line(f"{envelope.message} [{issues}]" if issues else envelope.message)
+    return f"{envelope.message} [{issues}]" if issues else envelope.message
 
 
 def _of_gateway(status: int, headers: Mapping[str, str]) -> str:

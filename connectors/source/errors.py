@@ -49,7 +49,7 @@ class Failure:
     """One failed request: what happened and how to handle it.
 
     `code` is the service's (API 7) or ours. `outcome` is recorded in the ledger if the request is given up. `message`
-    and `hint` are one line each and never contain the key. `body` is the text of a malformed page, without the key.
+    and `hint` are one line each and never contain the key. `body` are the bytes of a malformed page, without the key.
     """
 
     operation: str
@@ -60,7 +60,7 @@ class Failure:
     outcome: Outcome
     message: str
     hint: str
-    body: str | None = field(default=None, repr=False)
+    body: bytes | None = field(default=None, repr=False)
 
     @property
     def facts(self) -> dict[str, object]:
@@ -161,7 +161,7 @@ RULES: Mapping[str, Rule] = {
     # cut, or damaged gzip; not HTTP.
     "timeout": Rule(RETRY, _NETWORK),
     "connection_failed": Rule(RETRY, _NETWORK),
-    "connection_reset": Rule(RETRY, _NETWORK),
+    "connection_reset": Rule(RETRY, _SCHEME),
     "cut_body": Rule(RETRY, _BETWEEN),
     "protocol_error": Rule(RETRY, _SCHEME),
     # One of several servers may have an expired certificate. The key is not sent before the handshake has succeeded.
@@ -242,7 +242,7 @@ _UNKNOWN: Mapping[int, Rule] = {
 def rule_for(code: str | None, status: int) -> Rule:
     """Return the rule of an answer that is not a page: `code` is its error envelope's (API 2), None without one."""
     if code is None:
-        return RULES.get(gateway_code(status), RULES["gateway"])
+        return _rule_of(gateway_code(status)) or RULES["gateway"]
     known = RULES.get(code)
     if known is not None and status == known.status:
         return known
@@ -277,10 +277,12 @@ def client_error(
     *,
     status: int | None = None,
     correlation_id: str | None = None,
-    body: str | None = None,
+    body: bytes | None = None,
+    rule: Rule | None = None,
+    retry_after: float | None = None,
 ) -> ApiError:
-    """Build the ApiError of a failure that the service did not name; `code` is a key of `RULES`."""
-    rule = RULES[code]
+    """Build the ApiError of a failure; `code` is a key of `RULES`, unless there is a `rule`."""
+    rule = rule or RULES[code]
     failure = Failure(
         operation=operation,
         code=code,
@@ -292,4 +294,4 @@ def client_error(
         hint=rule.hint,
         body=body,
     )
-    return ApiError(failure)
+    return ApiError(failure, retry_after)

@@ -45,14 +45,6 @@ class RateLimitBudget:
         """Return the remaining seconds of the cooldown; 0 if a request may be sent."""
         return max(0.0, self.not_before - monotonic)
 
-    def affords(self, seconds: float) -> bool:
-        """Return whether the run's remaining budget for this scope allows a wait of this many seconds."""
-        return self.waited + seconds <= self.max_wait
-
-    def spend(self, seconds: float) -> None:
-        """Subtract a wait of this many seconds from the budget."""
-        self.waited += seconds
-
     def resume_after(self, now: datetime, monotonic: float) -> datetime:
         """Return when the cooldown ends, in wall-clock time (UTC), to be stored."""
         left = (_END_OF_TIME - now).total_seconds()

@@ -35,7 +35,7 @@ AT_FIRST: Final = 1000.0
 """The requests per second with which a run begins, so that few have been sent when the first is refused."""
 
 # The run sends this part of what was served: while the rate rises to it again, the service can make up for a burst.
-# If more than a twentieth was refused, the rate falls to 0.7 at most: what is measured after pauses is too much.
+# If more than a twentieth was refused, the rate falls to 0.7: what is measured after pauses is too much.
 _MARGIN: Final = 0.95
 _MANY: Final = 0.05
 _FALL: Final = 0.7
@@ -107,7 +107,7 @@ class RequestRate:
         seen = replace(seen, limited_after=pages)
         # Limits of single accounts come after equal numbers of pages.
         is_equal = self.base is None and 0 < pages == self.limited_after
-        if scope == self.limited_scope or is_equal or seen.may_be_own_limit(scope, 1 if was_limited else 2):
+        if scope == self.limited_scope or is_equal or seen.may_be_own_limit(scope):
             return seen
         seen = replace(seen, limited_at=now, limited_scope=scope, refused=self.refused + 1)
         if was_limited:
@@ -117,10 +117,10 @@ class RequestRate:
             return seen.found(max(1.0, len(recent) / _MOMENT), now)
         return seen
 
-    def may_be_own_limit(self, scope: str, factor: int) -> bool:
-        """Return whether a limit may be that of a scope alone: no other was served `factor` times as much just now."""
+    def may_be_own_limit(self, scope: str) -> bool:
+        """Return whether a limit may be that of a scope alone: no other was served twice as much just now."""
         pages = Counter(scope for _, scope in self.recent)
-        return pages[scope] > 1 and factor * pages[scope] >= max(pages.values())
+        return pages[scope] > 1 and 2 * pages[scope] >= max(pages.values())
 
     def lowered(self, now: float) -> Self:
         """Return the rate after one more limit."""
@@ -131,7 +131,7 @@ class RequestRate:
         if useless >= _MOST_USELESS:
             return replace(self, base=None, allowed=None, resting_until=now + _EXPIRY)
         allowed = self.pages / self.busy
-        base = min(self.base * (min(_FALL, 1 - share) if share > _MANY else 1), _MARGIN * allowed)
+        base = min(self.base * (_FALL if share > _MANY else 1), _MARGIN * allowed)
         return replace(self.found(base, now), slope=max(self.slope / _SLOWER, _SLOW), allowed=allowed, useless=useless)
 
     def found(self, base: float, now: float) -> Self:

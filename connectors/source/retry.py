@@ -67,19 +67,6 @@ def decide(error: ApiError, attempt: int, random: Callable[[], float], *, waits:
     return Verdict(retries, random() * _exponential(_FIRST, attempt) if retries else 0.0)
 
 
-def smaller_limit(limit: int, failures: int, failure: Failure) -> int:
-    """Return the limit (API 8) with which a page is requested after this many passing failures, the last one included.
-
-    It is half of `limit` from the second failure on, if the size of the page may be the reason.
-    """
-    may_be_size = failure.code in {"timeout", "connection_reset"} or failure.status == 200 or _is_broken(failure)
-    return max(limit // 2, min(limit, _LEAST_LIMIT)) if may_be_size and failures >= _PATIENCE else limit
-
-
-def _is_broken(failure: Failure) -> bool:
-    return failure.status is not None and failure.status >= 500 and not ApiError(failure).is_limit
-
-
 @dataclass(slots=True)
 class Attempts:
     """How a scan asks for its pages: the `limit` of items, and the `failures` of the page that is requested next.
@@ -95,10 +82,9 @@ class Attempts:
         """Count a failure of the page; return how many of its disposition there were."""
         self.failures[failure.disposition] += 1
         number = self.failures[failure.disposition]
-        if failure.disposition is Disposition.RETRY:
-            limit = smaller_limit(self.limit, number, failure)
-            if limit != self.limit:
-                self.limit, self.reduced_by = limit, failure.code
+        is_late = failure.disposition is Disposition.RETRY and number >= _PATIENCE
+        if is_late and self.limit > _LEAST_LIMIT and _may_be_size(failure):
+            self.limit, self.reduced_by = max(self.limit // 2, _LEAST_LIMIT), failure.code
         return number
 
 
@@ -156,12 +142,18 @@ async def fetch_with_retry(
 async def _await_cooldown(budget: RateLimitBudget, clock: Clock, sleep: Sleep) -> None:
     # A loop, because a sleep may end early, and no request may be sent before the cooldown is over.
     while due := budget.due(clock.monotonic()):
-        if not budget.affords(due):
+        if budget.waited + due > budget.max_wait:
             resume_after = budget.resume_after(clock.now(), clock.monotonic())
             raise Deferred(budget.scope, resume_after, budget.cause)
         began = clock.monotonic()
         await sleep(due)
-        budget.spend(clock.monotonic() - began)
+        budget.waited += clock.monotonic() - began
+
+
+def _may_be_size(failure: Failure) -> bool:
+    """Return whether a smaller page might not have failed."""
+    is_broken = failure.status is not None and failure.status >= 500 and not ApiError(failure).is_limit
+    return is_broken or failure.status == 200 or failure.code in {"timeout", "connection_reset"}
 
 
 def _exponential(first: float, attempt: int) -> float:

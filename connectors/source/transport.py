@@ -2,7 +2,7 @@
 
 import ssl
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 import aiohttp
 import httpx
@@ -25,17 +25,15 @@ MAX_HEADERS: Final = 1_000
 class _Connector(aiohttp.TCPConnector):
     """Keeps connections open, but reuses none that may be broken or lead to somebody else than the service.
 
-    Those are: one on which unrequested data arrived, which aiohttp would read as the response to the next request; one
-    on which a gateway answered; and any for a request that was lost on a kept one.
+    After a lost request (a restart breaks all connections), or an answer of a gateway, all are new. So is one after
+    which unrequested data arrived: aiohttp would read it as the response to the next request.
     """
 
     def __init__(self, limit: int, certificates: ssl.SSLContext) -> None:
         super().__init__(limit=limit, ssl=certificates)
-        self._kept: WeakSet[asyncio.Protocol] = WeakSet()
-        self._spent: WeakSet[asyncio.Protocol] = WeakSet()
-        # Requests with a new connection, or that need one.
-        self._fresh: WeakSet[aiohttp.ClientRequest] = WeakSet()
-        self._used: WeakKeyDictionary[aiohttp.ClientRequest, asyncio.Protocol] = WeakKeyDictionary()
+        self._opened: WeakSet[asyncio.Protocol] = WeakSet()
+        self._usable: WeakSet[asyncio.Protocol] = WeakSet()
+        self._on_kept: WeakSet[aiohttp.ClientRequest] = WeakSet()
 
     async def connect(
         self,
@@ -47,35 +45,34 @@ class _Connector(aiohttp.TCPConnector):
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
-            if protocol is None:
+            if protocol is None or protocol not in self._opened:
+                if protocol is not None:
+                    self._opened.add(protocol)
+                    self._usable.add(protocol)
+                self._on_kept.discard(req)
                 return connection
-            if protocol in self._kept and (req in self._fresh or protocol in self._spent or protocol.should_close):
-                connection.close()
-                continue
-            if protocol not in self._kept:
-                self._fresh.add(req)
-            self._kept.add(protocol)
-            self._used[req] = protocol
-            return connection
+            if protocol in self._usable and not protocol.should_close:
+                self._on_kept.add(req)
+                return connection
+            connection.close()
 
     async def send(self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
         """Send a request: once, but again if it was lost on a kept connection before anything of the answer arrived.
 
-        aiohttp would repeat it on the next kept connection, which is lost too after a restart of the service. A
-        different error prevents that.
+        aiohttp would repeat any lost request. A different error prevents that.
         """
         try:
             answer = await send(request)
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-            if request in self._fresh:
+            self._usable.clear()
+            if request not in self._on_kept:
                 raise aiohttp.ClientConnectionError(str(error)) from error
-            self._fresh.add(request)
             return await self.send(request, send)
         kind = answer.headers.get("Content-Type", "")
         if "html" in kind or (answer.status != 200 and "json" not in kind):
-            self._spent.add(self._used[request])
+            self._usable.clear()
         return answer
 
 

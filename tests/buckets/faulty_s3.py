@@ -52,7 +52,11 @@ def faulty_proxy(server_url: str, on_request: OnRequest) -> Iterator[str]:
             for name, text in headers:
                 if name.lower() not in ("content-length", "connection", "transfer-encoding"):
                     self.send_header(name, text)
-            self.send_header("content-length", str(len(content)))
+            # The answer to a HEAD tells the size of what it leaves out.
+            told = (
+                {name.lower(): text for name, text in headers}.get("content-length") if self.command == "HEAD" else None
+            )
+            self.send_header("content-length", told or str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 

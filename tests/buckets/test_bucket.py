@@ -1,20 +1,22 @@
 """A snapshot in a bucket of an S3 server, and what can be wrong with it."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 
+import obstore
 import pytest
+from obstore.store import from_url
 
 from connectors.buckets.address import BucketError, check_url, open_snapshot_bucket
+from connectors.buckets.snapshot_bucket import SnapshotBucket
 from tests.buckets.faulty_s3 import Fault, faulty_proxy
 from tests.buckets.s3 import s3_server
 
 pytestmark = pytest.mark.anyio
 
 AT = datetime(2026, 3, 1, 2, 15, 0, 123456, tzinfo=UTC)
-IDS = count(10_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -23,53 +25,125 @@ def s3() -> Iterator[dict[str, str]]:
         yield environment
 
 
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]) -> None:
+    for name, value in s3.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"s3://bucket/{tmp_path.name}/analytics.duckdb"
+
+
+async def _publish(bucket: SnapshotBucket, folder: Path, content: bytes, at: datetime = AT) -> None:
+    (folder / "published").write_bytes(content)
+    await bucket.publish(folder / "published", "w", at=at)
+
+
+async def _read(bucket: SnapshotBucket, folder: Path) -> bytes:
+    await bucket.fetch(folder / "reader" / "analytics.duckdb")
+    return (folder / "reader" / "analytics.duckdb").read_bytes()
+
+
 @pytest.mark.parametrize("fault", [None, "error", "error_after", "answer_lost"])
 async def test_a_snapshot_is_published_and_fetched_although_each_request_fails_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], fault: Fault | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], url: str, fault: Fault | None
 ) -> None:
-    made, file, copy = set[tuple[str, str]](), tmp_path / "published", tmp_path / "analytics.duckdb"
+    made = set[tuple[str, ...]]()
 
     def fails(*request: str) -> Fault | None:
         is_new = request not in made
-        made.add(request)  # type: ignore[arg-type]
+        made.add(request)
         return fault if is_new else None
 
-    with faulty_proxy(s3["AWS_ENDPOINT_URL"], fails) as url:
-        for name, value in (s3 | {"AWS_ENDPOINT_URL": url}).items():
-            monkeypatch.setenv(name, value)
-        bucket = open_snapshot_bucket(f"s3://bucket/{tmp_path.name}/analytics.duckdb")
-        assert await bucket.pointer() is None
+    with faulty_proxy(s3["AWS_ENDPOINT_URL"], fails) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy)
+        bucket = open_snapshot_bucket(url)
+        assert await bucket.newest() is None
         await bucket.check()
         for number, content in enumerate((b"one", b"two")):
-            file.write_bytes(content)
-            at = AT + timedelta(hours=number)
-            await bucket.publish(file, "w", at=at, new_id=lambda: str(next(IDS)))
-            await bucket.fetch(copy)
-            assert copy.read_bytes() == content
-        assert await bucket.delete_superseded() == 1
-        assert await bucket.delete_superseded() == 0
+            await _publish(bucket, tmp_path, content, AT + timedelta(hours=number))
+            assert await _read(bucket, tmp_path) == content
     assert made
+    assert {path.name for path in (tmp_path / "reader").iterdir()} == {".analytics.duckdb.lock", "analytics.duckdb"}
 
 
-async def test_a_large_file_is_uploaded_in_parts_and_downloaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]
-) -> None:
+async def test_a_large_file_is_uploaded_and_downloaded_in_parts(tmp_path: Path, url: str) -> None:
     content = bytes(range(256)) * 4096 * 17
-    (tmp_path / "file").write_bytes(content)
-    for name, value in s3.items():
-        monkeypatch.setenv(name, value)
-    bucket = open_snapshot_bucket(f"s3://bucket/{tmp_path.name}/analytics.duckdb")
-    await bucket.publish(tmp_path / "file", "w", at=AT, new_id=lambda: str(next(IDS)))
-    await bucket.fetch(tmp_path / "analytics.duckdb")
-    assert (tmp_path / "analytics.duckdb").read_bytes() == content
+    await _publish(open_snapshot_bucket(url), tmp_path, content)
+    assert await _read(open_snapshot_bucket(url), tmp_path) == content
+
+
+async def test_where_nothing_was_published_a_reader_gets_one_line(tmp_path: Path, url: str) -> None:
+    with pytest.raises(BucketError, match=rf"^There is no snapshot at {url}\. Fix: "):
+        await _read(open_snapshot_bucket(url), tmp_path)
+
+
+async def test_a_copy_that_is_current_is_not_downloaded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], url: str
+) -> None:
+    await _publish(open_snapshot_bucket(url), tmp_path, b"one")
+    await _read(open_snapshot_bucket(url), tmp_path)
+    asked: list[str] = []
+    with faulty_proxy(s3["AWS_ENDPOINT_URL"], lambda verb, _: asked.append(verb)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy)
+        assert await _read(open_snapshot_bucket(url), tmp_path) == b"one"
+    assert asked == ["HEAD"]
+
+
+async def test_a_log_left_next_to_the_copy_is_removed_with_it(tmp_path: Path, url: str) -> None:
+    await _publish(open_snapshot_bucket(url), tmp_path, b"one")
+    await _read(open_snapshot_bucket(url), tmp_path)
+    (tmp_path / "reader" / "analytics.duckdb").write_bytes(b"two")
+    log = tmp_path / "reader" / "analytics.duckdb.wal"
+    log.write_bytes(b"of a program that wrote to the copy")
+    assert await _read(open_snapshot_bucket(url), tmp_path) == b"one"
+    assert not log.exists()
+
+
+async def test_a_snapshot_that_is_replaced_while_it_is_downloaded_leaves_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], url: str
+) -> None:
+    writer = open_snapshot_bucket(url)
+    await _publish(writer, tmp_path, b"one")
+    await _read(writer, tmp_path)
+    await _publish(writer, tmp_path, b"two", AT + timedelta(hours=1))
+
+    def publish_meanwhile(verb: str, _: str) -> None:
+        if verb == "GET":
+            asyncio.run(_publish(writer, tmp_path, b"three", AT + timedelta(hours=2)))
+
+    with faulty_proxy(s3["AWS_ENDPOINT_URL"], publish_meanwhile) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy)
+        with pytest.raises(
+            BucketError, match=rf"^{url} was replaced while it was read\. Fix: run the command again\.$"
+        ):
+            await _read(open_snapshot_bucket(url), tmp_path)
+    assert (tmp_path / "reader" / "analytics.duckdb").read_bytes() == b"one"
+    assert await _read(writer, tmp_path) == b"three"
+
+
+async def test_an_older_snapshot_does_not_replace_a_newer_one(tmp_path: Path, url: str) -> None:
+    bucket = open_snapshot_bucket(url)
+    await _publish(bucket, tmp_path, b"newer", AT + timedelta(hours=1))
+    with pytest.raises(BucketError, match=r"is not replaced by an older snapshot: .* at 2026-03-01 03:15.* Fix: find"):
+        await _publish(bucket, tmp_path, b"older")
+    assert await _read(bucket, tmp_path) == b"newer"
+
+
+async def test_another_object_is_reported_in_one_line(tmp_path: Path, url: str) -> None:
+    obstore.put(from_url(f"s3://bucket/{tmp_path.name}"), "analytics.duckdb", b"<html>")
+    with pytest.raises(BucketError, match=rf"^{url} is not a snapshot\. Fix: choose another GRAMHOUSE_SNAPSHOT\.$"):
+        await open_snapshot_bucket(url).check()
 
 
 @pytest.mark.parametrize(
-    ("url", "changes", "why"),
+    ("address", "changes", "why"),
     [
         ("s3://none", {}, r"404 Not Found \(NoSuchBucket\)\. Fix: check the bucket's name.*AWS_ACCESS_KEY_ID"),
         ("s3://bucket", {"AWS_ENDPOINT_URL": "nowhere"}, "AWS_ENDPOINT_URL is not an address"),
-        ("s3://bucket", {"AWS_ALLOW_HTTP": "false"}, "is not https://. Fix: use https://, or set AWS_ALLOW_HTTP=true"),
+        ("s3://bucket", {"AWS_ALLOW_HTTP": "false"}, "Fix: .*AWS_ALLOW_HTTP=true"),
         ("s3://bucket", {"AWS_ACCESS_KEY_ID": "a\nb"}, "panicked"),
         ("az://bucket", {}, r"Account must be specified\. Fix: .*AZURE_STORAGE_ACCOUNT_NAME"),
         (
@@ -96,12 +170,12 @@ async def test_a_large_file_is_uploaded_in_parts_and_downloaded(
     ],
 )
 async def test_wrong_settings_of_a_bucket_are_reported_in_one_line_without_secrets(
-    monkeypatch: pytest.MonkeyPatch, s3: dict[str, str], url: str, changes: dict[str, str], why: str
+    monkeypatch: pytest.MonkeyPatch, address: str, changes: dict[str, str], why: str
 ) -> None:
-    for name, value in (s3 | changes).items():
+    for name, value in changes.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(BucketError, match=rf"^the bucket {url} cannot be used: .*{why}") as raised:
-        await open_snapshot_bucket(f"{url}/s.duckdb").check()
+    with pytest.raises(BucketError, match=rf"^the bucket {address} cannot be used: .*{why}") as raised:
+        await open_snapshot_bucket(f"{address}/s.duckdb").check()
     assert "\n" not in str(raised.value)
     assert ". Fix: " in str(raised.value)
     assert "secret" not in str(raised.value)

@@ -11,28 +11,6 @@ MEDIA = "accounts.media.list"
 # By section 8 these apply to every list operation; section 7 lists them for the account list only.
 _ALSO_OF_MEDIA = {"api_invalid_cursor", "api_invalid_limit", "rate_limited"}
 
-# The tables of sections 4.1 and 4.2.
-ASPECTS: dict[str, dict[str, str | None]] = {
-    ACCOUNTS: {
-        "x-required-scope": None,
-        "x-account-access": "none required",
-        "x-effect": "read",
-        "x-idempotency": "safe",
-        "x-rate-limit-descriptor": "accounts.list",
-        "x-cost-class": "read",
-        "x-tenant-scope": "account_catalog",
-    },
-    MEDIA: {
-        "x-required-scope": "automations:read",
-        "x-account-access": "required",
-        "x-effect": "read",
-        "x-idempotency": "safe",
-        "x-rate-limit-descriptor": "accounts.media.list",
-        "x-cost-class": "read",
-        "x-tenant-scope": "selected_account",
-    },
-}
-
 
 @dataclass(frozen=True)
 class Example:

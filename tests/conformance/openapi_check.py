@@ -11,8 +11,8 @@ import schemathesis
 from schemathesis.checks import CHECKS
 from schemathesis.core.failures import FailureGroup
 
-from connectors.sandbox.http.openapi import description
 from tests.conformance.contract_examples import Example
+from tests.conformance.description import description
 
 PATHS = {"accounts.list": "/api/v1/accounts", "accounts.media.list": "/api/v1/accounts/{accountId}/media"}
 _URL = "https://api.example"

@@ -169,13 +169,14 @@ WAITS = (
 
 BODIES = (
     *_malformed("empty", "top_null", "top_list", "top_string", "top_number", "top_true", "top_object", "top_spaces"),
-    *_lands("bom", "latin1_ascii", "gzip", "gzip_x", "coding_identity", "tail_newline", "nan_in_words", "huge_number"),
-    # A record that is not JSON is rejected, or repaired if the result is certain; its page lands.
-    *_lands("latin1", "overlong_utf8", "surrogate_utf8", "comma", "nan", "infinity"),
-    *_malformed("bom_twice", "utf16", "utf32", "nul_inside"),
-    *_malformed("gzip_unsaid", "gzip_empty", "gzip_of_nothing"),
-    *_cut("gzip_head_only", "gzip_crc", "gzip_size", "gzip_cut", "gzip_not", "deflate_raw"),
-    *_lands("gzip_members", "gzip_tail", "gzip_twice", "deflate", "coding_unknown"),
+    *_lands("bom", "latin1_ascii", "gzip", "coding_identity", "tail_newline", "nan_in_words", "huge_number"),
+    # A record with bytes that are not UTF-8 is rejected; its page lands.
+    *_lands("latin1", "overlong_utf8", "surrogate_utf8"),
+    *_malformed("bom_twice", "utf16", "utf32", "nul_inside", "comma", "nan", "infinity"),
+    # httpx reads the first member, and does not miss the end of the last one.
+    *_malformed("gzip_unsaid", "gzip_empty", "gzip_of_nothing", "gzip_x", "gzip_members", "gzip_head_only"),
+    *_cut("gzip_crc", "gzip_size", "gzip_not", "gzip_twice"),
+    *_lands("gzip_cut", "gzip_tail", "deflate", "deflate_raw", "coding_unknown"),
     *_malformed("brotli"),
     *_again("http_502", 502, "gzip_of_html", lost=True),
     Outcome("gzip_refusal_broken", Then.HOLD, "http_429", 429, wait=7),

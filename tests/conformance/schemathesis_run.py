@@ -13,9 +13,9 @@ from schemathesis.engine import events
 from schemathesis.engine.recorder import Interaction, ScenarioRecorder
 
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.openapi import description
 from connectors.sandbox.http.serve import in_thread
 from tests.conformance.contract_examples import ACCOUNTS, MEDIA
+from tests.conformance.description import description
 
 LONG = int(os.environ.get("CONFORMANCE_EXAMPLES", "0"))
 _SHORT = 12

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.http.openapi import SCHEMAS, description
-from tests.conformance.contract_examples import ASPECTS, ERRORS, EXAMPLES, MEDIA, Example, may_answer
+from tests.conformance.contract_examples import ERRORS, EXAMPLES, MEDIA, Example, may_answer
+from tests.conformance.description import SCHEMAS, description
 from tests.conformance.openapi_check import PATHS, invalid_variants, schema, shown, violations
 
 # What the contract leaves open: a missing content type is not covered by a schema, a correlation id in the envelope is
@@ -54,15 +54,6 @@ def test_everything_described_has_an_example_and_is_shown_by_the_contract() -> N
 
 def test_every_example_stands_where_the_description_has_it() -> None:
     assert {(operation, example.status, example.code) for example, operation in CASES} <= shown()
-
-
-def test_each_operation_has_the_aspects_of_section_4_as_fields_and_in_its_text() -> None:
-    for operation, path in PATHS.items():
-        described = description()["paths"][path]["get"]
-        assert {name: value for name, value in described.items() if name.startswith("x-")} == ASPECTS[operation]
-        for name, value in ASPECTS[operation].items():
-            title = name.removeprefix("x-").replace("-", " ").capitalize()
-            assert f"{title}: {value or 'none'}." in described["description"]
 
 
 def test_every_429_has_a_retry_after_of_at_least_one_second() -> None:

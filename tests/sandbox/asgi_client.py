@@ -55,12 +55,6 @@ class Asker:
     def media(self, account_id: str, surface: str | None = "posts", *, key: str = DEMO_KEY, **query: object) -> Answer:
         return self.get(f"{ACCOUNTS}/{account_id}/media", key=key, surface=surface, **query)
 
-    def send_body(self, *body: bytes, content_type: str = "application/json", path: str = ACCOUNTS) -> Answer:
-        length = str(sum(map(len, body))).encode()
-        return self.raw(
-            path, headers=[(b"content-length", length), (b"content-type", content_type.encode())], body=body
-        )
-
     def pages(self, path: str = ACCOUNTS, *, key: str = DEMO_KEY, **query: object) -> Iterator[Any]:
         cursor = None
         while True:

@@ -1,53 +1,17 @@
 """The sandbox on a real socket."""
 
-import re
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
-from connectors.sandbox.http.serve import in_thread
 from tests.sandbox.asgi_client import ACCOUNTS
 
 AUTHORIZED = {"Authorization": f"Bearer {DEMO_KEY}"}
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with in_thread(Sandbox()) as url:
-        yield url
-
-
-@pytest.mark.parametrize(
-    ("head", "status", "code"),
-    [
-        (b"GET /api/v1/accounts HTTP/1.1\r\nContent-Length: x", 400, b"api_invalid_content_length"),
-        (b"GET /api/v1/acc ounts HTTP/1.1", 400, b"api_invalid_request_url"),
-        (
-            b"GET /api/v1/accounts HTTP/1.1\r\nAuthorization: Bearer sandbox-demo-key\r\nContent-Length: 1048577",
-            413,
-            b"api_body_too_large",
-        ),
-    ],
-)
-def test_requests_that_are_not_read_get_a_response(url: str, head: bytes, status: int, code: bytes) -> None:
-    parts = urlsplit(url)
-    answer = b""
-    with socket.create_connection((parts.hostname, parts.port), timeout=240) as connection:
-        connection.sendall(head + b"\r\nHost: x\r\nConnection: close\r\n\r\n")
-        while chunk := connection.recv(65_536):
-            answer += chunk
-    assert answer.startswith(b"HTTP/1.1 %d " % status)
-    assert b'"code":"%s"' % code in answer
-    assert re.search(rb"x-correlation-id: [0-9A-HJKMNP-TV-Z]{26}\r\n", answer)
 
 
 @pytest.mark.e2e

@@ -21,7 +21,6 @@ from tests.source.test_source_client import Stage, saying
 pytestmark = pytest.mark.anyio
 REQUEST = accounts_request(None, 50)
 NO_HTTP = "127.0.0.1:PORT answered with something that is not HTTP"
-HTTPS = "it may expect https://127.0.0.1:PORT"
 LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
 
 
@@ -63,22 +62,22 @@ async def test_a_host_that_does_not_exist() -> None:
     ("play", "code", "message"),
     [
         (saying(then="hang"), "timeout", "127.0.0.1:PORT did not answer in time"),
-        (saying(then="reset"), "connection_reset", f"127.0.0.1:PORT closed the connection before it answered; {HTTPS}"),
-        (saying(then="close"), "connection_reset", f"127.0.0.1:PORT closed the connection before it answered; {HTTPS}"),
+        (saying(then="reset"), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
+        (saying(then="close"), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
         (
             saying(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nabc", then="close"),
             "cut_body",
-            "the response of 127.0.0.1:PORT ended early",
+            "the response of 127.0.0.1:PORT ended early, or its compression is damaged",
         ),
         (
             saying(b"220 mail.example ESMTP\r\n\r\n", then="close"),
             "protocol_error",
-            f"{NO_HTTP}: Bad status line; {HTTPS}",
+            f"{NO_HTTP}: Bad status line",
         ),
         (
             saying(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 70_000 + b"\r\n\r\n", then="close"),
             "protocol_error",
-            f"127.0.0.1:PORT answered with something that is not HTTP: Got more than 65536 bytes when reading; {HTTPS}",
+            f"{NO_HTTP}: Got more than 65536 bytes when reading",
         ),
     ],
     ids=["silent", "reset", "closed", "cut", "no HTTP", "long header"],

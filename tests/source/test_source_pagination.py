@@ -13,7 +13,7 @@ from models.api import MediaPage
 
 
 def answer(cursor: str | None, items: int = 1) -> Response:
-    return Response(ACCOUNTS, MediaPage(items, cursor, frozenset(), ""), "C")
+    return Response(ACCOUNTS, MediaPage(items, cursor, frozenset(), b"", ""), "C")
 
 
 class Listing:

@@ -19,7 +19,7 @@ from tests.source.test_source_endpoints import refused as refusal
 pytestmark = pytest.mark.anyio
 START = datetime(2026, 1, 1, tzinfo=UTC)
 REQUEST = accounts_request(None, 50)
-PAGE = Response(ACCOUNTS, MediaPage(1, None, frozenset(), ""), None)
+PAGE = Response(ACCOUNTS, MediaPage(1, None, frozenset(), b"", ""), None)
 TIMEOUT = client_error(ACCOUNTS, "timeout", "")
 
 

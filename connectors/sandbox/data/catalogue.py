@@ -2,14 +2,16 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
+from functools import lru_cache
+from typing import NamedTuple
 
-from connectors.sandbox.contract import POSTS, STORIES, UUID
+from connectors.sandbox.contract import ACTIVE, POSTS, STORIES, TOKEN_EXPIRED, UUID
 from connectors.sandbox.data.draw import Draw
 from connectors.sandbox.data.identity import Identity
 from connectors.sandbox.data.items import Item, graph
-from connectors.sandbox.data.population import MOST_ACCOUNTS, Account, Population
 from connectors.sandbox.data.posts import Posts
 from connectors.sandbox.data.stories import Stories
+from connectors.sandbox.data.words import username
 from connectors.sandbox.settings import SandboxSettings
 
 Grant = tuple[int, ...] | None
@@ -18,11 +20,36 @@ Grant = tuple[int, ...] | None
 FIRST_ACCOUNT = -1
 FIRST_ITEM = 1 << 62
 
+_LEAVES, _EXPIRES = 10, 11
+_LONGEST_EXPIRY = 4
+_MOST_ACCOUNTS = 1 << 21
 _OWNERS = 10**10
+_CACHED = 16_384
+
+
+class Account(NamedTuple):
+    """An element of the account list, and its ``position`` in the catalogue."""
+
+    position: int
+    id: str
+    ig_username: str
+    public_id: str
+    status: str
+
+    def json(self) -> str:
+        """Return the account's JSON object (API 2); no value needs escaping."""
+        return (
+            f'{{"id":"{self.id}","ig_username":"{self.ig_username}",'
+            f'"public_id":"{self.public_id}","status":"{self.status}"}}'
+        )
 
 
 class Catalogue:
     """All accounts and media on each day, as pure functions of the settings.
+
+    Positions 0 to ``accounts - 1`` exist on day 0. In every block of ``change_every`` positions, each day one account
+    leaves, and one token expires for one to four days; one account joins for each block. The account at position 0
+    neither leaves nor expires, so that there is always one active account.
 
     A subclass can replace ``surfaces``, by name, and override ``render``.
     """
@@ -30,44 +57,45 @@ class Catalogue:
     def __init__(self, settings: SandboxSettings) -> None:
         self.draw = Draw(settings.seed)
         self.identity = Identity(self.draw)
-        self._population = Population(settings, self.draw, self.identity)
         self.surfaces: dict[str, Posts | Stories] = {
             POSTS: Posts(settings, self.draw, self.identity),
             STORIES: Stories(settings, self.draw, self.identity),
         }
+        self._at_first = settings.accounts
+        self._block = settings.change_every
+        self._growth = settings.accounts // settings.change_every if settings.change_every else 0
+        self._gone = lru_cache(_CACHED)(self._gone_by)
+        self._expired = lru_cache(_CACHED)(self._expired_at)
+        self._names = lru_cache(_CACHED)(self._named)
 
     def position(self, account_id: str) -> int:
         """Return the position of the account with this UUID, on any day; -1 if there is none."""
         position = self.identity.position(account_id) if UUID.fullmatch(account_id) else -1
-        return position if position < MOST_ACCOUNTS else -1
+        return position if position < _MOST_ACCOUNTS else -1
 
-    def find(self, account_id: str, day: int) -> Account | None:
-        """Return the account with this UUID if it is in the catalogue on this day, otherwise None."""
-        position = self.position(account_id)
-        return self._population.account(position, day) if self._population.visible(position, day) else None
+    def find(self, position: int, day: int) -> Account | None:
+        """Return the account at a position if it is in the catalogue on this day, otherwise None."""
+        is_gone = self._block and position in self._gone(position // self._block, day)
+        if is_gone or not self.has_listed(position, day):
+            return None
+        is_expired = self._block and position in self._expired(position // self._block, day)
+        return Account(position, *self._names(position), TOKEN_EXPIRED if is_expired else ACTIVE)
 
     def has_listed(self, position: int, day: int) -> bool:
         """Return whether the account at this position is, or was earlier, in the catalogue on this day."""
-        return 0 <= position < self._population.size(day)
+        return 0 <= position < self._size(day)
 
     def positions(self, wanted: Collection[str], day: int) -> dict[str, int]:
         """Return the positions of those ids and usernames that are, or were earlier, in the catalogue on this day."""
         found = {one: position for one in wanted if self.has_listed(position := self.position(one), day)}
         if len(found) < len(set(wanted)):
-            names = set(wanted)
-            for position in range(self._population.size(day)):
-                if (name := self._population.username(position)) in names:
-                    found[name] = position
+            found |= {name: position for position in range(self._size(day)) if (name := username(position)) in wanted}
         return found
 
     def accounts(self, day: int, grant: Grant = None, after: int = FIRST_ACCOUNT) -> Iterator[Account]:
-        """Yield the granted accounts after a position that are visible on this day."""
-        population = self._population
-        if grant is None:
-            positions: Iterator[int] = iter(range(after + 1, population.size(day)))
-        else:
-            positions = iter(grant[bisect_right(grant, after) :])
-        return (population.account(p, day) for p in positions if population.visible(p, day))
+        """Yield the granted accounts after a position that are in the catalogue on this day."""
+        positions = range(after + 1, self._size(day)) if grant is None else grant[bisect_right(grant, after) :]
+        return (account for position in positions if (account := self.find(position, day)))
 
     def items(self, account: Account, surface: str, day: int, before: int = FIRST_ITEM) -> Iterator[tuple[int, str]]:
         """Yield the sequence and the JSON text of the items of one account and surface, newest first."""
@@ -77,6 +105,33 @@ class Catalogue:
     def render(self, item: Item, account: Account, day: int) -> str:
         """Return an item as JSON text."""
         return graph(item, account.ig_username, owner(account), day)
+
+    def _size(self, day: int) -> int:
+        """Return the number of positions used until this day, including those of accounts that have left."""
+        return min(self._at_first + self._growth * day, _MOST_ACCOUNTS)
+
+    def _arrives(self, position: int) -> int:
+        late = position - self._at_first
+        return 0 if late < 0 or not self._growth else 1 + late // self._growth
+
+    def _gone_by(self, block: int, day: int) -> frozenset[int]:
+        gone = set()
+        for then in range(1, day + 1):
+            position = block * self._block + self.draw.one(_LEAVES, block, then) % self._block
+            if position and self._arrives(position) < then:
+                gone.add(position)
+        return frozenset(gone)
+
+    def _expired_at(self, block: int, day: int) -> frozenset[int]:
+        expired = set()
+        for ago in range(_LONGEST_EXPIRY):
+            member, days, *_ = self.draw.eight(_EXPIRES, block, day - ago)
+            if ago < 1 + days % _LONGEST_EXPIRY:
+                expired.add(block * self._block + member % self._block)
+        return frozenset(expired - {0})
+
+    def _named(self, position: int) -> tuple[str, str, str]:
+        return self.identity.account_id(position), username(position), self.identity.public_id(position)
 
 
 def owner(account: Account) -> int:

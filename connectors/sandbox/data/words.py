@@ -82,3 +82,14 @@ def post_caption(words: int, edit: int | None) -> str | None:
 def story_caption(words: int) -> str | None:
     """Return a story's caption; None for stories without one."""
     return STORY_CAPTIONS[words % len(STORY_CAPTIONS)]
+
+
+def username(position: int) -> str:
+    """Return a unique username of 1 to 30 characters for a position."""
+    pairs = len(FIRST) * len(SECOND)
+    lap, n = divmod(position, pairs)
+    # The step is coprime to the number of pairs, so each pair is used once per lap.
+    first, second = divmod((n * 1847 + 611) % pairs, len(SECOND))
+    again, style = divmod(lap, len(USERNAME_STYLES))
+    name = USERNAME_STYLES[style].format(first=FIRST[first], second=SECOND[second])
+    return f"{name}{again + 1}" if again else name

@@ -1,7 +1,6 @@
 """The sandbox: API v1 as an ASGI application (API 4), together with its control endpoints."""
 
 import asyncio
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from functools import lru_cache
@@ -9,17 +8,18 @@ from hashlib import blake2b
 from itertools import count, islice
 from typing import Any
 
+from starlette.types import Receive, Scope, Send
+
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, MEDIA_KEY_SCOPE, UUID, Error
-from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Catalogue
+from connectors.sandbox.data.catalogue import FIRST_ACCOUNT, FIRST_ITEM, Account, Catalogue
 from connectors.sandbox.data.draw import Draw
-from connectors.sandbox.data.population import Account
-from connectors.sandbox.http.checks import account_of, body_length, check_body, read_body, read_query
-from connectors.sandbox.http.control import OPENAPI_PATH, PREFIX, Control
+from connectors.sandbox.http.checks import account_of, read_query
+from connectors.sandbox.http.control import PREFIX, control_app
 from connectors.sandbox.http.cursors import Cursors
 from connectors.sandbox.http.faults import Fault, take_fault
-from connectors.sandbox.http.keys import Credential, KeyRequest, Keyring
+from connectors.sandbox.http.keys import Credential, Keyring
 from connectors.sandbox.http.limits import RateLimiter
-from connectors.sandbox.http.replies import PageRequest, Receive, Refused, Reply, Resource, Scope, Send
+from connectors.sandbox.http.replies import PageRequest, Refused, Reply, Resource
 from connectors.sandbox.settings import SandboxSettings
 
 
@@ -59,34 +59,21 @@ class Sandbox:
         self.page = lru_cache(self.cached_pages)(self.render)
         self.sleep = sleep
         self.correlation_ids = _correlation_ids(self.settings.seed, clock())
-        self.control = Control(self).app()
+        self.control = control_app(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI connection scope."""
-        if scope["type"] == "lifespan" or scope["path"] == OPENAPI_PATH:
-            await self.control(scope, receive, send)
-        elif scope["path"].startswith(PREFIX):
+        if scope["path"].startswith(PREFIX):
             # Otherwise a body sent with `curl -d`, which has the type of a form, would be refused.
             kept = [one for one in scope["headers"] if one[0] != b"content-type"]
             await self.control({**scope, "headers": [*kept, (b"content-type", b"application/json")]}, receive, send)
-        else:
-            await self._serve(scope, receive, send)
-
-    def create_key(self, request: KeyRequest) -> tuple[Credential, str]:
-        """Create a key, and return it with its secret (API 5.3).
-
-        Raises ValueError if the name was used before, and for accounts that were never listed.
-        """
-        credential = request.credential(self.catalogue, self.day)
-        # The format of the API's keys is not documented (API 5.10), so the sandbox has its own.
-        secret = f"sandbox-{secrets.token_hex(16)}"
-        self.keyring.add(secret, credential)
-        return credential, secret
-
-    def refuse(self, error: Error) -> tuple[Reply, str]:
-        """Return the reply to a request that could not be parsed, and its correlation id."""
+            return
         correlation_id = next(self.correlation_ids)
-        return Refused(error).reply(correlation_id), correlation_id
+        try:
+            reply = await self.answer(self._check(scope))
+        except Refused as refused:
+            reply = refused.reply(correlation_id)
+        await reply.send(correlation_id, receive, send)
 
     async def answer(self, request: PageRequest) -> Reply:
         """Answer a valid request with its page, or with a fault. Raises Refused."""
@@ -97,19 +84,9 @@ class Sandbox:
                 raise refusal
         return Reply(200, self.page(request))
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        correlation_id = next(self.correlation_ids)
-        try:
-            reply = await self.answer(await self._check(scope, receive))
-        except Refused as refused:
-            reply = refused.reply(correlation_id)
-        await reply.send(correlation_id, receive, send)
-
-    async def _check(self, scope: Scope, receive: Receive) -> PageRequest:
-        account_id = account_of(scope["method"], scope.get("raw_path") or scope["path"].encode())
-        headers = dict(scope["headers"])
-        length = body_length(headers)
-        credential = self.keyring.find(headers.get(b"authorization"))
+    def _check(self, scope: Scope) -> PageRequest:
+        account_id = account_of(scope["method"], scope["path"])
+        credential = self.keyring.find(dict(scope["headers"]).get(b"authorization", b""))
         if credential is None:
             raise Refused(Error.UNAUTHORIZED)
         account = None if account_id is None else self.granted(credential, account_id)
@@ -117,8 +94,6 @@ class Sandbox:
         wait = self.limiter.admit(kind, credential.name, position)
         if wait is not None:
             raise Refused(Error.RATE_LIMITED, retry_after=wait)
-        if length != 0:
-            check_body(await read_body(receive, length), headers.get(b"content-type", b""))
         surface, cursor, limit = read_query(scope["query_string"], media=account is not None)
         resource = Resource(position, surface)
         anchor: int | None = FIRST_ACCOUNT if account is None else FIRST_ITEM
@@ -134,14 +109,14 @@ class Sandbox:
         if MEDIA_KEY_SCOPE not in credential.scopes:
             raise Refused(Error.SCOPE_DENIED)
         if UUID.fullmatch(account_id) is None:
-            raise Refused(Error.AUTOMATION_INVALID_CONFIGURATION)
+            raise Refused(Error.INVALID_CONFIGURATION)
         position = self.catalogue.position(account_id)
         if not self.catalogue.has_listed(position, self.day) or not credential.reaches(position):
             raise Refused(Error.ACCOUNT_NOT_GRANTED)
-        account = self.catalogue.find(account_id, self.day)
+        account = self.catalogue.find(position, self.day)
         if account is None:
             # The account has left the service. Only a key with access to it may find out (API 5.9).
-            raise Refused(Error.AUTOMATION_MEDIA_NOT_FOUND)
+            raise Refused(Error.MEDIA_NOT_FOUND)
         return account
 
     def render(self, request: PageRequest) -> bytes:

@@ -1,6 +1,8 @@
 """API keys: their scopes and the accounts they can access (API 5)."""
 
+import secrets
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -51,17 +53,14 @@ class KeyRequest(BaseModel, frozen=True, extra="forbid"):
         if self.accounts is None:
             return Credential(self.name, self.scopes)
         if isinstance(self.accounts, int):
-            listed = zip(catalogue.accounts(day), range(self.accounts), strict=False)
-            positions = {account.position for account, _ in listed}
-            if len(positions) < self.accounts:
-                raise ValueError(
-                    f"key {self.name!r}: {self.accounts} accounts wanted, the catalogue has {len(positions)}"
-                )
+            positions = {account.position for account in islice(catalogue.accounts(day), self.accounts)}
+            if (found := len(positions)) < self.accounts:
+                raise ValueError(f"key {self.name!r}: {self.accounts} accounts wanted, the catalogue has {found}")
         else:
-            found = catalogue.positions(self.accounts, day)
-            if unknown := [account for account in self.accounts if account not in found]:
+            known = catalogue.positions(self.accounts, day)
+            if unknown := [account for account in self.accounts if account not in known]:
                 raise ValueError(f"key {self.name!r}: no account has the id or username {unknown[0]!r}")
-            positions = set(found.values())
+            positions = set(known.values())
         return Credential(self.name, self.scopes, tuple(sorted(positions)))
 
 
@@ -69,16 +68,17 @@ class Keyring:
     """The keys that the server accepts. ``issued`` maps every name to its credential, including revoked ones."""
 
     def __init__(self) -> None:
-        self.issued: dict[str, Credential] = {}
-        self._by_secret: dict[bytes, Credential] = {}
-        for secret, credential in _BUILT_IN.items():
-            self.add(secret, credential)
+        self._by_secret = dict(_BUILT_IN)
+        self.issued = {credential.name: credential for credential in _BUILT_IN.values()}
 
-    def add(self, secret: str, credential: Credential) -> None:
-        """Add a key. Raises ValueError if its name was used before."""
+    def create(self, credential: Credential) -> str:
+        """Create a key, and return its secret (API 5.3). Raises ValueError if its name was used before."""
         if credential.name in self.issued:
             raise ValueError(f"a key named {credential.name!r} was issued before; choose another name")
-        self.issued[credential.name] = self._by_secret[secret.encode()] = credential
+        # The format of the API's keys is not documented (API 5.10), so the sandbox has its own.
+        secret = f"sandbox-{secrets.token_hex(16)}"
+        self.issued[credential.name] = self._by_secret[secret] = credential
+        return secret
 
     def revoke(self, name: str) -> Credential:
         """Revoke a key and delete its secret. Raises KeyError for an unknown name."""
@@ -90,8 +90,7 @@ class Keyring:
         """Return whether a key was revoked."""
         return credential not in self._by_secret.values()
 
-    def find(self, authorization: bytes | None) -> Credential | None:
+    def find(self, authorization: bytes) -> Credential | None:
         """Return the credential for ``Bearer <API_KEY>``, or None if it is not accepted (API 5.7)."""
-        if authorization is None or authorization[:7].lower() != b"bearer ":
-            return None
-        return self._by_secret.get(authorization[7:].strip())
+        scheme, _, secret = authorization.decode("latin-1").partition(" ")
+        return self._by_secret.get(secret.strip()) if scheme.lower() == "bearer" else None

@@ -1,19 +1,14 @@
 """Valid requests for a page, replies, and errors."""
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from starlette.types import Receive, Send
 
 from connectors.sandbox.contract import ACCOUNTS, MEDIA, Error
-from connectors.sandbox.data.catalogue import Grant
-from connectors.sandbox.data.population import Account
-
-# ASGI
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from connectors.sandbox.data.catalogue import Account, Grant
 
 
 class Resource(NamedTuple):

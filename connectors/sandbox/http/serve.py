@@ -3,35 +3,17 @@
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from threading import Thread
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from connectors.sandbox.contract import Error
 from connectors.sandbox.http.app import Sandbox
 
 _LOOPBACK = "127.0.0.1"
 _PATIENCE = 10.0
 _STEPS_OF_ACCEPTING = 3
-
-
-class ApiProtocol(H11Protocol):
-    """HTTP/1.1 in which a request that cannot be parsed gets an error of the API (API 7)."""
-
-    def send_400_response(self, _msg: str) -> None:
-        """Answer a request that could not be parsed."""
-        # h11 describes the error only in its message.
-        about_length = "content-length" in str(sys.exc_info()[1]).lower()
-        error = Error.INVALID_CONTENT_LENGTH if about_length else Error.INVALID_REQUEST_URL
-        reply, correlation_id = self.config.app.refuse(error)  # type: ignore[union-attr]
-        fields = [*reply.fields(correlation_id), (b"connection", b"close")]
-        head = b"".join(b"%s: %s\r\n" % field for field in fields)
-        self.transport.write(b"HTTP/1.1 %d Bad Request\r\n%s\r\n%s" % (reply.status, head, reply.body))
-        self.transport.close()
 
 
 async def finish_accepting(servers: Iterable[asyncio.Server]) -> None:
@@ -56,7 +38,7 @@ class TidyServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 sandbox,
-                http=ApiProtocol,
+                http="h11",
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
